@@ -1,0 +1,18 @@
+"""Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
+
+from beam_dpsketch.errors import BudgetExceededError, FormatError, IncompatibleSketchError, WindowingError
+from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
+from beam_dpsketch.privacy.contributions import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    ContributionBounds,
+    NeighboringRelation,
+    PrivacyUnit,
+)
+from beam_dpsketch.release.count_min import ReleasedCountMin
+from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.released import Frequency, ReleasedSketch
+from beam_dpsketch.release.releasing import release
+from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.sketches import CountMin, CountSketch
+from beam_dpsketch.sketches.spec import SketchSpec

@@ -1,0 +1,59 @@
+"""Checks of arguments: the keyword is the name in the message, and `not value > 0` also refuses NaN."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Any
+
+
+def whole(*, low: int, high: int, **arguments: Any) -> None:
+    """Refuses arguments that are not whole numbers in [low, high]."""
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+        if not low <= value <= high:
+            raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+
+
+def open_unit_interval(**arguments: Any) -> None:
+    """Refuses arguments that are not numbers in (0, 1)."""
+    for name, value in arguments.items():
+        _number(name, value)
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must be greater than 0 and less than 1, got {value}")
+
+
+def positive_finite(**arguments: Any) -> None:
+    """Refuses arguments that are not finite numbers above 0."""
+    for name, value in arguments.items():
+        _number(name, value)
+        if not value > 0 or math.isinf(value):
+            raise ValueError(f"{name} must be finite and greater than 0, got {value}")
+
+
+def one_of(choices: Any, **arguments: Any) -> None:
+    """Refuses arguments that are not among the choices."""
+    for name, value in arguments.items():
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def instance(kind: type, **arguments: Any) -> None:
+    """Refuses arguments of another type."""
+    for name, value in arguments.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+
+
+def exact(**arguments: Any) -> Fraction:
+    """The one argument, finite and above 0, as the fraction its shortest decimal spelling says (0.1 is 1/10)."""
+    ((name, value),) = arguments.items()
+    positive_finite(**arguments)
+    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+
+
+def _number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")

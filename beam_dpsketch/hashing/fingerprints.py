@@ -1,0 +1,104 @@
+"""Items to 64-bit fingerprints: the same in every process, on every platform and in every later version.
+
+Integers are their own fingerprint (as 64-bit two's complement, so -1 and 2**64 - 1 share one); text, bytes and
+tuples of supported items are hashed over a canonical, type-tagged encoding. Two hashes are offered: MurmurHash3
+(x64, 128-bit variant, first 64 bits), fast, and keyed BLAKE2b for items that an adversary can choose: whoever
+picks items of 32 bytes or more can make MurmurHash3 collide under every seed, which ruins accuracy (never
+privacy). The encoding and both hashes are part of the file format and numbered by `HASH_VERSION`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing.encodings import BYTES, TEXT, WORD, encode, to_integer
+
+HASH_VERSION = 1
+ITEM_HASHES = ("murmur3", "blake2b")
+KEY_BYTES = 16
+
+
+def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
+    """The fingerprints of any iterable, numpy array or pyarrow array of items, as uint64 of shape (n,).
+
+    Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits; neither
+    message holds the item.
+    """
+    hash_bytes = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
+    integers_as_they_are = item_hash == "murmur3"
+    if isinstance(items, (pa.Array, pa.ChunkedArray)):
+        return _of_arrow(items, hash_bytes, integers_as_they_are)
+    if isinstance(items, np.ndarray):
+        if items.ndim != 1:
+            raise TypeError(f"items must have one dimension, got {items.ndim}")
+        if items.dtype.kind in "iu" and integers_as_they_are:
+            return _of_integers(items)
+        items = items.tolist()
+    return _of_objects(list(items), hash_bytes, integers_as_they_are)
+
+
+def _of_objects(items: list[Any], hash_bytes: Callable[[bytes], int], integers_as_they_are: bool) -> np.ndarray:
+    """Fingerprints of Python objects, with a fast path for lists of one type."""
+    types = set(map(type, items))
+    if types == {str}:
+        values = [hash_bytes(TEXT + item.encode("utf-8", "surrogatepass")) for item in items]
+    elif types == {bytes}:
+        values = [hash_bytes(BYTES + item) for item in items]
+    elif types == {int} and integers_as_they_are:
+        try:
+            return np.array(items, dtype=np.int64).view(np.uint64)
+        except OverflowError:
+            values = [to_integer(item) % WORD for item in items]
+    else:
+        values = [
+            to_integer(item) % WORD
+            if integers_as_they_are and not isinstance(item, (str, bytes, tuple))
+            else hash_bytes(encode(item))
+            for item in items
+        ]
+    return np.array(values, dtype=np.uint64)
+
+
+def _of_arrow(
+    items: pa.Array | pa.ChunkedArray, hash_bytes: Callable[[bytes], int], integers_as_they_are: bool
+) -> np.ndarray:
+    """Fingerprints of a pyarrow column; each distinct text is hashed once."""
+    if items.null_count:
+        raise TypeError("items must not hold nulls; drop them first")
+    if pa.types.is_integer(items.type) and integers_as_they_are:
+        return _of_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
+    if isinstance(items, pa.ChunkedArray):
+        items = items.combine_chunks()
+    if not pa.types.is_dictionary(items.type):
+        items = items.dictionary_encode()
+    if not len(items):
+        return np.zeros(0, dtype=np.uint64)
+    distinct = _of_objects(items.dictionary.to_pylist(), hash_bytes, integers_as_they_are)
+    return distinct[items.indices.to_numpy(zero_copy_only=False)]
+
+
+def _of_integers(items: np.ndarray) -> np.ndarray:
+    """Integers of any width as 64-bit two's complement."""
+    return items.astype(np.uint64) if items.dtype.kind == "u" else items.astype(np.int64).view(np.uint64)
+
+
+def _murmur3(data: bytes) -> int:
+    return mmh3.hash64(data, 0, True, False)[0]
+
+
+def _keyed_blake2b(key: bytes) -> Callable[[bytes], int]:
+    """BLAKE2b under one key; the keyed state is prepared once and copied for each item."""
+    keyed = hashlib.blake2b(digest_size=8, key=key)
+
+    def hash_bytes(data: bytes) -> int:
+        state = keyed.copy()
+        state.update(data)
+        return int.from_bytes(state.digest(), "little")
+
+    return hash_bytes

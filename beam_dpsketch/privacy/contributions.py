@@ -1,0 +1,96 @@
+"""What is protected and how much of it may count: the privacy unit, the neighbouring relation, contribution bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from beam_dpsketch import _validate
+
+MAX_CONTRIBUTION = 1 << 31
+
+
+class NeighboringRelation(enum.Enum):
+    """Which two inputs must be hard to tell apart."""
+
+    REPLACE_ONE = "replace one"
+    """One unit's records are exchanged for any other admissible ones; the number of units is public."""
+
+    ADD_OR_REMOVE_ONE = "add or remove one"
+    """One unit's records are all there or all missing."""
+
+
+class PrivacyUnit(enum.Enum):
+    """Whose presence the guarantee hides; the value is its meaning in words."""
+
+    RECORD = "one record"
+    RECORD_IN_THIS_RELEASE = (
+        "one record within this one release (a bare CombineFn does not guard windows, triggers and repeated firings)"
+    )
+    PRIVACY_ID = "all records of one privacy id"
+    PRIVACY_ID_IN_WINDOW = "all records of one privacy id within one window (not over several windows)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContributionBounds:
+    """How much one privacy unit may contribute to one release; the transforms enforce every bound.
+
+    Args:
+      max_contributions_per_partition: records kept per unit and partition (output key), chosen at random.
+      max_partitions: partitions kept per unit, chosen at random.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed.
+      signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
+        that an insert and its delete cancel.
+    """
+
+    max_contributions_per_partition: int = 1
+    max_partitions: int = 1
+    max_weight: int = 1
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.whole(
+            low=1,
+            high=MAX_CONTRIBUTION,
+            max_contributions_per_partition=self.max_contributions_per_partition,
+            max_partitions=self.max_partitions,
+            max_weight=self.max_weight,
+        )
+        _validate.instance(bool, signed=self.signed)
+        if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
+            raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
+
+    @property
+    def max_weight_per_partition(self) -> int:
+        """The total weight, without signs, that one unit may contribute to one sketch."""
+        return self.max_contributions_per_partition * self.max_weight
+
+    @property
+    def min_weight(self) -> int:
+        """The least weight of a record."""
+        return -self.max_weight if self.signed else 0
+
+    def union(self, other: ContributionBounds) -> ContributionBounds:
+        """The tightest bounds that allow all that either allows."""
+        return ContributionBounds(
+            max_contributions_per_partition=max(
+                self.max_contributions_per_partition, other.max_contributions_per_partition
+            ),
+            max_partitions=max(self.max_partitions, other.max_partitions),
+            max_weight=max(self.max_weight, other.max_weight),
+            signed=self.signed or other.signed,
+        )
+
+
+def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> None:
+    """Refuses bounds that say a single record contributes several."""
+    single = unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE)
+    if single and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+        raise ValueError(
+            "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
+            "name a privacy_id to protect all records of a person"
+        )
+
+
+REPLACE_ONE = NeighboringRelation.REPLACE_ONE
+ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE

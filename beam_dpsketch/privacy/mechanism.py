@@ -1,0 +1,42 @@
+"""Integer counters to private ones: the discrete Gaussian mechanism.
+
+Guarantee: adding an independent discrete Gaussian of parameter sigma^2 = Delta^2 / (2 rho) to each integer of a
+vector with L2 sensitivity Delta is rho-zCDP, exactly. Counters and noise live in one ring of 64-bit integers that
+wrap around, which is post-processing; saturating before the noise would not be. Source: Canonne, Kamath and
+Steinke 2020 (arXiv:2004.00010), Theorem 4.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from beam_dpsketch.privacy import discrete_gaussian
+
+MIN_SIGMA_SQUARED = Fraction(1, 4)
+MAX_SIGMA_SQUARED = Fraction(1 << 100)
+
+
+def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
+    """The noise parameter sigma^2 = Delta^2 / (2 rho), exactly.
+
+    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around.
+
+    >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
+    Fraction(10, 1)
+    """
+    result = Fraction(squared_sensitivity) / (2 * rho)
+    if result < MIN_SIGMA_SQUARED:
+        raise ValueError(
+            f"rho must be at most {float(2 * squared_sensitivity):g} for this sensitivity, so that sigma is at least "
+            f"0.5; got {float(rho):g}, which hides nothing"
+        )
+    if result > MAX_SIGMA_SQUARED:
+        raise ValueError("rho is too small for these contribution bounds: sigma would exceed 2**50; lower the bounds")
+    return result
+
+
+def add_noise(counters: np.ndarray, sigma_squared: Fraction) -> np.ndarray:
+    """A new int64 array of the same shape: each counter plus its own discrete Gaussian from the system's entropy."""
+    return counters + discrete_gaussian.sample(counters.size, sigma_squared).reshape(counters.shape)

@@ -1,0 +1,52 @@
+"""How far one privacy unit can move the counters of a sketch, in the worst case over all hash functions.
+
+The hash is public, so an adversary may choose items by where they land, and a small sketch has every coincidence
+anyway. Two things follow that a histogram does not teach. (1) k distinct items of one unit may share all their
+cells, so they count k times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one
+by the other moves each cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the
+paper. Each entry is attained by brute force in the tests.
+"""
+
+from __future__ import annotations
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation
+
+MAX_WINDOWS = (1 << 32) - 1
+
+
+def squared_l2_sensitivity(
+    *,
+    cells_per_item: int,
+    has_signs: bool,
+    bounds: ContributionBounds,
+    neighboring: NeighboringRelation,
+    windows: int = 1,
+) -> int:
+    """The largest squared L2 change of all counters that one privacy unit can cause.
+
+    With C the total weight a unit may contribute to one sketch, one row changes by at most
+
+    * C when a unit is added or removed: all its weight in one cell;
+    * sqrt(2) C when it is replaced, if its cells only grow: C leaves one cell and enters another;
+    * 2 C when it is replaced and cells may grow or shrink, because the sketch has signs or the weights do: C in
+      one cell turns into -C.
+
+    All rows can do so together (cells_per_item of them), and so can max_partitions sketches and `windows` windows,
+    whose changes are orthogonal: each factor multiplies the square.
+
+    Args:
+      cells_per_item: counters that one item touches (the depth; 1 for an exact histogram).
+      has_signs: whether an item may count negatively in a cell.
+      bounds: what one unit may contribute.
+      neighboring: the relation between neighbouring inputs.
+      windows: releases (windows) that one unit can reach, each within the bounds.
+    """
+    _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item, windows=windows)
+    if neighboring is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        row = 1
+    elif has_signs or bounds.signed:
+        row = 4
+    else:
+        row = 2
+    return row * cells_per_item * bounds.max_weight_per_partition**2 * bounds.max_partitions * windows

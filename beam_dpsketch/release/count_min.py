@@ -1,0 +1,106 @@
+"""Released Count-Min: the minimum over rows, plus an offset E that keeps noise from causing underestimates.
+
+Guarantee, while no item's net weight is negative: with "simultaneous", no item at all is underestimated, with
+probability at least 1 - failure_probability; with "per_item", each single item is not. Source: Zhao et al., NeurIPS
+2022, with E from the actual depth, width and sigma^2; tails of the discrete Gaussian, and of sums of independent
+ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath and Steinke 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.sketches.spec import SketchSpec
+
+GUARANTEES = ("simultaneous", "per_item")
+
+
+class ReleasedCountMin(ReleasedSketch):
+    """A released Count-Min. Its two guarantees have different offsets: never compare one with the other."""
+
+    name = "count_min"
+
+    def estimate(
+        self, items: Iterable[Any], *, guarantee: str = "simultaneous", failure_probability: float = 0.01
+    ) -> np.ndarray:
+        """The estimated total weight of each item, float64 of shape (n,): the minimum over rows plus E."""
+        _validate.one_of(GUARANTEES, guarantee=guarantee)
+        _validate.open_unit_interval(failure_probability=failure_probability)
+        return self._minimum(self._keys(items)) + self._offset(guarantee, failure_probability)
+
+    def interval(
+        self, items: Iterable[Any], confidence: float = 0.95, *, guarantee: str = "simultaneous"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds for the true total weight of each item: [estimate - 2 E - collisions, estimate].
+
+        Half of 1 - confidence is for the noise, in the sense of `guarantee`; half is for collisions, per item.
+        """
+        _validate.open_unit_interval(confidence=confidence)
+        _validate.one_of(GUARANTEES, guarantee=guarantee)
+        return self._bounds(self._keys(items), confidence, guarantee)
+
+    def _answers(self, keys: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        lower, upper = self._bounds(keys, confidence, "simultaneous")
+        return upper, lower, upper
+
+    def _bounds(self, keys: np.ndarray, confidence: float, guarantee: str) -> tuple[np.ndarray, np.ndarray]:
+        failure = (1 - confidence) / 2
+        offset = self._offset(guarantee, failure)
+        collisions = collision_bound(
+            self._counters, self._spec, self._privacy.sigma_squared, failure_probability=failure
+        )
+        upper = self._minimum(keys) + offset
+        return upper - 2 * offset - collisions, upper
+
+    def _minimum(self, keys: np.ndarray) -> np.ndarray:
+        spec = self._spec
+        return np.min(
+            [
+                self._counters[row, cells.columns(keys, seed=spec.seed, row=row, width=spec.width)]
+                for row in range(spec.depth)
+            ],
+            axis=0,
+        ).astype(np.float64)
+
+    def _offset(self, guarantee: str, failure_probability: float) -> float:
+        return noise_offset(
+            self._spec,
+            self._privacy.sigma_squared,
+            failure_probability=failure_probability,
+            guarantee=guarantee,
+        )
+
+
+def noise_offset(
+    spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str
+) -> float:
+    """E, so that noise below -E is improbable.
+
+    "simultaneous" is the paper's, sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2 over all
+    counters. "per_item" is sigma sqrt(2 ln(depth / beta)): P[any noise < -E] <= beta over one item's counters.
+    """
+    noises = 4 * spec.cells if guarantee == "simultaneous" else spec.depth
+    return math.sqrt(float(2 * sigma_squared) * math.log(noises / failure_probability))
+
+
+def collision_bound(
+    counters: np.ndarray, spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float
+) -> float:
+    """How much other items may add to one item's minimum, from the noisy total, for non-negative net weights.
+
+    Half the probability is for the total: the mean of the rows' sums has noise of variance sigma^2 width / depth.
+    The other half is Markov's inequality in every row at once: P[min over rows > t] <= (total / (width t))^depth.
+    """
+    total_error = math.sqrt(
+        float(2 * sigma_squared) * spec.width / spec.depth * math.log(2 / failure_probability)
+    )
+    total = max(0.0, float(counters.sum(dtype=np.float64)) / spec.depth + total_error)
+    return total / spec.width * (failure_probability / 2) ** (-1 / spec.depth)

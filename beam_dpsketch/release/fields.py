@@ -1,0 +1,147 @@
+"""The field types of the release format: each writes a value and reads it back from bounded bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+from beam_dpsketch.errors import FormatError
+
+
+class Reader:
+    """A cursor over bytes that never runs past their end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes are not read yet."""
+        return len(self._data) - self.position
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        if self.left < size:
+            raise FormatError("the bytes end too early")
+        self.position += size
+        return self._data[self.position - size : self.position]
+
+
+class Field(Protocol):
+    """One kind of value in the header."""
+
+    def write(self, value: Any) -> bytes: ...
+    def read(self, reader: Reader) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """An unsigned integer of fixed size."""
+
+    format: str
+
+    def write(self, value: int) -> bytes:
+        return struct.pack(self.format, value)
+
+    def read(self, reader: Reader) -> int:
+        return struct.unpack(self.format, reader.take(struct.calcsize(self.format)))[0]
+
+
+U8, U16, U32, U64 = Number("<B"), Number("<H"), Number("<I"), Number("<Q")
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """Bytes that are always the same."""
+
+    expected: bytes
+
+    def write(self, value: None) -> bytes:
+        return self.expected
+
+    def read(self, reader: Reader) -> None:
+        if reader.take(len(self.expected)) != self.expected:
+            raise FormatError("the magic number or the format version is unknown")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One of a fixed list, as its position; the list may only grow at its end."""
+
+    options: Sequence[Any]
+
+    def write(self, value: Any) -> bytes:
+        return U8.write(self.options.index(value))
+
+    def read(self, reader: Reader) -> Any:
+        position = U8.read(reader)
+        if position >= len(self.options):
+            raise FormatError("a field has an unknown value")
+        return self.options[position]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bytes:
+    """Bytes of fixed size."""
+
+    size: int
+
+    def write(self, value: bytes) -> bytes:
+        return value
+
+    def read(self, reader: Reader) -> bytes:
+        return reader.take(self.size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Bytes with their length before them."""
+
+    max_size: int
+
+    def write(self, value: bytes) -> bytes:
+        return U16.write(len(value)) + value
+
+    def read(self, reader: Reader) -> bytes:
+        size = U16.read(reader)
+        if size > self.max_size:
+            raise FormatError("a field is too long")
+        return reader.take(size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeated:
+    """At least one value of the same kind, with their number before them."""
+
+    field: Field
+
+    def write(self, value: Sequence[Any]) -> bytes:
+        return U16.write(len(value)) + b"".join(map(self.field.write, value))
+
+    def read(self, reader: Reader) -> tuple[Any, ...]:
+        return tuple(self.field.read(reader) for _ in range(U16.read(reader)))
+
+
+class _Exact:
+    """A positive fraction as two length-prefixed integers."""
+
+    _part = Text(1024)
+
+    def write(self, value: Fraction) -> bytes:
+        return b"".join(
+            self._part.write(number.to_bytes((number.bit_length() + 7) // 8, "little"))
+            for number in (value.numerator, value.denominator)
+        )
+
+    def read(self, reader: Reader) -> Fraction:
+        numerator, denominator = (int.from_bytes(self._part.read(reader), "little") for _ in range(2))
+        if not numerator or not denominator:
+            raise FormatError("a fraction is not above 0")
+        return Fraction(numerator, denominator)
+
+
+Exact = _Exact()

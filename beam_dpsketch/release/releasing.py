@@ -1,0 +1,97 @@
+"""Raw sketch to released sketch: the one place where noise is drawn.
+
+Guarantee: the release is rho-zCDP for the given neighbouring relation, if no unit contributed more than `bounds`
+allow. Every call draws new noise from the operating system's entropy and is one more release: call it once for
+each sketch. The raw sketch is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.release.count_min import ReleasedCountMin
+from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
+from beam_dpsketch.release.wire import RELEASE_ID_BYTES
+from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from beam_dpsketch.sketches.spec import SketchSpec
+
+_RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
+    CountMin: ReleasedCountMin,
+    CountSketch: ReleasedCountSketch,
+}
+
+
+def release(
+    raw: LinearSketch,
+    privacy: PrivacySpec,
+    *,
+    bounds: ContributionBounds | None = None,
+    unit: PrivacyUnit = PrivacyUnit.RECORD,
+    windows: int = 1,
+    disclosed: Disclosure = Disclosure.NONE,
+) -> ReleasedSketch:
+    """Adds noise to a raw sketch and returns what may be published.
+
+    Args:
+      raw: the sketch of all the data.
+      privacy: what the release may spend.
+      bounds: what one unit contributed at most; here the caller's promise, which the transforms enforce. May be left
+        out if no weights were accumulated: one record of weight 1.
+      unit: whose presence is hidden.
+      windows: releases (windows) that one unit can reach; rho covers all of them.
+      disclosed: what is published beside the release, for the statement.
+
+    >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
+    >>> raw = CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 900 + ["b"] * 100)
+    >>> released = release(raw, PrivacySpec(rho=1.0))
+    >>> [frequency.item for frequency in released.top_k(["a", "b", "c"], k=1)]
+    ['a']
+    """
+    _validate.instance(LinearSketch, raw=raw)
+    _validate.instance(PrivacySpec, privacy=privacy)
+    if bounds is None:
+        if raw.is_weighted:
+            raise ValueError("bounds must be given for a sketch with weights: ContributionBounds(max_weight=...)")
+        bounds = ContributionBounds()
+    check_unit_fits_bounds(unit, bounds)
+    noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, windows=windows)
+    statement = PrivacyStatement(
+        rho=privacy.rho,
+        sigma_squared_per_level=(noise,),
+        neighboring=privacy.neighboring,
+        unit=unit,
+        bounds=bounds,
+        windows=windows,
+        disclosed=disclosed,
+        release_ids=(os.urandom(RELEASE_ID_BYTES),),
+    )
+    return _RELEASED[type(raw)](raw.spec, add_noise(raw.counters, noise), statement)
+
+
+def calibrate(
+    kind: type[LinearSketch],
+    spec: SketchSpec,
+    privacy: PrivacySpec,
+    *,
+    bounds: ContributionBounds,
+    windows: int = 1,
+) -> Fraction:
+    """The noise parameter sigma^2 that a release of such a sketch gets; refuses settings that cannot work."""
+    return sigma_squared(
+        squared_sensitivity=squared_l2_sensitivity(
+            cells_per_item=spec.depth,
+            has_signs=kind.has_signs,
+            bounds=bounds,
+            neighboring=privacy.neighboring,
+            windows=windows,
+        ),
+        rho=privacy.rho,
+    )

@@ -1,0 +1,173 @@
+"""The privacy statement that every release carries: what is protected, how well, and what is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.contributions import (
+    ContributionBounds,
+    NeighboringRelation,
+    PrivacyUnit,
+    check_unit_fits_bounds,
+)
+from beam_dpsketch.privacy.mechanism import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+
+USUAL_DELTA = 1e-6
+
+_LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
+
+
+class Disclosure(enum.Flag):
+    """What a release shows without noise, by the caller's choice."""
+
+    NONE = 0
+    KEYS = 1
+    WINDOWS = 2
+
+
+_DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
+
+_RELATION = {
+    NeighboringRelation.REPLACE_ONE: "exchanging it for any other admissible one",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "adding or removing it",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """What one release, or several combined ones, guarantee.
+
+    Guarantee: for any two inputs that differ by one `unit` under the `neighboring` relation, the release is rho-zCDP.
+
+    Attributes:
+      rho: the privacy loss, exact.
+      sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch.
+      neighboring: the relation between neighbouring inputs.
+      unit: whose presence is hidden.
+      bounds: what one unit could contribute; more was dropped before the sketch.
+      windows: how many windows (releases) one unit could reach; rho covers all of them.
+      disclosed: what is published without noise.
+      release_ids: 16 random bytes for each release inside.
+    """
+
+    rho: Fraction
+    sigma_squared_per_level: tuple[Fraction, ...]
+    neighboring: NeighboringRelation
+    unit: PrivacyUnit
+    bounds: ContributionBounds
+    windows: int = 1
+    disclosed: Disclosure = Disclosure.NONE
+    release_ids: tuple[bytes, ...]
+
+    def __post_init__(self) -> None:
+        if not _LEAST_RHO <= self.rho <= _LARGEST_RHO:
+            raise ValueError("rho must be between 2**-200 and 2**64")
+        if not all(MIN_SIGMA_SQUARED <= value <= _LARGEST_NOISE for value in self.sigma_squared_per_level):
+            raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
+        if not self.sigma_squared_per_level or not self.release_ids:
+            raise ValueError("a release has at least one level and one release id")
+        if len(set(self.release_ids)) < len(self.release_ids):
+            raise ValueError("release_ids must differ")
+        _validate.whole(low=1, high=MAX_WINDOWS, windows=self.windows)
+        check_unit_fits_bounds(self.unit, self.bounds)
+
+    @property
+    def sigma_squared(self) -> Fraction:
+        """The noise parameter of a flat sketch; with several levels, the largest."""
+        return max(self.sigma_squared_per_level)
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon for which the release is (epsilon, delta)-DP, rounded up.
+
+        Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13.
+        """
+        return zcdp.epsilon(rho=self.rho, delta=delta)
+
+    def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
+        """The statement of two releases together: rho adds, or is the maximum if no unit is in both.
+
+        The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
+        other: each input then changes by an addition or a removal, at most half the rho of a replacement.
+        """
+        for name in ("neighboring", "unit"):
+            if getattr(self, name) is not getattr(other, name):
+                raise IncompatibleSketchError(
+                    f"releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
+                    f"{getattr(other, name).value!r}"
+                )
+        if set(self.release_ids) & set(other.release_ids):
+            raise IncompatibleSketchError("a release cannot be combined with itself: a release id is in both")
+        return dataclasses.replace(
+            self,
+            rho=max(self.rho, other.rho) if units_disjoint else self.rho + other.rho,
+            sigma_squared_per_level=tuple(
+                map(sum, zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True))
+            ),
+            bounds=self.bounds.union(other.bounds),
+            windows=max(self.windows, other.windows),
+            disclosed=self.disclosed | other.disclosed,
+            release_ids=self.release_ids + other.release_ids,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The statement as plain Python values, for JSON or a table."""
+        return {
+            "rho": _rounded_up(self.rho),
+            "epsilon": self.epsilon(USUAL_DELTA),
+            "delta": USUAL_DELTA,
+            "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
+            "neighboring": self.neighboring.name,
+            "unit": self.unit.value,
+            **dataclasses.asdict(self.bounds),
+            "windows": self.windows,
+            "disclosed": self._disclosed(),
+            "release_ids": [release_id.hex() for release_id in self.release_ids],
+        }
+
+    def to_dp_event(self) -> Any:
+        """The loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package."""
+        try:
+            import dp_accounting
+        except ImportError as error:
+            raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
+        return dp_accounting.ZCDpEvent(rho=_rounded_up(self.rho))
+
+    def __str__(self) -> str:
+        bounds = self.bounds
+        weights = f"{bounds.min_weight} to {bounds.max_weight}"
+        sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
+        noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
+        lines = [
+            f"Protected: {self.unit.value}; {_RELATION[self.neighboring]} changes what can be seen by little.",
+            f"How well: rho = {_rounded_up(self.rho):g} zCDP, so (epsilon, delta)-DP with "
+            f"epsilon = {_up(self.epsilon(USUAL_DELTA)):g} at delta = {USUAL_DELTA:g}.",
+            f"Bounds enforced on each: {bounds.max_contributions_per_partition} record(s) per partition, "
+            f"{bounds.max_partitions} partition(s), weights {weights}, {self.windows} window(s).",
+            f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
+            f"{len(self.release_ids)} release(s).",
+            f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
+        ]
+        return "\n".join(lines)
+
+    def _disclosed(self) -> list[str]:
+        return [words for flag, words in _DISCLOSED.items() if flag in self.disclosed]
+
+
+def _rounded_up(value: Fraction) -> float:
+    """The shortest float at or above an exact value."""
+    nearest = float(value)
+    return nearest if Fraction(repr(nearest)) >= value else math.nextafter(nearest, math.inf)
+
+
+def _up(value: float) -> float:
+    """Four significant digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3) if value > 0 else 1.0
+    return math.ceil(value / unit) * unit

@@ -1,0 +1,7 @@
+"""Linear data structures: exact, mergeable, nothing private. `SKETCHES` names them."""
+
+from beam_dpsketch.sketches.count_min import CountMin
+from beam_dpsketch.sketches.count_sketch import CountSketch
+from beam_dpsketch.sketches.linear import LinearSketch
+
+SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (CountMin, CountSketch)}

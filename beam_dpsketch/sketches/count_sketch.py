@@ -1,0 +1,30 @@
+"""CountSketch (Charikar, Chen and Farach-Colton 2002): an item adds its weight, times a sign, to one cell a row.
+
+Guarantee before noise: `sign * counter` is an unbiased estimate in each row, also with deletions, and the median
+over rows is robust to heavy collisions; how far it may be off is `SketchSpec.for_accuracy`. Source: ICALP 2002.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.sketches.linear import LinearSketch
+
+
+class CountSketch(LinearSketch):
+    """A raw CountSketch.
+
+    >>> from beam_dpsketch import SketchSpec
+    >>> sketch = CountSketch(SketchSpec(depth=3, width=8)).accumulate(["a", "b"], weights=[5, 2])
+    >>> sketch.accumulate(["a", "b"], weights=[-5, -2]).counters.any()
+    np.False_
+    """
+
+    name = "count_sketch"
+    has_signs = True
+
+    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
+        spec = self._spec
+        columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
+        np.add.at(self._counters[row], columns, signs if weights is None else signs * weights)

