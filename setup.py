@@ -32,7 +32,7 @@ setup(
     package_data={"beam_dpsketch": ["py.typed", "README.md"]},
     install_requires=[
         "apache-beam>=2.77,<3",
-        "mmh3>=4.1",
+        "mmh3>=5.0",
         "numpy>=1.26",
         "pyarrow>=15",
         "zstandard>=0.22",

@@ -20,14 +20,14 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.ndarray:
     """The column of each fingerprint (uint64) in one row, as int64 of the same shape."""
-    return _scaled(_mixed(fingerprints, seed, row), width)
+    return _scaled(mix(fingerprints, seed=seed, row=row), width)
 
 
 def columns_and_signs(
     fingerprints: np.ndarray, *, seed: int, row: int, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The column and the sign (-1 or 1) of each fingerprint (uint64) in one row, both int64."""
-    mixed = _mixed(fingerprints, seed, row)
+    mixed = mix(fingerprints, seed=seed, row=row)
     return _scaled(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
 
 
@@ -36,7 +36,8 @@ def _scaled(mixed: np.ndarray, width: int) -> np.ndarray:
     return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
 
 
-def _mixed(fingerprints: np.ndarray, seed: int, row: int) -> np.ndarray:
+def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:
+    """A random-looking 64-bit word for each fingerprint, another function for each seed and row."""
     first, second = _row_keys(seed, row)
     mixed = fingerprints * _ODD
     mixed += first

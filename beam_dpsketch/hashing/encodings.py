@@ -64,31 +64,50 @@ def is_item(value: Any) -> bool:
     return is_integer(value) and _INT_LOW <= value <= _INT_HIGH
 
 
-def encode_all(items: Sequence[Any]) -> pa.LargeBinaryArray:
+def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
     """The canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
+    if isinstance(items, pa.Array):
+        return _of_arrow(items)
     types = set(map(type, items))
-    if types == {str}:
-        try:
-            text = pa.array(items, pa.large_string()).cast(pa.large_binary())
-        except (UnicodeEncodeError, pa.ArrowInvalid):
-            return _one_by_one(items)
-        empty = pa.scalar(b"", pa.large_binary())
-        return pc.binary_join_element_wise(pa.scalar(TEXT, pa.large_binary()), text, empty)
-    if types == {int}:
-        try:
-            values = np.array(items, dtype="<i8")
-        except OverflowError:
-            return _one_by_one(items)
-        packed = np.empty((len(items), 9), dtype=np.uint8)
-        packed[:, 0] = np.where(values < 0, _NEGATIVE[0], _NON_NEGATIVE[0])
-        packed[:, 1:] = values[:, None].view(np.uint8)
-        fixed = pa.Array.from_buffers(pa.binary(9), len(items), [None, pa.py_buffer(packed)])
-        return fixed.cast(pa.large_binary())
-    return _one_by_one(items)
-
-
-def _one_by_one(items: Sequence[Any]) -> pa.LargeBinaryArray:
+    try:
+        if types == {str}:
+            return _tagged(TEXT, pa.array(items, pa.large_string()))
+        if types == {bytes}:
+            return _tagged(BYTES, pa.array(items, pa.large_binary()))
+        if types == {int}:
+            return _of_integers(np.array(items, dtype=np.int64))
+    except (UnicodeEncodeError, OverflowError):  # lone surrogates, integers above 2**63
+        pass
     return pa.array([encode(item) if is_item(item) else None for item in items], pa.large_binary())
+
+
+def _of_arrow(items: pa.Array) -> pa.LargeBinaryArray:
+    """The canonical bytes of a column, null where it is null."""
+    kind = items.type
+    if pa.types.is_dictionary(kind):
+        return encode_all(items.dictionary).take(items.indices)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _tagged(TEXT, items)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _tagged(BYTES, items)
+    if pa.types.is_integer(kind):
+        encoded = _of_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
+        return pc.if_else(items.is_valid(), encoded, pa.scalar(None, pa.large_binary()))
+    return pa.array([encode(item) if is_item(item) else None for item in items.to_pylist()], pa.large_binary())
+
+
+def _tagged(tag: bytes, values: pa.Array) -> pa.LargeBinaryArray:
+    binary = pa.large_binary()
+    return pc.binary_join_element_wise(pa.scalar(tag, binary), values.cast(binary), pa.scalar(b"", binary))
+
+
+def _of_integers(values: np.ndarray) -> pa.LargeBinaryArray:
+    packed = np.empty((len(values), 9), dtype=np.uint8)
+    packed[:, 0] = np.where(values < 0, _NEGATIVE[0], _NON_NEGATIVE[0])
+    wide = values.astype("<u8" if values.dtype.kind == "u" else "<i8")
+    packed[:, 1:] = wide[:, None].view(np.uint8)
+    fixed = pa.Array.from_buffers(pa.binary(9), len(values), [None, pa.py_buffer(packed)])
+    return fixed.cast(pa.large_binary())
 
 
 def is_integer(value: Any) -> bool:

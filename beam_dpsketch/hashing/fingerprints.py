@@ -89,7 +89,7 @@ def _of_integers(items: np.ndarray) -> np.ndarray:
 
 
 def _murmur3(data: bytes) -> int:
-    return mmh3.hash64(data, 0, True, False)[0]
+    return mmh3.mmh3_x64_128_utupledigest(data, 0)[0]
 
 
 def _keyed_blake2b(key: bytes) -> Callable[[bytes], int]:

@@ -1,7 +1,7 @@
 """Exact vectorised sampler of the discrete Gaussian: integers x with P(x) ~ exp(-x**2 / (2 sigma_squared)).
 
-Every decision is certified by integer intervals or refined with further random bits until it is, so uniform random
-bytes give exactly this distribution, and no generator, seed or buffer of randomness outlives a call.
+Every decision is certified by integer intervals or refined with further random bits until it is, so uniform
+random bytes give exactly this distribution, and no generator, seed or buffer of randomness outlives a call.
 The distribution and its privacy guarantee are those of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import os
 from collections.abc import Callable
 from fractions import Fraction
-from numbers import Rational
+from numbers import Integral, Rational
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +26,13 @@ MIN_SIGMA_SQUARED = Fraction(1, 4)
 MAX_SIGMA_SQUARED = Fraction(2**100)
 
 _WORD_BITS = 64
-# One bit of each word is the sign.
-_MAX_PREFIX_BITS = _WORD_BITS - 1
+_PREFIX_BITS = _WORD_BITS - 1  # the remaining bit is the sign
 # Multiples of the step are drawn from a table; sigma / step < 2**7 keeps that table in the L1 cache.
 _MAX_BASE_SIGMA_BITS = 7
 _TABLE_PRECISION = 128
 # Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call.
 _CHUNK = 1 << 15
-# A floating-point acceptance probability is wrong by less than 2**-50; the filter allows a thousand times that.
+# Floating-point acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that.
 _FLOAT_SLACK = 2.0**-40
 
 
@@ -50,13 +48,9 @@ def sample(
 
 def _validated_size(size: int) -> int:
     """Return size as a nonnegative Python integer or refuse it."""
-    try:
-        count = operator.index(size)
-    except TypeError:
-        count = -1
-    if count < 0 or isinstance(size, bool):
+    if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
         raise ValueError(f"size must be an integer >= 0, got {size!r}")
-    return count
+    return int(size)
 
 
 def _validated_sigma_squared(sigma_squared: Fraction) -> Fraction:
@@ -87,16 +81,16 @@ def _append_random_word(value: int, random_bytes: RandomBytes) -> int:
 class _Sampler:
     """Tables of one sigma_squared; immutable and without randomness.
 
-    |x| = base + offset. The base is a multiple of the step with P(base) ~ exp(-base**2 / (2 sigma_squared)), from the
-    table by inversion; the offset is uniform below the step; the pair is accepted with probability
-    exp(-offset (offset + 2 base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)), as it should be.
+    |x| = base + offset. The base is a multiple of the step, by inversion of P(base) ~ exp(-base**2 / (2
+    sigma_squared)); the offset is uniform below the step; the pair is accepted with probability
+    exp(-offset (offset + 2 base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)).
     A fair sign follows, and -0 is rejected because 0 would otherwise count twice.
 
     Fewer ``prefix_bits`` and more ``step_bits`` than the default make the rare paths frequent, for tests.
     """
 
     def __init__(
-        self, sigma_squared: Fraction, prefix_bits: int = _MAX_PREFIX_BITS, step_bits: int | None = None
+        self, sigma_squared: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None
     ) -> None:
         if step_bits is None:
             step_bits = max(0, math.isqrt(int(sigma_squared)).bit_length() - _MAX_BASE_SIGMA_BITS)
@@ -109,14 +103,12 @@ class _Sampler:
         shift = _TABLE_PRECISION - prefix_bits
         lower = [threshold >> shift for threshold in table.lower]
         upper = [ceiling_shift(threshold, shift) for threshold in table.upper]
-        # With C(k) the cumulative probability, a prefix proves U < C(k) if it is < lower[k], and U >= C(k) if it is
-        # >= upper[k]. None reaches a saturated upper threshold: entries after the first are left to the refinement.
+        # With C(k) the cumulative probability, a prefix below lower[k] proves U < C(k), from upper[k] U >= C(k).
+        # None reaches a saturated upper[k]: what lies beyond the first one is left to the refinement.
         entries = upper.index(1 << prefix_bits) + 1
         self._lower = np.array(lower[:entries], dtype=np.uint64)
-        # The least prefix that proves "at least k thresholds are <= U", by k; for k = 0 there is nothing to prove.
+        # The least prefix that proves "at least k thresholds are <= U"; for k = 0 there is nothing to prove.
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
-        self._lower.flags.writeable = False
-        self._certain_from.flags.writeable = False
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Draw ``size`` integers, a chunk of candidates at a time."""
@@ -188,7 +180,7 @@ class _Sampler:
     def _accepts_exactly(
         self, base: int, offset: int, uniform: int, bits: int, random_bytes: RandomBytes
     ) -> bool:
-        """Decide uniform < exp(-offset (offset + 2 base) / (2 sigma_squared)), drawing more bits if needed."""
+        """Decide uniform < exp(-offset (offset + 2 base) / (2 sigma_squared)), with more bits if needed."""
         numerator = offset * (offset + 2 * base) * self._sigma_squared.denominator
         denominator = 2 * self._sigma_squared.numerator
         while True:

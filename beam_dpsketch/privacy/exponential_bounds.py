@@ -1,7 +1,6 @@
 """Lower and upper integer bounds of exp(-numerator / denominator), scaled by a power of two.
 
-Only Python integers are used and every rounding goes outwards, so the true value lies between the bounds whatever
-the floating-point library does.
+Only Python integers are used and every rounding goes outwards, so the true value lies between the bounds.
 The bounds serve the exact sampler of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 

@@ -1,8 +1,7 @@
-"""Cumulative thresholds of the discrete Gaussian on the half-line 0, step, 2 step, ... with step = 2**step_bits.
+"""Cumulative thresholds of the discrete Gaussian on the half-line 0, step, 2 step, ..., step = 2**step_bits.
 
-Each threshold is an integer interval that contains the true cumulative probability times 2**precision, with the
-whole tail accounted for.
-The tables serve the exact sampler of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010); they hold no randomness.
+Each threshold is an integer interval that contains the true cumulative probability times 2**precision.
+The tables hold no randomness and serve the exact sampler of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
 from __future__ import annotations

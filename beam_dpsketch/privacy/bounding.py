@@ -1,0 +1,70 @@
+"""Which records of a privacy unit are kept: contribution bounding on columns of numbers.
+
+Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and stays within the bounds
+whatever the records are. Keeping the records of least rank is uniform for random ranks, and can be done in stages:
+bounding parts first and their union again keeps what bounding everything at once would.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beam_dpsketch.privacy.contributions import ContributionBounds
+
+
+def kept(
+    units: np.ndarray,
+    partitions: np.ndarray,
+    partition_ranks: np.ndarray,
+    ranks: np.ndarray,
+    bounds: ContributionBounds,
+) -> np.ndarray:
+    """The positions of the records to keep, in no particular order.
+
+    Args:
+      units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
+      partitions: which partition each record is in, likewise.
+      partition_ranks: uint64, equal within a unit and partition; the max_partitions least are kept.
+      ranks: uint32, random; in each unit and partition the max_contributions_per_partition least are kept.
+      bounds: how many to keep.
+    """
+    size = len(units)
+    most = np.bincount(units).max() if size else 0
+    if most <= min(bounds.max_partitions, bounds.max_contributions_per_partition):
+        return np.arange(size)
+    if partitions.any():
+        order = np.lexsort((ranks, partitions, partition_ranks, units))
+    else:
+        order = np.argsort(units.astype(np.uint64) << np.uint64(32) | ranks)
+    units, partitions = units[order], partitions[order]
+    new_unit = np.ones(size, dtype=bool)
+    new_unit[1:] = units[1:] != units[:-1]
+    new_group = new_unit.copy()
+    new_group[1:] |= partitions[1:] != partitions[:-1]
+    within_group = _since_last(new_group)
+    groups_before = np.cumsum(new_group)
+    groups_before -= groups_before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
+    keep = within_group < bounds.max_contributions_per_partition
+    keep &= groups_before < bounds.max_partitions
+    return order[keep]
+
+
+def netted(
+    units: np.ndarray, partitions: np.ndarray, items: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Adds up weights per (unit, partition, item): the position of one record each, and its net weight if not 0."""
+    order = np.lexsort((items, partitions, units))
+    starts = np.zeros(len(order), dtype=bool)
+    starts[:1] = True
+    for column in (units, partitions, items):
+        ordered = column[order]
+        starts[1:] |= ordered[1:] != ordered[:-1]
+    positions = np.flatnonzero(starts)
+    net = np.add.reduceat(weights[order], positions) if len(positions) else weights[:0]
+    return order[positions][net != 0], net[net != 0]
+
+
+def _since_last(marks: np.ndarray) -> np.ndarray:
+    """How many places back the last mark is; the first place is marked."""
+    places = np.arange(len(marks))
+    return places - places[marks][np.cumsum(marks) - 1]

@@ -1,0 +1,194 @@
+"""What travels between workers before the release: exact, lazy, small until it is big.
+
+Items wait in a list and are hashed together; the hashed ones wait as (key, weight) arrays until dense counters are
+smaller. The bytes are for workers only and no release format: they change with the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+
+from beam_dpsketch.hashing.encodings import is_item
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.transforms.elements import whole_weights
+
+_DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
+_DENSE, _SPARSE = b"d", b"s"
+
+
+class Contributions(NamedTuple):
+    """Items that are bounded and hashed already: uint64 keys and int64 weights of shape (n,)."""
+
+    keys: np.ndarray
+    weights: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What a sketch is made of: its kind and spec, and the bounds on a record's weight."""
+
+    kind: type[LinearSketch]
+    spec: SketchSpec
+    bounds: ContributionBounds
+
+    def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray | slice]:
+        """The keys of the items that can be counted, and where these are."""
+        try:
+            return self.kind.keys(self.spec, items), slice(None)
+        except (TypeError, ValueError):
+            if isinstance(items, pa.Array):
+                raise TypeError(f"the item column must hold text, bytes or integers, got {items.type}") from None
+        countable = np.fromiter(map(is_item, items), dtype=bool, count=len(items))
+        return self.kind.keys(self.spec, [item for item in items if is_item(item)]), countable
+
+    def clamp(self, weights: np.ndarray) -> np.ndarray:
+        """Weights within the bounds."""
+        return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
+
+    def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> Contributions:
+        """The items and weights that count; the others are left out."""
+        keys, countable = self.keys(items)
+        if weights is None:
+            return Contributions(keys, np.ones(len(keys), dtype=np.int64))
+        values, mask = whole_weights(weights)
+        mask = mask[countable]
+        return Contributions(keys[mask], self.clamp(values[countable][mask]))
+
+    @property
+    def pending_limit(self) -> int:
+        """How many items wait to be hashed together: enough to be fast, and no more than the sketch is worth."""
+        return min(4096, max(256, self.spec.cells // 8))
+
+
+class SketchAccumulator:
+    """A raw sketch in the making. Knows no noise; `repr` shows no data."""
+
+    __slots__ = ("_chunks", "_hashed", "_recipe", "_sketch", "items", "weights")
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self.items: list[Any] = []
+        self.weights: list[Any] | None = None
+        self._chunks: list[Contributions] = []
+        self._hashed = 0
+        self._sketch: LinearSketch | None = None
+
+    def add(self, item: Any) -> None:
+        """One record of weight 1."""
+        self.items.append(item)
+        if len(self.items) >= self._recipe.pending_limit:
+            self.flush()
+
+    def add_weighted(self, item: Any, weight: Any) -> None:
+        """One record."""
+        if self.weights is None:
+            self.weights = []
+        self.weights.append(weight)
+        self.add(item)
+
+    def add_contributions(self, contributions: Contributions) -> None:
+        """Many records that are hashed already."""
+        self._chunks.append(contributions)
+        self._hashed += len(contributions.keys)
+        if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:
+            self._make_dense()
+
+    def flush(self) -> None:
+        """Hashes the items that wait."""
+        if self.items:
+            items, weights = self.items, self.weights
+            self.items, self.weights = [], None
+            self.add_contributions(self._recipe.contributions(items, weights))
+
+    def absorb(self, other: SketchAccumulator) -> None:
+        """Adds another accumulator of the same recipe, which is left as it is."""
+        self.flush()
+        if other._sketch is not None:
+            self._make_dense()
+            assert self._sketch is not None
+            self._sketch.merge(other._sketch)
+        for chunk in other._pending():
+            self.add_contributions(chunk)
+
+    def to_sketch(self) -> LinearSketch:
+        """The raw sketch of everything added; the accumulator is left as it is."""
+        recipe = self._recipe
+        sketch = recipe.kind(recipe.spec)
+        if self._sketch is not None:
+            sketch.merge(self._sketch)
+        for chunk in self._pending():
+            sketch.accumulate_keys(*chunk)
+        return sketch
+
+    def to_bytes(self) -> bytes:
+        """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
+        if self._sketch is not None:
+            payload = _DENSE + _pack(self.to_sketch().counters.ravel())
+        else:
+            keys, weights = _summed(list(self._pending()))
+            payload = _SPARSE + keys.astype("<u8").tobytes() + _pack(weights) if len(keys) else b""
+        return zstandard.compress(payload, 1)
+
+    @staticmethod
+    def from_bytes(recipe: Recipe, data: bytes) -> SketchAccumulator:
+        """What `to_bytes` wrote, under the same recipe."""
+        accumulator = SketchAccumulator(recipe)
+        payload = zstandard.decompress(data)
+        if payload[:1] == _DENSE:
+            counters = _unpack(payload[1:], recipe.spec.cells).reshape(recipe.spec.depth, recipe.spec.width)
+            accumulator._sketch = recipe.kind.from_counters(recipe.spec, counters)
+        elif payload:
+            size = (len(payload) - 2) // (8 + _DTYPES[payload[-1]].itemsize)
+            keys = np.frombuffer(payload, "<u8", count=size, offset=1)
+            accumulator.add_contributions(Contributions(keys, _unpack(payload[1 + 8 * size :], size)))
+        return accumulator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SketchAccumulator.from_bytes, (self._recipe, self.to_bytes())
+
+    def __repr__(self) -> str:
+        return f"<SketchAccumulator of {self._recipe.spec}, contents hidden>"
+
+    def _pending(self) -> Iterable[Contributions]:
+        """All that is not in dense counters yet, hashed."""
+        yield from self._chunks
+        if self.items:
+            yield self._recipe.contributions(self.items, self.weights)
+
+    def _make_dense(self) -> None:
+        if self._sketch is None:
+            self._sketch = self._recipe.kind(self._recipe.spec)
+        for chunk in self._chunks:
+            self._sketch.accumulate_keys(*chunk)
+        self._chunks, self._hashed = [], 0
+
+
+def _summed(chunks: list[Contributions]) -> Contributions:
+    """One chunk with each key once and no weight 0."""
+    if not chunks:
+        return Contributions(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+    keys, places = np.unique(np.concatenate([chunk.keys for chunk in chunks]), return_inverse=True)
+    weights = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(weights, places, np.concatenate([chunk.weights for chunk in chunks]))
+    return Contributions(keys[weights != 0], weights[weights != 0])
+
+
+def _pack(values: np.ndarray) -> bytes:
+    """Integers as the narrowest type that holds them; which one is the last byte."""
+    low, high = values.min(), values.max()
+    for code, dtype in enumerate(_DTYPES):
+        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+            break
+    return values.astype(dtype).tobytes() + bytes([code])
+
+
+def _unpack(data: bytes, size: int) -> np.ndarray:
+    return np.frombuffer(data, _DTYPES[data[-1]], count=size).astype(np.int64)

@@ -1,0 +1,134 @@
+"""CombineFns: many elements to one raw sketch, or, for direct use, to one release.
+
+Guarantee: accumulators are exact and sum to the same counters in any order; noise is drawn only in the
+`extract_output` of `CountMinFn` and `CountSketchFn`, exactly once a call, and no accumulator is changed by it. These
+two are for pipelines that need a CombineFn; they cannot guard against triggers that fire twice, sliding windows,
+replays or `as_singleton_view`, each of which is one more release. `PrivateFrequencies` does: prefer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import apache_beam as beam
+from apache_beam import coders
+
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.releasing import calibrate, release
+from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
+from beam_dpsketch.transforms.coders import AccumulatorCoder
+from beam_dpsketch.transforms.elements import Elements, Selector, column, is_batch_type, reader, valid
+
+
+class RawSketchFn(beam.CombineFn):
+    """Elements to a raw accumulator, without noise: the step before `ReleaseOnce`."""
+
+    def __init__(self, recipe: Recipe, elements: Elements) -> None:
+        self._recipe = recipe
+        self._elements = elements
+        self._item = reader(elements.item)
+        self._weight = None if elements.weight is None else reader(elements.weight)
+
+    def create_accumulator(self) -> SketchAccumulator:
+        return SketchAccumulator(self._recipe)
+
+    def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
+        if type(element) is Contributions:
+            mutable_accumulator.add_contributions(element)
+        elif is_batch_type(type(element)):
+            mutable_accumulator.add_contributions(self._of_batch(element))
+        elif self._weight is None:
+            mutable_accumulator.add(self._item(element))
+        else:
+            mutable_accumulator.add_weighted(self._item(element), self._weight(element))
+        return mutable_accumulator
+
+    def add_inputs(self, mutable_accumulator: SketchAccumulator, elements: Iterable[Any]) -> SketchAccumulator:
+        for element in elements:
+            self.add_input(mutable_accumulator, element)
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[SketchAccumulator]) -> SketchAccumulator:
+        merged = self.create_accumulator()  # Beam may go on using all but the first, and there may be none
+        for accumulator in accumulators:
+            merged.absorb(accumulator)
+        return merged
+
+    def compact(self, accumulator: SketchAccumulator) -> SketchAccumulator:
+        accumulator.flush()
+        return accumulator
+
+    def extract_output(self, accumulator: SketchAccumulator) -> Any:
+        """The accumulator itself, still lazy."""
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return AccumulatorCoder(self._recipe)
+
+    def _of_batch(self, batch: Any) -> Contributions:
+        items = column(batch, "item", self._elements.item)
+        if self._weight is None:
+            return self._recipe.contributions(items.drop_null(), None)
+        weights = column(batch, "weight", self._elements.weight)
+        mask = valid(items, weights)
+        return self._recipe.contributions(items.filter(mask), weights.filter(mask))
+
+
+class _ReleasingFn(RawSketchFn):
+    """A CombineFn whose output is a release."""
+
+    kind: ClassVar[type[LinearSketch]]
+
+    def __init__(
+        self,
+        spec: SketchSpec,
+        privacy: PrivacySpec,
+        *,
+        item: Selector = None,
+        weight: Selector = None,
+        bounds: ContributionBounds = ContributionBounds(),
+    ) -> None:
+        check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
+        calibrate(self.kind, spec, privacy, bounds=bounds)
+        super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
+        self._privacy = privacy
+
+    def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
+        """A release of what was added, with noise of its own at each call."""
+        return release(
+            accumulator.to_sketch(),
+            self._privacy,
+            bounds=self._recipe.bounds,
+            unit=PrivacyUnit.RECORD_IN_THIS_RELEASE,
+        )
+
+
+class CountMinFn(_ReleasingFn):
+    """Elements to a `ReleasedCountMin`, protecting each record.
+
+    Args:
+      spec: the sketch.
+      privacy: what each output spends.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      bounds: the largest weight of a record; weights outside are clamped.
+    """
+
+    kind = CountMin
+
+
+class CountSketchFn(_ReleasingFn):
+    """Elements to a `ReleasedCountSketch`, protecting each record.
+
+    Args:
+      spec: the sketch.
+      privacy: what each output spends.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      bounds: the largest weight of a record; weights outside are clamped.
+    """
+
+    kind = CountSketch

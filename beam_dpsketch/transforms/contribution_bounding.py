@@ -1,0 +1,244 @@
+"""Contribution bounding at scale: columns of records, sharded by privacy id, bounded by sorting.
+
+Guarantee: within each window, at most max_contributions_per_partition records per privacy id and partition and at
+most max_partitions partitions per privacy id are kept, uniformly at random, never per bundle; weights are clamped.
+With signed weights the records of an id are first netted by partition and item, so that an insert and its delete
+cancel. Records without a privacy id are dropped. Privacy ids are compared exactly, not by a hash.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_dpsketch import _validate
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy import bounding
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.transforms.accumulator import Contributions, Recipe
+from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
+from beam_dpsketch.transforms.records import Records, by_key, table
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
+
+SHARDS = 256
+BUFFERED_RECORDS = 1 << 16
+_GATHERED_RECORDS = 1 << 20
+
+
+class Contribution(NamedTuple):
+    """One bounded record: its partition (`None` without keys), item and weight."""
+
+    key: Any
+    item: Any
+    weight: int
+
+
+class BoundContributions(beam.PTransform):
+    """Keeps what each privacy id may contribute, as `Contribution` elements.
+
+    The private transforms do this themselves; use it to see what bounds keep, or before other aggregations.
+
+    Args:
+      bounds: how much to keep of each privacy id, in each window.
+      privacy_id: who is protected; see `beam_dpsketch.transforms.elements` for this and the following.
+      item: what is counted; `None` is the element.
+      weight: how much it counts; `None` is 1.
+      key: the partition; `None` for a single one.
+    """
+
+    def __init__(
+        self,
+        bounds: ContributionBounds,
+        *,
+        privacy_id: Selector,
+        item: Selector = None,
+        weight: Selector = None,
+        key: Selector = None,
+    ) -> None:
+        super().__init__()
+        _validate.instance(ContributionBounds, bounds=bounds)
+        if privacy_id is None:
+            raise ValueError("privacy_id must say whose contributions are bounded")
+        self._bounds = bounds
+        self._elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        check_windowing(pcoll)
+        self._elements.check_schema(pcoll.element_type)
+        records = Records(self._elements, keyed=self._elements.key is not None)
+        tables = bounded_tables(pcoll, records, self._bounds, None)
+        return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(Contribution)
+
+
+def bounded_contributions(elements: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
+    """Elements to bounded `Contributions`, or (key, `Contributions`) if keyed."""
+    tables = bounded_tables(elements, records, recipe.bounds, recipe)
+    if records.keyed:
+        return tables | "SplitByKey" >> beam.FlatMap(by_key, recipe).with_output_types(tuple[Any, Contributions])
+    return tables | "Unpack" >> beam.Map(_unkeyed, recipe)
+
+
+def bounded_tables(
+    elements: beam.PCollection, records: Records, bounds: ContributionBounds, recipe: Recipe | None
+) -> beam.PCollection:
+    """Elements to tables of the records that are kept, one for each shard."""
+    bound = _Bound(bounds, salt=secrets.randbits(64))
+    shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
+    return (
+        elements
+        | "Shard" >> beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[int, bytes])
+        | "GroupByShard" >> beam.GroupByKey()
+        | "Bound" >> beam.ParDo(_BoundShard(bound))
+    )
+
+
+class _Bound:
+    """The rule that says which records of a table are kept."""
+
+    def __init__(self, bounds: ContributionBounds, *, salt: int) -> None:
+        self._bounds = bounds
+        self._salt = salt
+
+    def partly(self, records: pa.Table) -> pa.Table:
+        """Some of the records that are too many: what bounding all records would drop as well."""
+        return self._net(records) if self._bounds.signed else self._keep(records)
+
+    def fully(self, records: pa.Table) -> pa.Table:
+        """The records that are kept."""
+        return self._keep(self._net(records)) if self._bounds.signed else self._keep(records)
+
+    def _net(self, records: pa.Table) -> pa.Table:
+        items = records["item"]
+        item_codes = items.to_numpy() if pa.types.is_integer(items.type) else _codes(items)[0]
+        partitions = _codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
+        positions, weights = bounding.netted(
+            _codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
+        )
+        records = records.take(pa.array(positions)).drop_columns(["weight", "rank"])
+        return records.append_column("weight", pa.array(weights)).append_column("rank", random_ranks(len(weights)))
+
+    def _keep(self, records: pa.Table) -> pa.Table:
+        units, distinct = _codes(records["unit"])
+        if "key" in records.column_names:
+            partitions, keys = _codes(records["key"])
+            seed = self._salt
+            of_unit = cells.mix(fingerprints(distinct), seed=seed, row=0)[units]
+            partition_ranks = cells.mix(of_unit ^ fingerprints(keys)[partitions], seed=seed, row=1)
+        else:
+            partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
+        positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
+        return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+
+class _ShardRecords(beam.DoFn):
+    """Elements to (shard, records in Arrow's stream format); a privacy id is always in the same shard."""
+
+    def __init__(
+        self, records: Records, bounds: ContributionBounds, bound: _Bound, recipe: Recipe | None
+    ) -> None:
+        self._records = records
+        self._bounds = bounds
+        self._bound = bound
+        self._recipe = recipe
+
+    def start_bundle(self) -> None:
+        self._waiting: dict[Any, list[Any]] = {}
+
+    def process(self, element: Any) -> Iterator[WindowedValue]:
+        return self._add(element, GlobalWindow())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for window, waiting in self._waiting.items():
+            yield from self._emit(tuple(zip(*waiting, strict=True)), window)
+        self._waiting = {}
+
+    def _add(self, element: Any, window: Any) -> Iterator[WindowedValue]:
+        if is_batch_type(type(element)):
+            yield from self._emit(self._records.batch(element), window)
+            return
+        waiting = self._waiting.setdefault(window, [])
+        waiting.append(self._records.record(element))
+        if len(waiting) >= BUFFERED_RECORDS:
+            del self._waiting[window]
+            yield from self._emit(tuple(zip(*waiting, strict=True)), window)
+
+    def _emit(self, columns: Any, window: Any) -> Iterator[WindowedValue]:
+        records = table(self._records, columns, self._bounds, self._recipe)
+        records = self._bound.partly(records.append_column("rank", random_ranks(len(records))))
+        units, distinct = _codes(records["unit"])
+        shards = (fingerprints(distinct) % np.uint64(SHARDS))[units]
+        ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
+        records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
+        for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            if end > start:
+                payload = (shard, _to_bytes(records.slice(start, end - start)))
+                yield WindowedValue(payload, window.max_timestamp(), (window,))
+
+
+class _ShardWindowedRecords(_ShardRecords):
+    """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
+
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
+        return self._add(element, window)
+
+
+class _BoundShard(beam.DoFn):
+    """(shard, records) to one table of the records that are kept."""
+
+    def __init__(self, bound: _Bound) -> None:
+        self._bound = bound
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[pa.Table]:
+        gathered: list[pa.Table] = []
+        size = 0
+        for payload in element[1]:
+            gathered.append(_from_bytes(payload))
+            size += len(gathered[-1])
+            if size > _GATHERED_RECORDS:
+                gathered = [self._bound.partly(pa.concat_tables(gathered))]
+                size = len(gathered[0]) // 2  # so that what must be kept anyway is not sorted again and again
+        yield self._bound.fully(pa.concat_tables(gathered))
+
+
+def random_ranks(size: int) -> pa.Array:
+    """Random numbers from the system, to choose records by."""
+    return pa.array(np.frombuffer(os.urandom(4 * size), dtype=np.uint32))
+
+
+def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
+    return Contributions(bounded["item"].to_numpy(), recipe.clamp(bounded["weight"].to_numpy()))
+
+
+def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:
+    """The records of a table, one by one."""
+    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else [None] * len(bounded)
+    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
+    for key, item, weight in zip(keys, bounded["item"].to_pylist(), weights, strict=True):
+        yield Contribution(None if key is None else decode(key), decode(item), weight)
+
+
+def _codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """A column as positions in the list of its distinct values."""
+    encoded = values.combine_chunks().dictionary_encode()
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def _to_bytes(records: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, records.schema) as writer:
+        writer.write_table(records)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()

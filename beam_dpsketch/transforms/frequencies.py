@@ -1,0 +1,97 @@
+"""`PrivateFrequencies`: how often each item occurs, as a sketch that answers for any item, for ever.
+
+Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names; a
+window is released once; noise is drawn once and is final before anything downstream sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.sketches import SKETCHES
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
+
+DEFAULT_BOUNDS = ContributionBounds()
+
+
+class PrivateFrequencies:
+    """Private frequencies of all elements (`Globally`) or of the elements of each key (`PerKey`)."""
+
+    class Globally(PrivateRelease):
+        """Elements to one `ReleasedSketch` (one per window).
+
+        Empty input in the global window gives a release too, so that nothing is said by its absence.
+
+        Args:
+          spec: the sketch; see `SketchSpec` and `SketchSpec.for_accuracy`.
+          privacy: what each release spends.
+          item: what is counted: a field name, a callable, or `None` for the element itself.
+          weight: how much it counts, a whole number, clamped to the bounds; `None` is 1.
+          privacy_id: who is protected: all records of one id, bounded as `bounds` say.
+          unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
+          bounds: what one unit may contribute; more is dropped, at random.
+          sketch: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
+        """
+
+        def __init__(
+            self,
+            spec: SketchSpec,
+            privacy: PrivacySpec,
+            *,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            sketch: str = "count_sketch",
+        ) -> None:
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit)
+
+    class PerKey(PrivateRelease):
+        """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
+
+        Keys are data. Either `public_keys` lists them: every listed key gets a release, whether it has data or not,
+        and others are dropped. Or `keys_are_public=True` states that it is no secret which keys have data. Keys are
+        text, bytes, integers or tuples of these, and come out as such; records with others are dropped.
+
+        Args:
+          spec, privacy, item, weight, privacy_id, unit, bounds, sketch: as in `Globally`; on pairs, selectors apply
+            to the value. Each privacy id contributes to at most `bounds.max_partitions` keys.
+          key: the key, a field name or a callable; `None` where elements are pairs.
+          public_keys: the keys to release.
+          keys_are_public: the caller's word that the keys in the data may be published.
+        """
+
+        def __init__(
+            self,
+            spec: SketchSpec,
+            privacy: PrivacySpec,
+            *,
+            key: Selector = None,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            sketch: str = "count_sketch",
+            public_keys: Iterable[Any] | None = None,
+            keys_are_public: bool = False,
+        ) -> None:
+            keys = Keys.decided(public_keys, keys_are_public)
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys)
+
+
+def _recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+    _validate.one_of(SKETCHES, sketch=sketch)
+    _validate.instance(SketchSpec, spec=spec)
+    _validate.instance(ContributionBounds, bounds=bounds)
+    return Recipe(SKETCHES[sketch], spec, bounds)

@@ -1,0 +1,182 @@
+"""The path that every private transform shares: guard, bound, combine exactly, release once, make it final."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms.accumulator import Contributions, Recipe
+from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
+from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.records import KeyRecords, Records
+from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
+
+_WHOLE_ELEMENTS = Elements()
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """Which output keys there are: a public list, or those of the data by the caller's word that they are public."""
+
+    public: tuple[Any, ...] | None
+
+    @classmethod
+    def decided(cls, public_keys: Iterable[Any] | None, keys_are_public: bool) -> Keys:
+        """The caller's decision; refuses none and both."""
+        if (public_keys is not None) == keys_are_public:
+            raise ValueError(
+                "exactly one of public_keys and keys_are_public=True must be given: output keys taken from the data "
+                "show who is in it; list the keys, or state that they are public anyway"
+            )
+        if public_keys is None:
+            return cls(None)
+        if isinstance(public_keys, (str, bytes)):
+            raise TypeError("public_keys must be a list of keys, got one text")
+        encoded = dict.fromkeys(map(encode, public_keys))
+        if not encoded:
+            raise ValueError("public_keys must not be empty")
+        return cls(tuple(map(decode, encoded)))
+
+
+class PrivateRelease(beam.PTransform):
+    """Elements to one release, or one per key; the transforms for users say which sketch."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        privacy: PrivacySpec,
+        elements: Elements,
+        *,
+        unit: str | None,
+        keys: Keys | None = None,
+    ) -> None:
+        super().__init__()
+        _validate.instance(PrivacySpec, privacy=privacy)
+        if (elements.privacy_id is None) == (unit is None):
+            raise ValueError(
+                'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
+                'a person, unit="record" only single records'
+            )
+        if unit is not None:
+            _validate.one_of(("record",), unit=unit)
+            check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
+        if keys is None and recipe.bounds.max_partitions > 1:
+            raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+        calibrate(recipe.kind, recipe.spec, privacy, bounds=recipe.bounds)
+        self._recipe = recipe
+        self._privacy = privacy
+        self._elements = elements
+        self._keys = keys
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        windows = check_windowing(pcoll)
+        self._check_windows(pcoll, windows)
+        self._elements.check_schema(pcoll.element_type)
+        keyed = self._keys is not None
+        output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
+        calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
+        return (
+            self._combined(pcoll)  # accumulator, or (key, accumulator)
+            | "ReleaseOnce"
+            >> beam.ParDo(
+                ReleaseOnce(
+                    self._privacy,
+                    bounds=self._recipe.bounds,
+                    unit=self._unit(pcoll),
+                    windows=windows,
+                    disclosed=self._disclosed(pcoll),
+                    keyed=keyed,
+                )
+            ).with_output_types(output_type)
+            | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        """The public settings; neither the seed nor a key of the hash."""
+        recipe = self._recipe
+        bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
+        return {
+            "sketch": recipe.kind.name,
+            "depth": recipe.spec.depth,
+            "width": recipe.spec.width,
+            "rho": float(self._privacy.rho),
+            "neighboring": self._privacy.neighboring.name,
+            **bounds,
+        }
+
+    def _check_windows(self, elements: beam.PCollection, windows: int) -> None:
+        if windows > 1 and self._elements.privacy_id is not None:
+            raise WindowingError(
+                "SlidingWindows with privacy_id would let one privacy id into any number of overlapping windows; use "
+                'FixedWindows, or unit="record"'
+            )
+        if not is_global(elements) and self._keys is not None and self._keys.public is not None:
+            raise WindowingError(
+                "public_keys in windows would show which windows have data for a key; use the global window, or "
+                "keys_are_public=True"
+            )
+
+    def _unit(self, elements: beam.PCollection) -> PrivacyUnit:
+        if self._elements.privacy_id is None:
+            return PrivacyUnit.RECORD
+        return PrivacyUnit.PRIVACY_ID if is_global(elements) else PrivacyUnit.PRIVACY_ID_IN_WINDOW
+
+    def _disclosed(self, elements: beam.PCollection) -> Disclosure:
+        disclosed = Disclosure.NONE if is_global(elements) else Disclosure.WINDOWS
+        if self._keys is not None and self._keys.public is None:
+            disclosed |= Disclosure.KEYS
+        return disclosed
+
+    def _combined(self, elements: beam.PCollection) -> beam.PCollection:
+        if self._keys is None:
+            values, selectors = self._values(elements, None)
+            combine = beam.CombineGlobally(RawSketchFn(self._recipe, selectors))
+            return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
+        values, selectors = self._values(elements, self._keys.public)
+        if self._keys.public is not None:
+            nothing = Contributions(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+            every_key = elements.pipeline | "PublicKeys" >> beam.Create(
+                [(key, nothing) for key in self._keys.public], reshuffle=False
+            )
+            values = (values, every_key) | "WithEveryKey" >> beam.Flatten()
+        return values | "Combine" >> beam.CombinePerKey(RawSketchFn(self._recipe, selectors))
+
+    def _values(
+        self, elements: beam.PCollection, public_keys: tuple[Any, ...] | None
+    ) -> tuple[beam.PCollection, Elements]:
+        """What is to be combined, keyed if there are keys, and how to read it."""
+        keyed = self._keys is not None
+        records = Records(self._elements, keyed=keyed, public_keys=public_keys)
+        if self._elements.privacy_id is not None:
+            bounded = elements | "BoundContributions" >> _Bounded(records, self._recipe)
+            return bounded, _WHOLE_ELEMENTS
+        if keyed:
+            key_records = beam.ParDo(KeyRecords(records, self._recipe)).with_output_types(tuple[Any, Any])
+            return elements | "Key" >> key_records, self._elements
+        return elements, self._elements
+
+
+class _Bounded(beam.PTransform):
+    """Contribution bounding as one step of the graph."""
+
+    def __init__(self, records: Records, recipe: Recipe) -> None:
+        super().__init__()
+        self._records = records
+        self._recipe = recipe
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return bounded_contributions(pcoll, self._records, self._recipe)

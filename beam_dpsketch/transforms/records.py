@@ -1,0 +1,154 @@
+"""Elements to columns of records: who, in which partition, what, how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.hashing.encodings import decode, encode, encode_all
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.transforms.accumulator import Contributions, Recipe
+from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, valid, whole_weights
+
+NO_KEY = object()
+
+
+class Records:
+    """Reads elements of one transform: which records they hold, and under which of the allowed keys.
+
+    Args:
+      elements: the selectors.
+      keyed: whether records have keys.
+      public_keys: the only keys allowed, if listed.
+    """
+
+    def __init__(self, elements: Elements, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
+        self._elements = elements
+        self.keyed = keyed
+        self._item = reader(elements.item)
+        self._weight = None if elements.weight is None else reader(elements.weight)
+        self._privacy_id = None if elements.privacy_id is None else reader(elements.privacy_id)
+        self._key = None if elements.key is None else reader(elements.key)
+        self._allowed = None if public_keys is None else {encode(key) for key in public_keys}
+
+    def split(self, element: Any) -> tuple[Any, Any]:
+        """Key and value of an element; the key is `NO_KEY` if there is none."""
+        if self._key is not None:
+            return self._key(element), element
+        if isinstance(element, tuple) and len(element) == 2:
+            return element
+        return NO_KEY, element
+
+    def record(self, element: Any) -> tuple[Any, Any, Any, Any]:
+        """Privacy id, key, item and weight of an element that is one record."""
+        key, value = self.split(element) if self.keyed else (None, element)
+        privacy_id = None if self._privacy_id is None else self._privacy_id(value)
+        return privacy_id, key, self._item(value), 1 if self._weight is None else self._weight(value)
+
+    def batch(self, element: Any) -> tuple[Any, Any, Any, Any]:
+        """Columns of privacy ids, keys, items and weights of an element that is a batch."""
+        size = len(element)
+        names = self._elements
+        ones = [1] * size
+        return (
+            column(element, "privacy_id", names.privacy_id) if self._privacy_id else None,
+            column(element, "key", names.key) if self.keyed else None,
+            column(element, "item", names.item),
+            column(element, "weight", names.weight) if self._weight else ones,
+        )
+
+    def encoded_keys(self, keys: Any) -> pa.LargeBinaryArray:
+        """The canonical bytes of keys, null for those that do not count."""
+        encoded = encode_all(keys)
+        if self._allowed is None:
+            return encoded
+        allowed = pc.is_in(encoded, value_set=pa.array(sorted(self._allowed), pa.large_binary()))
+        return pc.if_else(allowed, encoded, pa.scalar(None, pa.large_binary()))
+
+    def known_key(self, key: Any) -> Any:
+        """The key in its plain form, or `NO_KEY` if it does not count."""
+        try:
+            encoded = encode(key)
+        except (TypeError, ValueError):
+            return NO_KEY
+        if self._allowed is not None and encoded not in self._allowed:
+            return NO_KEY
+        return key if type(key) in (str, int, bytes) else decode(encoded)
+
+
+def table(
+    records: Records, columns: tuple[Any, Any, Any, Any], bounds: ContributionBounds, recipe: Recipe | None
+) -> pa.Table:
+    """The records that count, as columns unit, key (if keyed), item and weight.
+
+    Args:
+      records: the reader.
+      columns: privacy ids, keys, items and weights.
+      bounds: clamp the weights, unless signed: then records are to be netted first.
+      recipe: hashes items to uint64; without it they are canonical bytes.
+    """
+    privacy_ids, keys, items, weights = columns
+    parts = {"unit": encode_all(privacy_ids)}
+    if records.keyed:
+        parts["key"] = records.encoded_keys(keys)
+    parts["item"] = encode_all(items) if recipe is None else _hashed(recipe, items)
+    values, mask = whole_weights(weights)
+    if not bounds.signed:
+        values = np.clip(values, 0, bounds.max_weight)
+    parts["weight"] = pa.array(values)
+    mask = mask & valid(*parts.values()) & (values != 0)
+    return pa.table(parts).filter(pa.array(mask))
+
+
+def _hashed(recipe: Recipe, items: Any) -> pa.Array:
+    """The keys of items, null for those that cannot be counted."""
+    present = valid(items) if isinstance(items, pa.Array) else np.ones(len(items), dtype=bool)
+    keys, countable = recipe.keys(items.drop_null() if isinstance(items, pa.Array) else items)
+    hashed = np.zeros(len(items), dtype=np.uint64)
+    usable = np.flatnonzero(present)[countable]
+    hashed[usable] = keys
+    missing = np.ones(len(items), dtype=bool)
+    missing[usable] = False
+    return pa.array(hashed, mask=missing)
+
+
+class KeyRecords(beam.DoFn):
+    """Elements to (key, value), or (key, contributions) for each key of a batch; keys that do not count are left out."""
+
+    def __init__(self, records: Records, recipe: Recipe) -> None:
+        self._records = records
+        self._recipe = recipe
+
+    def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
+        if is_batch_type(type(element)):
+            yield from self._of_batch(element)
+            return
+        key, value = self._records.split(element)
+        key = self._records.known_key(key)
+        if key is not NO_KEY:
+            yield key, value
+
+    def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
+        _, keys, items, weights = self._records.batch(batch)
+        parts = {"key": self._records.encoded_keys(keys), "item": _hashed(self._recipe, items)}
+        values, mask = whole_weights(weights)
+        mask = mask & valid(*parts.values())
+        kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+        yield from by_key(kept, self._recipe)
+
+
+def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:
+    """The contributions of each key in a table."""
+    keys = bounded["key"].combine_chunks().dictionary_encode()
+    codes = keys.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
+    items = bounded["item"].to_numpy()[order]
+    weights = recipe.clamp(bounded["weight"].to_numpy())[order]
+    for key, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
+        yield decode(key), Contributions(items[start:end], weights[start:end])

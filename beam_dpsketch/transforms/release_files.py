@@ -1,0 +1,64 @@
+"""`WriteReleases` and `ReadReleases`: releases in files, on any filesystem that Beam knows, and back.
+
+Files are TFRecord files, sharded by the runner and protected by checksums. Each record is a key in canonical bytes
+(none for releases without keys), with its length before it, and the bytes of one release.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord
+
+from beam_dpsketch.errors import FormatError
+from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.release.released import ReleasedSketch
+
+SUFFIX = ".dpsketch"
+
+
+class WriteReleases(beam.PTransform):
+    """Releases, or (key, release) pairs, to files named `file_path_prefix-00000-of-0000n.dpsketch`."""
+
+    def __init__(self, file_path_prefix: str) -> None:
+        super().__init__()
+        self._prefix = file_path_prefix
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return (
+            pcoll
+            | "ToBytes" >> beam.Map(to_record).with_output_types(bytes)
+            | "Write" >> WriteToTFRecord(self._prefix, file_name_suffix=SUFFIX)
+        )
+
+
+class ReadReleases(beam.PTransform):
+    """Files that `WriteReleases` wrote to what was in them; the pattern may hold wildcards."""
+
+    def __init__(self, file_pattern: str) -> None:
+        super().__init__()
+        self._pattern = file_pattern
+
+    def expand(self, pbegin: Any) -> beam.PCollection:
+        return pbegin | "Read" >> ReadFromTFRecord(self._pattern) | "FromBytes" >> beam.Map(from_record)
+
+
+def to_record(element: Any) -> bytes:
+    """A release, or a (key, release) pair, as bytes."""
+    key, released = (b"", element) if isinstance(element, ReleasedSketch) else (encode(element[0]), element[1])
+    return len(key).to_bytes(4, "little") + key + released.to_bytes()
+
+
+def from_record(data: bytes) -> Any:
+    """What `to_record` wrote; raises `FormatError` for any other bytes."""
+    end = 4 + int.from_bytes(data[:4], "little")
+    if len(data) < end:
+        raise FormatError("not a record of a release: the bytes end too early")
+    released = ReleasedSketch.from_bytes(data[end:])
+    if end == 4:
+        return released
+    try:
+        return decode(data[4:end]), released
+    except ValueError:
+        raise FormatError("not a record of a release: the key is damaged") from None

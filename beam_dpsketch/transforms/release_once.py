@@ -1,0 +1,47 @@
+"""The step that draws noise, once for each key and window, and the Reshuffle that makes the draw final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import PaneInfoTiming
+
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.release.releasing import release
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms.accumulator import SketchAccumulator
+
+
+class ReleaseOnce(beam.DoFn):
+    """Accumulators to releases; raises if a window fires a second time."""
+
+    def __init__(
+        self,
+        privacy: PrivacySpec,
+        *,
+        bounds: ContributionBounds,
+        unit: PrivacyUnit,
+        windows: int,
+        disclosed: Disclosure,
+        keyed: bool,
+    ) -> None:
+        self._privacy = privacy
+        self._terms = {"bounds": bounds, "unit": unit, "windows": windows, "disclosed": disclosed}
+        self._keyed = keyed
+
+    def process(self, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Any]:
+        # element: accumulator, or (key, accumulator)
+        if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
+            raise WindowingError("a window fired more than once; remove triggers and lateness before the release")
+        if self._keyed:
+            key, accumulator = element
+            yield key, self._release(accumulator)
+        else:
+            yield self._release(element)
+
+    def _release(self, accumulator: SketchAccumulator) -> Any:
+        return release(accumulator.to_sketch(), self._privacy, **self._terms)

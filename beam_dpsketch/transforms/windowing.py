@@ -1,0 +1,90 @@
+"""The guard: refuses, while the pipeline is built, any windowing under which data would be released twice.
+
+Guarantee: where `check_windowing` returns, each key and window fires once, and an element is in at most the returned
+number of windows. Early, late and repeated firings release the same data again, each time with new noise, and the
+average of the releases is less and less private.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions
+from apache_beam.transforms import window
+from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+
+from beam_dpsketch.errors import WindowingError
+
+_FINER = "for early answers, use finer windows, each with its own release"
+
+
+def check_windowing(elements: beam.PCollection) -> int:
+    """The most windows that one element can be in; `WindowingError` if a window may be released more than once."""
+    _check_upstream_flattens(elements)
+    _check_exactly_once(elements.pipeline)
+    windowing = elements.windowing
+    trigger = windowing.triggerfn
+    if not isinstance(trigger, DefaultTrigger) and not (
+        type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
+    ):
+        raise WindowingError(
+            f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window more than "
+            f"once; remove it from WindowInto ({_FINER})"
+        )
+    if windowing.allowed_lateness != 0:
+        raise WindowingError(
+            "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto"
+        )
+    return _windows_per_element(windowing.windowfn, elements.is_bounded)
+
+
+def is_global(elements: beam.PCollection) -> bool:
+    """Whether all elements are in the one global window."""
+    return type(elements.windowing.windowfn) is window.GlobalWindows
+
+
+def _windows_per_element(windowfn: Any, is_bounded: bool) -> int:
+    if type(windowfn) is window.GlobalWindows:
+        if not is_bounded:
+            raise WindowingError(
+                "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
+            )
+        return 1
+    if type(windowfn) is window.FixedWindows:
+        return 1
+    if type(windowfn) is window.SlidingWindows:
+        return max(1, math.ceil(windowfn.size.micros / windowfn.period.micros))
+    if type(windowfn) is window.Sessions:
+        raise WindowingError("Sessions publish when a person was active; use FixedWindows or SlidingWindows")
+    raise WindowingError(
+        f"the window function {type(windowfn).__name__} is unknown, so the windows of an element cannot be counted; "
+        "use GlobalWindows, FixedWindows or SlidingWindows"
+    )
+
+
+def _check_exactly_once(pipeline: beam.Pipeline) -> None:
+    services = pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
+    if "streaming_mode_at_least_once" in services:
+        raise WindowingError(
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
+        )
+
+
+def _check_upstream_flattens(elements: beam.PCollection) -> None:
+    """Refuses a Flatten of different windowings, of which Beam shows only the first."""
+    waiting, seen = [elements], set()
+    while waiting:
+        producer = waiting.pop().producer
+        if producer is None or producer in seen or isinstance(producer.transform, beam.WindowInto):
+            continue
+        seen.add(producer)
+        inputs = producer.inputs
+        if isinstance(producer.transform, beam.Flatten) and any(
+            source.windowing != inputs[0].windowing for source in inputs
+        ):
+            raise WindowingError(
+                "Flatten joins collections with different windowings before this transform; put one WindowInto after it"
+            )
+        waiting.extend(inputs)
