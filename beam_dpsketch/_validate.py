@@ -13,8 +13,15 @@ def whole(*, low: int, high: int, **arguments: Any) -> None:
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-        if not low <= value <= high:
+        if not low <= int(value) <= high:
             raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+
+
+def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
+    """`whole` for fields of a frozen dataclass, which become Python integers: numpy's overflow in arithmetic."""
+    for name in names:
+        whole(low=low, high=high, **{name: getattr(frozen, name)})
+        object.__setattr__(frozen, name, int(getattr(frozen, name)))
 
 
 def open_unit_interval(**arguments: Any) -> None:
@@ -29,7 +36,7 @@ def positive_finite(**arguments: Any) -> None:
     """Refuses arguments that are not finite numbers above 0."""
     for name, value in arguments.items():
         _number(name, value)
-        if not value > 0 or math.isinf(value):
+        if not value > 0 or not _finite(value):
             raise ValueError(f"{name} must be finite and greater than 0, got {value}")
 
 
@@ -49,9 +56,19 @@ def instance(kind: type, **arguments: Any) -> None:
 
 def exact(**arguments: Any) -> Fraction:
     """The one argument, finite and above 0, as the fraction its shortest decimal spelling says (0.1 is 1/10)."""
-    ((name, value),) = arguments.items()
+    (value,) = arguments.values()
     positive_finite(**arguments)
-    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+    if isinstance(value, numbers.Rational):
+        # numpy integers would survive in a Fraction and overflow in arithmetic.
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(repr(float(value)))
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer or fraction that no float can hold
+        return False
 
 
 def _number(name: str, value: Any) -> None:

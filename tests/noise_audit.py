@@ -66,7 +66,7 @@ def _cross_correlation_accepts(
 def _correlation_sums(
     first: NDArray[np.int64], second: NDArray[np.int64], sigma_squared: Fraction
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of first[i + lag] second[i] and of first[i] second[i + lag], over sigma_squared; numbers of terms."""
+    """Scaled sums of first[i + lag] second[i] and of first[i] second[i + lag], and their numbers of terms."""
     length = len(first)
     # Padding to twice the length keeps the circular convolution from wrapping around.
     spectrum = np.fft.rfft(first, 2 * length) * np.conj(np.fft.rfft(second, 2 * length))

@@ -1,8 +1,8 @@
 """Acceptance of noise samples: exact distribution of the discrete Gaussian and two-sided tests against it.
 
 Every test accepts correct noise with probability at least 1 - FALSE_ALARM. Where possible this is proved by a
-Chernoff bound; otherwise the nominal level is ten times smaller, because approximations are good to a factor of a
-few only so far out in the tail, given the bin sizes and overlaps used here.
+Chernoff bound; otherwise the nominal level is ten times smaller, because approximations so far out in the
+tail are good to a factor of a few only, given the bin sizes and overlaps used here.
 Source of the distribution and its tail bound: Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
@@ -64,8 +64,8 @@ def mean_p_value(samples: NDArray[np.int64], sigma_squared: Fraction) -> float:
 def variance_p_value(samples: NDArray[np.int64], sigma_squared: Fraction) -> float:
     """Two-sided Chernoff bound on the mean square.
 
-    Tilting x**2 exponentially gives another discrete Gaussian, so the bound is exp(-n KL(tilted | true)) with the
-    one that has the observed mean square.
+    Tilting x**2 exponentially gives a discrete Gaussian too: the bound is exp(-n KL(tilted | true)) for the
+    tilted one that has the observed mean square.
     """
     sigma_squared_float = float(sigma_squared)
     mean_square = float(np.mean(np.square(samples, dtype=float)))

@@ -23,9 +23,7 @@ def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.
     return _scaled(mix(fingerprints, seed=seed, row=row), width)
 
 
-def columns_and_signs(
-    fingerprints: np.ndarray, *, seed: int, row: int, width: int
-) -> tuple[np.ndarray, np.ndarray]:
+def columns_and_signs(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """The column and the sign (-1 or 1) of each fingerprint (uint64) in one row, both int64."""
     mixed = mix(fingerprints, seed=seed, row=row)
     return _scaled(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1

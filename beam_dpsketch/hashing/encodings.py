@@ -42,7 +42,10 @@ def decode(data: bytes) -> Item:
     if tag == BYTES:
         return body
     if tag in (_NON_NEGATIVE, _NEGATIVE) and len(body) == 8:
-        return int.from_bytes(body, "little", signed=tag == _NEGATIVE)
+        value = int.from_bytes(body, "little", signed=tag == _NEGATIVE)
+        if tag == _NEGATIVE and value >= 0:
+            raise ValueError("not the encoding of an item")
+        return value
     if tag != _TUPLE:
         raise ValueError("not the encoding of an item")
     parts = []
@@ -111,6 +114,7 @@ def _of_integers(values: np.ndarray) -> pa.LargeBinaryArray:
 
 
 def is_integer(value: Any) -> bool:
+    """Whether a value is an integer; bools are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

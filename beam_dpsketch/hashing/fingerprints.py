@@ -39,6 +39,8 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
             raise TypeError(f"items must have one dimension, got {items.ndim}")
         if items.dtype.kind in "iu" and integers_as_they_are:
             return _of_integers(items)
+        if items.dtype.kind in "mM":  # tolist() would turn nanoseconds into integers
+            raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {items.dtype}")
         items = items.tolist()
     return _of_objects(list(items), hash_bytes, integers_as_they_are)
 
@@ -75,6 +77,8 @@ def _of_arrow(
         return _of_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
     if isinstance(items, pa.ChunkedArray):
         items = items.combine_chunks()
+    if pa.types.is_nested(items.type):
+        raise TypeError(f"items must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}")
     if not pa.types.is_dictionary(items.type):
         items = items.dictionary_encode()
     if not len(items):

@@ -49,13 +49,8 @@ class ContributionBounds:
     signed: bool = False
 
     def __post_init__(self) -> None:
-        _validate.whole(
-            low=1,
-            high=MAX_CONTRIBUTION,
-            max_contributions_per_partition=self.max_contributions_per_partition,
-            max_partitions=self.max_partitions,
-            max_weight=self.max_weight,
-        )
+        names = ("max_contributions_per_partition", "max_partitions", "max_weight")
+        _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
         _validate.instance(bool, signed=self.signed)
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
             raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
@@ -92,5 +87,6 @@ def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> Non
         )
 
 
+DEFAULT_BOUNDS = ContributionBounds()
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -36,9 +36,7 @@ _CHUNK = 1 << 15
 _FLOAT_SLACK = 2.0**-40
 
 
-def sample(
-    size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom
-) -> NDArray[np.int64]:
+def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
     """Draw ``size`` independent discrete Gaussian integers of parameter ``sigma_squared`` (1/4 to 2**100).
 
     ``random_bytes(n)`` must return n independent uniform bytes; anything but the default is for tests.
@@ -61,9 +59,7 @@ def _validated_sigma_squared(sigma_squared: Fraction) -> Fraction:
         exact = Fraction(int(sigma_squared.numerator), int(sigma_squared.denominator))
         if MIN_SIGMA_SQUARED <= exact <= MAX_SIGMA_SQUARED:
             return exact
-    raise ValueError(
-        f"sigma_squared must be a Fraction between {MIN_SIGMA_SQUARED} and 2**100, got {sigma_squared!r}"
-    )
+    raise ValueError(f"sigma_squared must be a Fraction between {MIN_SIGMA_SQUARED} and 2**100, got {sigma_squared!r}")
 
 
 def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
@@ -89,9 +85,7 @@ class _Sampler:
     Fewer ``prefix_bits`` and more ``step_bits`` than the default make the rare paths frequent, for tests.
     """
 
-    def __init__(
-        self, sigma_squared: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None
-    ) -> None:
+    def __init__(self, sigma_squared: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None) -> None:
         if step_bits is None:
             step_bits = max(0, math.isqrt(int(sigma_squared)).bit_length() - _MAX_BASE_SIGMA_BITS)
         self._sigma_squared = sigma_squared
@@ -103,7 +97,7 @@ class _Sampler:
         shift = _TABLE_PRECISION - prefix_bits
         lower = [threshold >> shift for threshold in table.lower]
         upper = [ceiling_shift(threshold, shift) for threshold in table.upper]
-        # With C(k) the cumulative probability, a prefix below lower[k] proves U < C(k), from upper[k] U >= C(k).
+        # With C the cumulative probability, prefix < lower[k] proves U < C(k), >= upper[k] proves U >= C(k).
         # None reaches a saturated upper[k]: what lies beyond the first one is left to the refinement.
         entries = upper.index(1 << prefix_bits) + 1
         self._lower = np.array(lower[:entries], dtype=np.uint64)
@@ -177,9 +171,7 @@ class _Sampler:
         magnitude += offset
         return keep
 
-    def _accepts_exactly(
-        self, base: int, offset: int, uniform: int, bits: int, random_bytes: RandomBytes
-    ) -> bool:
+    def _accepts_exactly(self, base: int, offset: int, uniform: int, bits: int, random_bytes: RandomBytes) -> bool:
         """Decide uniform < exp(-offset (offset + 2 base) / (2 sigma_squared)), with more bits if needed."""
         numerator = offset * (offset + 2 * base) * self._sigma_squared.denominator
         denominator = 2 * self._sigma_squared.numerator

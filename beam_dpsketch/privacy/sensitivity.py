@@ -49,4 +49,5 @@ def squared_l2_sensitivity(
         row = 4
     else:
         row = 2
-    return row * cells_per_item * bounds.max_weight_per_partition**2 * bounds.max_partitions * windows
+    # int: numpy's integers overflow.
+    return row * int(cells_per_item) * bounds.max_weight_per_partition**2 * bounds.max_partitions * int(windows)

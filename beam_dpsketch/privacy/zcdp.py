@@ -31,10 +31,12 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
     rho = float(rho) * _UP
-    best = _bisect(lambda order: (2 * order - 1) * rho - epsilon + math.log1p(-1 / order) > 0, 1.0, _largest(rho, epsilon))
-    logarithm = (
-        (best - 1) * (best * rho - epsilon) - math.log(best - 1) + best * math.log1p(-1 / best)
+    best = _bisect(
+        lambda order: (2 * order - 1) * rho - epsilon + math.log1p(-1 / order) > 0,
+        1.0,
+        _largest(rho, epsilon),
     )
+    logarithm = (best - 1) * (best * rho - epsilon) - math.log(best - 1) + best * math.log1p(-1 / best)
     return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _UP)
 
 

@@ -79,9 +79,7 @@ class ReleasedCountMin(ReleasedSketch):
         )
 
 
-def noise_offset(
-    spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str
-) -> float:
+def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str) -> float:
     """E, so that noise below -E is improbable.
 
     "simultaneous" is the paper's, sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2 over all
@@ -99,8 +97,6 @@ def collision_bound(
     Half the probability is for the total: the mean of the rows' sums has noise of variance sigma^2 width / depth.
     The other half is Markov's inequality in every row at once: P[min over rows > t] <= (total / (width t))^depth.
     """
-    total_error = math.sqrt(
-        float(2 * sigma_squared) * spec.width / spec.depth * math.log(2 / failure_probability)
-    )
+    total_error = math.sqrt(float(2 * sigma_squared) * spec.width / spec.depth * math.log(2 / failure_probability))
     total = max(0.0, float(counters.sum(dtype=np.float64)) / spec.depth + total_error)
     return total / spec.width * (failure_probability / 2) ** (-1 / spec.depth)

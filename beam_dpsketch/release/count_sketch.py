@@ -33,9 +33,7 @@ class ReleasedCountSketch(ReleasedSketch):
     def _median(self, keys: np.ndarray) -> np.ndarray:
         rows = np.empty((self._spec.depth, len(keys)))
         for row in range(self._spec.depth):
-            columns, signs = cells.columns_and_signs(
-                keys, seed=self._spec.seed, row=row, width=self._spec.width
-            )
+            columns, signs = cells.columns_and_signs(keys, seed=self._spec.seed, row=row, width=self._spec.width)
             rows[row] = self._counters[row, columns] * signs
         return np.median(rows, axis=0)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
@@ -86,12 +87,12 @@ class ReleasedSketch(ABC):
         fewer than k; repeated ones count once.
         """
         _validate.whole(low=1, high=1 << 31, k=k)
-        frequencies = self._frequencies(list(dict.fromkeys(candidates)), confidence)
+        frequencies = self._frequencies(list(dict.fromkeys(_listed(candidates))), confidence)
         return sorted(frequencies, key=lambda frequency: -frequency.estimate)[:k]
 
     def as_rows(self, items: Iterable[Any], confidence: float = 0.95) -> list[dict[str, Any]]:
         """One plain dict per item with the fields item, estimate, lower and upper, for any sink."""
-        return [frequency._asdict() for frequency in self._frequencies(list(items), confidence)]
+        return [frequency._asdict() for frequency in self._frequencies(_listed(items), confidence)]
 
     def combine(self: Self, other: ReleasedSketch, *, units_disjoint: bool = False) -> Self:
         """The release of both inputs together: counters and sigma^2 add, and rho adds.
@@ -143,3 +144,10 @@ class ReleasedSketch(ABC):
     @abstractmethod
     def _answers(self, keys: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Estimate, lower and upper bound of each key, float64 of shape (n,)."""
+
+
+def _listed(items: Iterable[Any]) -> list[Any]:
+    """Any iterable, numpy or pyarrow array as a list of plain Python items."""
+    if isinstance(items, np.ndarray):
+        return items.tolist()
+    return items.to_pylist() if isinstance(items, (pa.Array, pa.ChunkedArray)) else list(items)

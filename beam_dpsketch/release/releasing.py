@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.release.count_min import ReleasedCountMin
@@ -60,7 +60,9 @@ def release(
     if bounds is None:
         if raw.is_weighted:
             raise ValueError("bounds must be given for a sketch with weights: ContributionBounds(max_weight=...)")
-        bounds = ContributionBounds()
+        bounds = DEFAULT_BOUNDS
+    _validate.instance(ContributionBounds, bounds=bounds)
+    _validate.instance(PrivacyUnit, unit=unit)
     check_unit_fits_bounds(unit, bounds)
     noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, windows=windows)
     statement = PrivacyStatement(

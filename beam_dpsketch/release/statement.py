@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import enum
 import math
 from fractions import Fraction
@@ -23,6 +24,7 @@ from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 USUAL_DELTA = 1e-6
 
 _LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
+_LARGEST_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
 
 
 class Disclosure(enum.Flag):
@@ -36,8 +38,8 @@ class Disclosure(enum.Flag):
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 _RELATION = {
-    NeighboringRelation.REPLACE_ONE: "exchanging it for any other admissible one",
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "adding or removing it",
+    NeighboringRelation.REPLACE_ONE: "exchanged for any other within the bounds",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "added or removed",
 }
 
 
@@ -74,9 +76,13 @@ class PrivacyStatement:
             raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")
+        if any(value.denominator > _LARGEST_DENOMINATOR for value in (self.rho, *self.sigma_squared_per_level)):
+            raise ValueError("rho and sigma_squared_per_level must be fractions with denominators up to 2**7000")
+        if len(self.release_ids) > _MAX_RELEASES:
+            raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
-        _validate.whole(low=1, high=MAX_WINDOWS, windows=self.windows)
+        _validate.whole_fields(self, "windows", low=1, high=MAX_WINDOWS)
         check_unit_fits_bounds(self.unit, self.bounds)
 
     @property
@@ -109,7 +115,8 @@ class PrivacyStatement:
             self,
             rho=max(self.rho, other.rho) if units_disjoint else self.rho + other.rho,
             sigma_squared_per_level=tuple(
-                map(sum, zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True))
+                mine + theirs
+                for mine, theirs in zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
             ),
             bounds=self.bounds.union(other.bounds),
             windows=max(self.windows, other.windows),
@@ -146,9 +153,10 @@ class PrivacyStatement:
         sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
         noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
         lines = [
-            f"Protected: {self.unit.value}; {_RELATION[self.neighboring]} changes what can be seen by little.",
-            f"How well: rho = {_rounded_up(self.rho):g} zCDP, so (epsilon, delta)-DP with "
-            f"epsilon = {_up(self.epsilon(USUAL_DELTA)):g} at delta = {USUAL_DELTA:g}.",
+            f"Protected: {self.unit.value}. Whoever sees the release can hardly tell whether this was "
+            f"{_RELATION[self.neighboring]} ({self.neighboring.name}).",
+            f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
+            f"epsilon = {_up(self.epsilon(USUAL_DELTA), 4):g} at delta = {USUAL_DELTA:g}.",
             f"Bounds enforced on each: {bounds.max_contributions_per_partition} record(s) per partition, "
             f"{bounds.max_partitions} partition(s), weights {weights}, {self.windows} window(s).",
             f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
@@ -167,7 +175,8 @@ def _rounded_up(value: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) >= value else math.nextafter(nearest, math.inf)
 
 
-def _up(value: float) -> float:
-    """Four significant digits, rounded up."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3) if value > 0 else 1.0
-    return math.ceil(value / unit) * unit
+def _up(value: Fraction | float, digits: int) -> float:
+    """The value in so many significant digits, rounded up."""
+    exact = Fraction(value)
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))

@@ -24,6 +24,7 @@ from beam_dpsketch.release.fields import (
     Choice,
     Constant,
     Exact,
+    Field,
     Reader,
     Repeated,
     Text,
@@ -36,7 +37,7 @@ RELEASE_ID_BYTES = 16
 _DIGEST_BYTES = 16
 _DTYPES = ("<i1", "<i2", "<i4", "<i8")
 
-_HEADER = {
+_HEADER: dict[str, Field] = {
     "magic": Constant(b"DPSK"),
     "format_version": Constant(U16.write(FORMAT_VERSION)),
     "kind": Choice(("count_min", "count_sketch")),

@@ -4,4 +4,6 @@ from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
 from beam_dpsketch.sketches.linear import LinearSketch
 
+__all__ = ["SKETCHES", "CountMin", "CountSketch", "LinearSketch"]
+
 SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (CountMin, CountSketch)}

@@ -38,9 +38,9 @@ class SketchSpec:
     hash_version: int = fingerprints.HASH_VERSION
 
     def __post_init__(self) -> None:
-        _validate.whole(low=1, high=MAX_DEPTH, depth=self.depth)
-        _validate.whole(low=1, high=MAX_WIDTH, width=self.width)
-        _validate.whole(low=0, high=(1 << 64) - 1, seed=self.seed)
+        _validate.whole_fields(self, "depth", low=1, high=MAX_DEPTH)
+        _validate.whole_fields(self, "width", low=1, high=MAX_WIDTH)
+        _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of(fingerprints.ITEM_HASHES, item_hash=self.item_hash)
         _validate.one_of((fingerprints.HASH_VERSION,), hash_version=self.hash_version)
         if self.depth * self.width > MAX_CELLS:
@@ -84,9 +84,7 @@ class SketchSpec:
         return cls(depth=depth, width=width, seed=seed, item_hash=item_hash, item_key=item_key)
 
     @classmethod
-    def paper_dimensions(
-        cls, *, relative_error: float, failure_probability: float, seed: int = 0
-    ) -> SketchSpec:
+    def paper_dimensions(cls, *, relative_error: float, failure_probability: float, seed: int = 0) -> SketchSpec:
         """The paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
 
         No guarantee: on about 1 / relative_error equal items the error exceeds relative_error * N more often than
@@ -126,6 +124,4 @@ def _median_fails(depth: int, row_fails: float) -> float:
     """2 P[Bin(depth, row_fails) >= (depth + 1) / 2]."""
     row_fails = min(row_fails, 1.0)
     majority = range((depth + 1) // 2, depth + 1)
-    return 2 * sum(
-        math.comb(depth, rows) * row_fails**rows * (1 - row_fails) ** (depth - rows) for rows in majority
-    )
+    return 2 * sum(math.comb(depth, rows) * row_fails**rows * (1 - row_fails) ** (depth - rows) for rows in majority)

@@ -184,10 +184,10 @@ def _summed(chunks: list[Contributions]) -> Contributions:
 def _pack(values: np.ndarray) -> bytes:
     """Integers as the narrowest type that holds them; which one is the last byte."""
     low, high = values.min(), values.max()
-    for code, dtype in enumerate(_DTYPES):
-        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-            break
-    return values.astype(dtype).tobytes() + bytes([code])
+    code = next(
+        code for code, dtype in enumerate(_DTYPES) if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max
+    )
+    return values.astype(_DTYPES[code]).tobytes() + bytes([code])
 
 
 def _unpack(data: bytes, size: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam import coders
 
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate, release
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
@@ -91,7 +91,7 @@ class _ReleasingFn(RawSketchFn):
         *,
         item: Selector = None,
         weight: Selector = None,
-        bounds: ContributionBounds = ContributionBounds(),
+        bounds: ContributionBounds = DEFAULT_BOUNDS,
     ) -> None:
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)

@@ -143,9 +143,7 @@ class _Bound:
 class _ShardRecords(beam.DoFn):
     """Elements to (shard, records in Arrow's stream format); a privacy id is always in the same shard."""
 
-    def __init__(
-        self, records: Records, bounds: ContributionBounds, bound: _Bound, recipe: Recipe | None
-    ) -> None:
+    def __init__(self, records: Records, bounds: ContributionBounds, bound: _Bound, recipe: Recipe | None) -> None:
         self._records = records
         self._bounds = bounds
         self._bound = bound

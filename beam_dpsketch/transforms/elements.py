@@ -43,9 +43,7 @@ class Elements:
     def __post_init__(self) -> None:
         for name, selector in self.given.items():
             if not callable(selector) and not (isinstance(selector, str) and selector):
-                raise TypeError(
-                    f"{name} must be a field name, a callable or None, got {type(selector).__name__}"
-                )
+                raise TypeError(f"{name} must be a field name, a callable or None, got {type(selector).__name__}")
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
@@ -86,12 +84,14 @@ def _call(function: Callable[[Any], Any], element: Any) -> Any:
         return None
 
 
-@functools.lru_cache(maxsize=1024)
-def is_batch_type(kind: type) -> bool:
+def _is_batch_type(kind: type) -> bool:
     """Whether elements of this type hold many records."""
     return issubclass(kind, (pa.RecordBatch, pa.Table)) or (
         kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
     )
+
+
+is_batch_type: Callable[[type], bool] = functools.lru_cache(maxsize=1024)(_is_batch_type)
 
 
 def column(batch: Any, argument: str, selector: Selector) -> pa.Array:

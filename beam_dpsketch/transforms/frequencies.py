@@ -11,14 +11,12 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
 from beam_dpsketch.sketches import SKETCHES
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
-
-DEFAULT_BOUNDS = ContributionBounds()
 
 
 class PrivateFrequencies:

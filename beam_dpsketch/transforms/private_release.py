@@ -13,7 +13,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure

@@ -118,7 +118,7 @@ def _hashed(recipe: Recipe, items: Any) -> pa.Array:
 
 
 class KeyRecords(beam.DoFn):
-    """Elements to (key, value), or (key, contributions) for each key of a batch; keys that do not count are left out."""
+    """Elements to (key, value), or per key of a batch (key, contributions); keys that do not count are left out."""
 
     def __init__(self, records: Records, recipe: Recipe) -> None:
         self._records = records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,6 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.accumulator import SketchAccumulator
 
 
 class ReleaseOnce(beam.DoFn):
@@ -29,8 +29,9 @@ class ReleaseOnce(beam.DoFn):
         disclosed: Disclosure,
         keyed: bool,
     ) -> None:
-        self._privacy = privacy
-        self._terms = {"bounds": bounds, "unit": unit, "windows": windows, "disclosed": disclosed}
+        self._release = functools.partial(
+            release, privacy=privacy, bounds=bounds, unit=unit, windows=windows, disclosed=disclosed
+        )
         self._keyed = keyed
 
     def process(self, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Any]:
@@ -39,9 +40,6 @@ class ReleaseOnce(beam.DoFn):
             raise WindowingError("a window fired more than once; remove triggers and lateness before the release")
         if self._keyed:
             key, accumulator = element
-            yield key, self._release(accumulator)
+            yield key, self._release(accumulator.to_sketch())
         else:
-            yield self._release(element)
-
-    def _release(self, accumulator: SketchAccumulator) -> Any:
-        return release(accumulator.to_sketch(), self._privacy, **self._terms)
+            yield self._release(element.to_sketch())

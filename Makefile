@@ -1,0 +1,43 @@
+# The five commands of this repository. Each makes the virtual environment it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+
+.PHONY: help demo test test-slow test-engines lint clean
+
+help:
+	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
+	@echo "make test          fast tests (under 3 minutes)"
+	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
+	@echo "make test-engines  the runners beside the in-memory one"
+	@echo "make lint          ruff and mypy"
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/.%: $(VENV)/.created setup.py
+	$(RUN) pip install --quiet -e '.[$*]'
+	touch $@
+
+demo: $(VENV)/.demo
+	$(RUN) pipelines.demo
+
+test: $(VENV)/.demo $(VENV)/.test
+	$(RUN) pytest -n 2
+
+test-slow: $(VENV)/.demo $(VENV)/.test
+	$(RUN) pytest -n 2 -m 'slow and not engine'
+
+test-engines: $(VENV)/.demo $(VENV)/.test
+	$(RUN) pytest -m engine
+
+lint: $(VENV)/.test $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,57 @@
+"""What the documentation says is so: its code runs, its output is what is printed, its names exist."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import beam_dpsketch
+from beam_dpsketch import transforms
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def fenced(after: str) -> str:
+    """The first fenced block after a marker."""
+    match = re.search(re.escape(after) + r".*?```\w*\n(.*?)```", README, re.DOTALL)
+    assert match, after
+    return match.group(1)
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    code = fenced("<!-- executed by tests/test_documentation.py -->")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    return output.getvalue()
+
+
+def test_the_pipeline_prints_the_largest_cities(printed):
+    assert "item='Oslo'" in printed.splitlines()[0]
+
+
+def test_the_privacy_statement_is_the_one_shown(printed):
+    assert fenced("<!-- checked by tests/test_documentation.py -->") in printed
+
+
+def test_the_pipeline_is_about_fifteen_lines():
+    code = fenced("<!-- executed by tests/test_documentation.py -->")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 15
+
+
+def test_names_in_the_readme_table_exist():
+    table = README.split("## What there is")[1].split("\nWhich sketch?")[0]
+    names = {name.split(".")[0].split("(")[0] for name in re.findall(r"^\| (`[^|]*)\|", table, re.MULTILINE)}
+    names = {part.strip("` ") for name in names for part in name.split(",")}
+    missing = [name for name in names if name and not hasattr(beam_dpsketch, name) and not hasattr(transforms, name)]
+    assert names
+    assert not missing
+
+
+def test_linked_files_exist():
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert all(link.startswith("https://") or (ROOT / link).exists() for link in links)
