@@ -63,9 +63,7 @@ def main() -> None:
         ours = nanoseconds(partial(discrete_gaussian.sample, SAMPLES, sigma_squared), SAMPLES)
         theirs = nanoseconds(partial(mechanism, zeros), OPENDP_SAMPLES)
         ratio = statistics.median(theirs) / statistics.median(ours)
-        print(
-            f"{sigma:>6} {table_milliseconds:>11.1f} {summary(ours):>20} {summary(theirs):>28} {ratio:>7.0f}"
-        )
+        print(f"{sigma:>6} {table_milliseconds:>11.1f} {summary(ours):>20} {summary(theirs):>28} {ratio:>7.0f}")
 
 
 if __name__ == "__main__":

@@ -15,15 +15,11 @@ from numpy.typing import NDArray
 from tests import tolerances
 
 
-def audit(
-    residuals_a: NDArray[np.int64], residuals_b: NDArray[np.int64], sigma_squared: Fraction
-) -> set[str]:
+def audit(residuals_a: NDArray[np.int64], residuals_b: NDArray[np.int64], sigma_squared: Fraction) -> set[str]:
     """The alarms among mean, variance, chi-square, lag-1, autocorrelation and cross-correlation."""
     first, second = np.ravel(residuals_a), np.ravel(residuals_b)
     if len(first) != len(second) or len(first) < 10_000:
-        raise ValueError(
-            f"residuals must be two equally long vectors of >= 10,000, got {len(first)}, {len(second)}"
-        )
+        raise ValueError(f"residuals must be two equally long vectors of >= 10,000, got {len(first)}, {len(second)}")
     both = np.concatenate([first, second])
     accepted = {
         "mean": tolerances.mean_accepts(both, sigma_squared),
@@ -53,9 +49,7 @@ def _autocorrelation_accepts(residuals: NDArray[np.int64], sigma_squared: Fracti
     return bool(np.all(np.abs(sums[tested]) <= limits))
 
 
-def _cross_correlation_accepts(
-    first: NDArray[np.int64], second: NDArray[np.int64], sigma_squared: Fraction
-) -> bool:
+def _cross_correlation_accepts(first: NDArray[np.int64], second: NDArray[np.int64], sigma_squared: Fraction) -> bool:
     """Whether the two keys are uncorrelated at every lag in both directions (proved bound)."""
     forward, backward, overlaps = _correlation_sums(first, second, sigma_squared)
     tested = overlaps >= len(first) / 8

@@ -97,9 +97,7 @@ def chi_square_p_value(samples: NDArray[np.int64], sigma_squared: Fraction) -> f
     starts = _bin_starts(expected, least)
     observed_bins, expected_bins = np.add.reduceat(observed, starts), np.add.reduceat(expected, starts)
     if len(starts) < 2:
-        raise ValueError(
-            f"samples must fill at least two bins of {least:g} expected samples, got {len(samples)}"
-        )
+        raise ValueError(f"samples must fill at least two bins of {least:g} expected samples, got {len(samples)}")
     statistic = float(np.sum((observed_bins - expected_bins) ** 2 / expected_bins))
     return float(stats.chi2.sf(statistic, len(starts) - 1))
 

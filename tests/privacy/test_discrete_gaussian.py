@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy import exponential_bounds as exponential_module
 from beam_dpsketch.privacy.exponential_bounds import ceiling_shift, exponential_bounds
 from beam_dpsketch.privacy.gaussian_table import GaussianTable, gaussian_table
 from tests import tolerances
@@ -69,6 +70,18 @@ class TestExponentialBounds:
             assert lower <= true <= upper
         assert 0 <= lower <= upper <= lower + 2
         assert upper <= 1 << bits
+
+    @pytest.mark.parametrize("bits", range(1, 13))
+    def test_rounding_is_outwards(self, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        # Guard bits make the intervals narrow but must not be what makes them right.
+        monkeypatch.setattr(exponential_module, "_GUARD_BITS", 0)
+        with mpmath.workprec(200):
+            for numerator in range(1, 400, 3):
+                lower, upper = exponential_bounds(numerator, 101, bits)
+                assert lower <= mpmath.exp(-mpmath.mpf(numerator) / 101) * 2**bits <= upper
+            for numerator in range(1, 51):
+                lower, upper = exponential_module._taylor_bounds(numerator, 101, bits)
+                assert lower <= mpmath.exp(-mpmath.mpf(numerator) / 101) * 2**bits <= upper
 
     def test_certain_value_is_exact(self) -> None:
         assert exponential_bounds(0, 7, 20) == (1 << 20, 1 << 20)
@@ -124,9 +137,7 @@ class TestGaussianTable:
             (Fraction(4), 3),
         ],
     )
-    def test_contains_the_true_cumulative_probabilities(
-        self, sigma_squared: Fraction, step_bits: int
-    ) -> None:
+    def test_contains_the_true_cumulative_probabilities(self, sigma_squared: Fraction, step_bits: int) -> None:
         table = gaussian_table(sigma_squared, step_bits, 128)
         with mpmath.workprec(400):
             for true, lower, upper in zip(
@@ -151,6 +162,17 @@ class TestGaussianTable:
         assert list(table.lower) == sorted(table.lower)
         assert list(table.upper) == sorted(table.upper)
         assert table.upper[-1] == 1 << 128
+
+    @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(9), Fraction(400)])
+    def test_locate_decides_what_is_certain_and_nothing_else(self, sigma_squared: Fraction) -> None:
+        bits = 11
+        table = gaussian_table(sigma_squared, 0, 128)
+        with mpmath.workprec(400):
+            inner = [value * 2**bits for value in true_cumulative(sigma_squared, 0, len(table.lower))]
+            holding = {int(mpmath.floor(value)) for value in inner} | {(1 << bits) - 1}
+            for prefix in range(1 << bits):
+                expected = None if prefix in holding else sum(value < prefix for value in inner)
+                assert table.locate(prefix, bits) == expected
 
     def test_locate_does_not_decide_beyond_the_table(self) -> None:
         table = gaussian_table(Fraction(1), 0, 128)
@@ -237,6 +259,20 @@ class TestAcceptance:
             assert base[index] == before[index] + offset
             assert keep[index] == sampler._accepts_exactly(*arguments, lambda size: b"\0" * size)
         assert 0.5 < keep.mean() < 1
+
+    @pytest.mark.parametrize("sigma", [Fraction(200), Fraction(10**6), Fraction(2**50)])
+    def test_filter_leaves_close_decisions_to_the_exact_one(self, sigma: Fraction) -> None:
+        # The uniform whose interval holds the acceptance probability: only the bits that follow can decide.
+        sampler = Sampler(sigma**2)
+        uniform_bits, base = 64 - sampler._step_bits, 100 << sampler._step_bits
+        offset = (1 << sampler._step_bits) - 1
+        lower, upper = exponential_bounds(offset * (offset + 2 * base), 2 * int(sigma) ** 2, uniform_bits)
+        assert upper - lower <= 1
+        word = (offset << uniform_bits | lower).to_bytes(8, "little")
+        for tail, expected in ((b"\0" * 8, True), (b"\xff" * 8, False)):
+            served = iter([word, tail])
+            keep = sampler._add_offsets(np.array([base]), partial(next, served))
+            assert keep.tolist() == [expected]
 
     def test_exact_decision_draws_more_bits_when_needed(self) -> None:
         sampler = Sampler(Fraction(200) ** 2)
@@ -388,9 +424,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("sigma_squared", [Fraction(24, 100), Fraction(0), Fraction(-1), 2**100 + 1, 0])
     def test_sigma_squared_out_of_range(self, sigma_squared: Fraction) -> None:
-        with pytest.raises(
-            ValueError, match=r"sigma_squared must be a Fraction between 1/4 and 2\*\*100, got "
-        ):
+        with pytest.raises(ValueError, match=r"sigma_squared must be a Fraction between 1/4 and 2\*\*100, got "):
             discrete_gaussian.sample(1, sigma_squared)
 
     @pytest.mark.parametrize("sigma_squared", [1.5, math.nan, math.inf, "1", None, True, 1j])
@@ -425,8 +459,7 @@ class TestRandomness:
     @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(100), Fraction(10**6)])
     def test_same_bytes_give_the_same_noise(self, sigma_squared: Fraction) -> None:
         first, again, other = (
-            discrete_gaussian.sample(50_000, sigma_squared, random_bytes=seeded(seed))
-            for seed in (10, 10, 11)
+            discrete_gaussian.sample(50_000, sigma_squared, random_bytes=seeded(seed)) for seed in (10, 10, 11)
         )
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)

@@ -1,0 +1,59 @@
+"""Exact figures beside the private ones. The examples may show them only because their data is public."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch import ContributionBounds
+
+
+class ExactCounts(NamedTuple):
+    """Flights to each destination, and how many of them contribution bounding keeps, on average over its choices."""
+
+    flights: dict[str, int]
+    kept: dict[str, float]
+
+    @property
+    def share_dropped(self) -> float:
+        """The part of all flights that the private release cannot see."""
+        return 1 - sum(self.kept.values()) / sum(self.flights.values())
+
+    def top(self, k: int, *, kept: bool = False) -> list[str]:
+        """The k destinations with the most flights, or with the most that bounding keeps."""
+        counts = self.kept if kept else self.flights
+        return sorted(counts, key=lambda dest: -counts[dest])[:k]
+
+
+def exact_counts(flights: pa.Table, bounds: ContributionBounds) -> ExactCounts:
+    """Counts the column `dest`, and applies the bounds to each `tailnum`; flights without one are not kept."""
+    per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
+    kept = _with_signs(flights, bounds) if bounds.signed else _without_signs(flights, bounds)
+    sums = kept.group_by("dest").aggregate([("kept", "sum")])
+    return ExactCounts(
+        {count["values"]: count["counts"] for count in per_dest},
+        dict(zip(sums["dest"].to_pylist(), sums["kept_sum"].to_pylist(), strict=True)),
+    )
+
+
+def _without_signs(flights: pa.Table, bounds: ContributionBounds) -> pa.Table:
+    """Each flight with the probability that it is kept."""
+    flights = flights.select(["tailnum", "dest"]).drop_null()
+    return _sampled(flights.append_column("weight", pa.array(np.ones(len(flights)))), bounds)
+
+
+def _with_signs(flights: pa.Table, bounds: ContributionBounds) -> pa.Table:
+    """Each aircraft and destination, with the weight that is kept: netted, clamped, then sampled."""
+    flights = flights.select(["tailnum", "dest"]).drop_null()
+    netted = flights.group_by(["tailnum", "dest"]).aggregate([([], "count_all")])
+    clamped = np.minimum(netted["count_all"].to_numpy(), bounds.max_weight)
+    return _sampled(netted.drop_columns("count_all").append_column("weight", pa.array(clamped)), bounds)
+
+
+def _sampled(records: pa.Table, bounds: ContributionBounds) -> pa.Table:
+    """The records with their weight times the share of an aircraft's records that is kept."""
+    aircraft = records["tailnum"].combine_chunks().dictionary_encode().indices.to_numpy()
+    counts = np.bincount(aircraft, minlength=1)[aircraft]
+    share = np.minimum(1.0, bounds.max_contributions_per_partition / counts)
+    return records.append_column("kept", pa.array(records["weight"].to_numpy() * share))

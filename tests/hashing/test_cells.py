@@ -1,0 +1,85 @@
+"""Cells behave like independent uniform draws for every row and seed.
+
+Each chi-square test has nominal level 1e-12, with at least 60 expected items in each bin: the chi-square
+approximation is good to far less than the factor of 1,000 that is left to the stated false alarm of 1e-9 per test.
+Keys and seeds are fixed, so a test passes or fails for ever.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
+
+_LEVEL = 1e-12
+
+KEY_SETS = {
+    "consecutive integers": np.arange(1 << 16, dtype=np.uint64),
+    "multiples of 2**32": np.arange(1 << 16, dtype=np.uint64) << np.uint64(32),
+    "one number in both halves": np.arange(1 << 16, dtype=np.uint64) * np.uint64((1 << 48) + 1),
+    "texts": fingerprints([f"user-{number}" for number in range(1 << 16)]),
+}
+
+
+def _accepts_uniform(values: np.ndarray, bins: int) -> bool:
+    observed = np.bincount(values, minlength=bins)
+    assert len(values) >= 60 * bins
+    return bool(stats.chisquare(observed).pvalue >= _LEVEL)
+
+
+def _accepts_independent(first: np.ndarray, second: np.ndarray, bins: int) -> bool:
+    return _accepts_uniform(first * bins + second, bins * bins)
+
+
+@pytest.mark.parametrize("keys", KEY_SETS.values(), ids=KEY_SETS)
+@pytest.mark.parametrize("width", [2, 3, 7, 64, 100, 1000])
+def test_columns_are_uniform_and_signs_balanced_and_independent_of_them(keys, width):
+    for seed, row in itertools.product([0, 1, (1 << 64) - 1], range(3)):
+        columns, signs = cells.columns_and_signs(keys, seed=seed, row=row, width=width)
+        assert columns.min() >= 0
+        assert columns.max() < width
+        assert set(np.unique(signs)) == {-1, 1}
+        assert _accepts_uniform(columns, width)
+        assert _accepts_uniform((signs + 1) // 2, 2)
+        if 2 * width <= 1024:
+            assert _accepts_uniform(columns * 2 + (signs + 1) // 2, 2 * width)
+
+
+@pytest.mark.parametrize("keys", KEY_SETS.values(), ids=KEY_SETS)
+def test_rows_and_seeds_are_pairwise_independent(keys):
+    width = 16
+    functions = [(seed, row) for seed in (0, 1, 2, 1 << 63) for row in (0, 1, 2)]
+    columns, signs = zip(
+        *(cells.columns_and_signs(keys, seed=seed, row=row, width=width) for seed, row in functions), strict=True
+    )
+    for first, second in itertools.combinations(range(len(functions)), 2):
+        assert _accepts_independent(columns[first], columns[second], width)
+        assert _accepts_independent((signs[first] + 1) // 2, (signs[second] + 1) // 2, 2)
+
+
+@pytest.mark.parametrize("keys", KEY_SETS.values(), ids=KEY_SETS)
+def test_pairs_of_neighbouring_keys_land_independently(keys):
+    columns, signs = cells.columns_and_signs(keys, seed=5, row=0, width=16)
+    for distance in (1, 2, 256, 1 << 12):
+        # Pairs that do not overlap.
+        first, second = np.moveaxis(columns.reshape(-1, 2, distance), 1, 0)
+        assert _accepts_independent(first.ravel(), second.ravel(), 16)
+        products = signs.reshape(-1, 2, distance).prod(axis=1).ravel()
+        assert _accepts_uniform((products + 1) // 2, 2)
+
+
+def test_the_checks_refuse_bad_hashes():
+    keys = KEY_SETS["consecutive integers"]
+    good = cells.columns(keys, seed=0, row=0, width=16)
+    multiplied = (keys * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(60)).astype(np.int64)
+    slightly_low = np.where(np.arange(len(good)) % 20 == 0, 0, good)
+    assert _accepts_uniform(good, 16)
+    assert not _accepts_uniform(slightly_low, 16)
+    assert not _accepts_independent(multiplied[:-1], multiplied[1:], 16)
+    assert not _accepts_independent(good, (good + 1) % 16, 16)
+    assert not _accepts_independent(good, np.where(np.arange(len(good)) % 10 == 0, good, good[::-1]), 16)

@@ -1,0 +1,105 @@
+"""Budgets: exact fractions that add up to the whole and never to more."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, BudgetExceededError, PrivacyBudget, PrivacySpec
+from beam_dpsketch.privacy import zcdp
+
+
+@pytest.mark.parametrize(
+    ("given_rho", "exact"),
+    [
+        (0.1, Fraction(1, 10)),
+        (1, Fraction(1)),
+        (Fraction(1, 3), Fraction(1, 3)),
+        (1e-9, Fraction(1, 10**9)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (np.float32(0.5), Fraction(1, 2)),
+        (np.int64(3), Fraction(3)),
+    ],
+)
+def test_rho_is_the_fraction_that_its_decimal_spelling_says(given_rho, exact):
+    rho = PrivacySpec(given_rho).rho
+    assert rho == exact
+    assert (type(rho), type(rho.numerator), type(rho.denominator)) == (Fraction, int, int)
+
+
+@pytest.mark.parametrize("rho", [0, -1, -0.5, math.nan, math.inf, 10**400, Fraction(-1, 3)])
+@pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget, lambda rho: PrivacyBudget(1.0).spend(rho)])
+def test_a_rho_that_is_not_positive_and_finite_is_refused(make, rho):
+    with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
+        make(rho)
+
+
+@pytest.mark.parametrize("rho", ["1", None, True, 1j, [1]])
+def test_a_rho_that_is_not_a_number_is_refused(rho):
+    with pytest.raises(TypeError, match="rho must be a number"):
+        PrivacySpec(rho)
+
+
+def test_the_relation_must_be_one():
+    with pytest.raises(TypeError, match="neighboring must be a NeighboringRelation, got str"):
+        PrivacySpec(1.0, "replace one")
+
+
+def test_the_default_relation_is_replacement():
+    assert PrivacySpec(1.0).neighboring is REPLACE_ONE
+    assert PrivacyBudget(1.0).spend(0.5).neighboring is REPLACE_ONE
+
+
+def test_a_spec_is_frozen_and_compared_by_value():
+    spec = PrivacySpec(0.5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.rho = Fraction(1)
+    assert spec == PrivacySpec(Fraction(1, 2)) != PrivacySpec(0.5, ADD_OR_REMOVE_ONE)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (8.0, 1e-3)])
+def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
+    spec = PrivacySpec.from_epsilon_delta(epsilon, delta, ADD_OR_REMOVE_ONE)
+    assert zcdp.delta(rho=spec.rho, epsilon=epsilon) <= delta
+    assert epsilon * (1 - 1e-6) < spec.epsilon(delta) <= epsilon * (1 + 1e-12)
+    assert spec.neighboring is ADD_OR_REMOVE_ONE
+    assert PrivacyBudget.from_epsilon_delta(epsilon, delta).remaining == spec.rho
+
+
+@pytest.mark.parametrize("delta", [0, 1, 2])
+def test_a_delta_outside_the_unit_interval_is_refused(delta):
+    with pytest.raises(ValueError, match="delta"):
+        PrivacySpec.from_epsilon_delta(1.0, delta)
+
+
+@given(parts=st.lists(st.floats(1e-6, 10), min_size=1, max_size=20))
+def test_parts_that_sum_to_the_budget_can_all_be_spent_and_nothing_more(parts):
+    exact = [Fraction(repr(part)) for part in parts]
+    budget = PrivacyBudget(sum(exact), ADD_OR_REMOVE_ONE)
+    for part, expected in zip(parts, exact, strict=True):
+        spent = budget.spend(part)
+        assert (spent.rho, spent.neighboring) == (expected, ADD_OR_REMOVE_ONE)
+    assert budget.remaining == 0
+    with pytest.raises(BudgetExceededError):
+        budget.spend(Fraction(1, 10**30))
+
+
+def test_ten_tenths_are_one():
+    budget = PrivacyBudget(1.0)
+    for _ in range(10):
+        budget.spend(0.1)
+    assert budget.remaining == 0
+
+
+def test_a_refused_spending_takes_nothing():
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(BudgetExceededError, match=r"rho=1.5 exceeds the 1 left of a budget of 1; spend less"):
+        budget.spend(1.5)
+    assert budget.remaining == 1
+    assert repr(budget) == "<PrivacyBudget of rho=1, 1 left>"

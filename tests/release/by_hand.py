@@ -1,0 +1,42 @@
+"""Released sketches with counters of our choice, so that every answer is known."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import ContributionBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
+from beam_dpsketch.release.count_min import ReleasedCountMin
+from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+
+RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
+    CountMin: ReleasedCountMin,
+    CountSketch: ReleasedCountSketch,
+}
+
+
+def statement(**changes: Any) -> PrivacyStatement:
+    """A privacy statement with these fields and ordinary others."""
+    fields: dict[str, Any] = {
+        "rho": Fraction(1, 2),
+        "sigma_squared_per_level": (Fraction(9),),
+        "neighboring": NeighboringRelation.REPLACE_ONE,
+        "unit": PrivacyUnit.PRIVACY_ID,
+        "bounds": ContributionBounds(max_contributions_per_partition=3),
+        "release_ids": (bytes(range(16)),),
+    }
+    return PrivacyStatement(**fields | changes)
+
+
+def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
+    """A release with exactly these counters."""
+    return RELEASED[kind](spec, np.array(counters, dtype=np.int64), statement(**changes))
+
+
+def without_noise(raw: LinearSketch, **changes: Any) -> ReleasedSketch:
+    """The raw counters as if they had been released."""
+    return RELEASED[type(raw)](raw.spec, raw.counters, statement(**changes))

@@ -1,0 +1,110 @@
+"""Writes the golden releases in `tests/vectors/v1` that do not exist yet; never changes one that does.
+
+    python -m tests.release.golden
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import pickle
+from fractions import Fraction
+
+import numpy as np
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacyUnit, SketchSpec
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.statement import Disclosure
+from tests.release import by_hand
+
+FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
+DIGEST_BYTES = 16
+
+
+def good() -> dict[str, ReleasedSketch]:
+    """Releases by file name: every integer size, item hash, relation, unit and disclosure is in one of them."""
+    count_min = CountMin(SketchSpec(depth=3, width=8, seed=7)).accumulate(["a"] * 5 + ["b"] * 2 + [1, b"c"])
+    count_sketch = CountSketch(
+        SketchSpec(depth=2, width=5, seed=(1 << 64) - 1, item_hash="blake2b", item_key=bytes(range(16)))
+    ).accumulate(["a", "b", ("a", 1)], [1 << 40, -(1 << 35), 3])
+    wide = by_hand.released(
+        CountSketch,
+        SketchSpec(depth=1, width=4),
+        np.array([[300, -300, 0, 32_767]]),
+        rho=Fraction(22, 7),
+        sigma_squared_per_level=(Fraction(10**40 + 1, 3**50),),
+        neighboring=ADD_OR_REMOVE_ONE,
+        unit=PrivacyUnit.RECORD,
+        bounds=ContributionBounds(max_weight=100, signed=True),
+        windows=12,
+        disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
+    )
+    middle = by_hand.released(
+        CountMin,
+        SketchSpec(depth=2, width=2, seed=1),
+        [[1 << 20, -1], [0, 70_000]],
+        unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW,
+        disclosed=Disclosure.WINDOWS,
+    )
+    first = by_hand.released(CountMin, SketchSpec(depth=1, width=3), [[1, 2, 3]])
+    second = by_hand.released(
+        CountMin, SketchSpec(depth=1, width=3), [[10, 20, 30]], release_ids=(bytes(16),), rho=Fraction(1, 3)
+    )
+    return {
+        "count_min": by_hand.without_noise(count_min),
+        "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),
+        "count_sketch_int16": wide,
+        "count_min_int32": middle,
+        "count_min_combined": first.combine(second),
+    }
+
+
+def sealed(body: bytes) -> bytes:
+    """A body with its right digest."""
+    return body + hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+
+
+def bad() -> dict[str, bytes]:
+    """Bytes that no version may accept."""
+    data = good()["count_min"].to_bytes()
+    body = data[:-DIGEST_BYTES]
+    shape = (3).to_bytes(4, "little") + (8).to_bytes(4, "little")
+    half = b"\x01\x00\x01\x01\x00\x02"
+    assert body.count(shape) == body.count(half) == 1
+
+    def changed(old: bytes, new: bytes) -> bytes:
+        return sealed(body.replace(old, new))
+
+    return {
+        "bad_empty": b"",
+        "bad_magic": sealed(b"DPSQ" + body[4:]),
+        "bad_version": sealed(body[:4] + b"\xff\xff" + body[6:]),
+        "bad_kind": sealed(body[:6] + b"\xff" + body[7:]),
+        "bad_digest": data[:-1] + bytes([data[-1] ^ 1]),
+        "bad_truncated": data[:-1],
+        "bad_trailing": data + b"\x00",
+        "bad_trailing_sealed": sealed(body + b"\x00"),
+        "bad_huge_shape": changed(shape, (64).to_bytes(4, "little") + (1 << 22).to_bytes(4, "little")),
+        "bad_overflowing_shape": changed(shape, b"\xff" * 8),
+        "bad_no_rows": changed(shape, bytes(4) + shape[4:]),
+        "bad_rho_zero": changed(half, b"\x00\x00\x01\x00\x02"),
+        "bad_rho_not_reduced": changed(half, b"\x01\x00\x02\x01\x00\x04"),
+        "bad_rho_padded": changed(half, b"\x02\x00\x01\x00\x01\x00\x02"),
+        "bad_denominator_zero": changed(half, b"\x01\x00\x01\x00\x00"),
+        "bad_pickle": pickle.dumps(["not", "a", "release"]),
+        "bad_text": b"counters: 1 2 3\n" * 20,
+    }
+
+
+def write_missing() -> None:
+    """Writes what is missing."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    files = {name: release.to_bytes() for name, release in good().items()} | bad()
+    for name, data in files.items():
+        path = FOLDER / f"{name}.dpsketch"
+        if not path.exists():
+            path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    write_missing()

@@ -1,0 +1,164 @@
+"""Combining releases: counters and variances add, losses add or are the maximum, and mix-ups are refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    ContributionBounds,
+    CountMin,
+    CountSketch,
+    IncompatibleSketchError,
+    PrivacySpec,
+    PrivacyUnit,
+    SketchSpec,
+    release,
+)
+from beam_dpsketch.release.statement import Disclosure
+from tests import strategies
+from tests.release import by_hand
+
+SPEC = SketchSpec(depth=2, width=3)
+FIRST = [[1, 2, 3], [4, 5, 6]]
+SECOND = [[10, -20, 30], [40, 50, -60]]
+OTHER_ID = {"release_ids": (bytes(16),)}
+
+pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)
+
+
+def test_counters_and_variances_and_losses_add(kind):
+    first = by_hand.released(kind, SPEC, FIRST)
+    second = by_hand.released(
+        kind, SPEC, SECOND, **OTHER_ID, rho=Fraction(1, 3), sigma_squared_per_level=(Fraction(5, 7),)
+    )
+    both = first.combine(second)
+    assert type(both) is type(first)
+    np.testing.assert_array_equal(both.counters, np.array(FIRST) + SECOND)
+    assert both.privacy.rho == Fraction(1, 2) + Fraction(1, 3)
+    assert both.privacy.sigma_squared == 9 + Fraction(5, 7)
+    assert both.privacy.release_ids == first.privacy.release_ids + second.privacy.release_ids
+    np.testing.assert_array_equal(first.counters, FIRST)
+
+
+def test_disjoint_units_lose_the_maximum(kind):
+    first = by_hand.released(kind, SPEC, FIRST)
+    second = by_hand.released(kind, SPEC, SECOND, **OTHER_ID, rho=Fraction(2, 3))
+    for both in (first.combine(second, units_disjoint=True), second.combine(first, units_disjoint=True)):
+        assert both.privacy.rho == Fraction(2, 3)
+        assert both.privacy.sigma_squared == 18
+
+
+def test_the_statement_covers_both_inputs(kind):
+    first = by_hand.released(kind, SPEC, FIRST, windows=4, disclosed=Disclosure.KEYS)
+    second = by_hand.released(
+        kind,
+        SPEC,
+        SECOND,
+        **OTHER_ID,
+        windows=2,
+        disclosed=Disclosure.WINDOWS,
+        bounds=ContributionBounds(max_partitions=5, signed=True),
+    )
+    statement = first.combine(second).privacy
+    assert statement.bounds == ContributionBounds(max_contributions_per_partition=3, max_partitions=5, signed=True)
+    assert statement.windows == 4
+    assert statement.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [({"neighboring": ADD_OR_REMOVE_ONE}, "neighboring"), ({"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}, "unit")],
+)
+@pytest.mark.parametrize("units_disjoint", [False, True])
+def test_other_relations_and_units_are_refused(kind, changes, name, units_disjoint):
+    first = by_hand.released(kind, SPEC, FIRST)
+    second = by_hand.released(kind, SPEC, SECOND, **OTHER_ID, **changes)
+    with pytest.raises(IncompatibleSketchError, match=f"different {name} cannot be combined"):
+        first.combine(second, units_disjoint=units_disjoint)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SketchSpec(depth=3, width=2),
+        SketchSpec(depth=2, width=3, seed=1),
+        SketchSpec(depth=2, width=3, item_hash="blake2b", item_key=bytes(16)),
+    ],
+    ids=str,
+)
+def test_other_specs_are_refused(kind, spec):
+    second = by_hand.released(kind, spec, np.zeros((spec.depth, spec.width)), **OTHER_ID)
+    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec"):
+        by_hand.released(kind, SPEC, FIRST).combine(second)
+
+
+def test_other_kinds_are_refused(kind):
+    other = CountMin if kind is CountSketch else CountSketch
+    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec"):
+        by_hand.released(kind, SPEC, FIRST).combine(by_hand.released(other, SPEC, SECOND, **OTHER_ID))
+
+
+def test_raw_sketches_are_refused(kind):
+    with pytest.raises(IncompatibleSketchError, match="only releases"):
+        by_hand.released(kind, SPEC, FIRST).combine(kind(SPEC))
+
+
+def test_a_release_is_counted_once(kind):
+    first = by_hand.released(kind, SPEC, FIRST)
+    with pytest.raises(IncompatibleSketchError, match="a release id is in both"):
+        first.combine(first)
+    both = first.combine(by_hand.released(kind, SPEC, SECOND, **OTHER_ID))
+    with pytest.raises(IncompatibleSketchError, match="a release id is in both"):
+        both.combine(first)
+
+
+def test_combining_is_commutative_and_associative_in_what_it_says(kind):
+    a, b, c = (
+        by_hand.released(kind, SPEC, np.full((2, 3), 5**n), release_ids=(bytes([n] * 16),), rho=Fraction(1, n + 1))
+        for n in range(3)
+    )
+    left, right = a.combine(b).combine(c), a.combine(b.combine(c))
+    assert left == right
+    swapped = c.combine(b).combine(a)
+    np.testing.assert_array_equal(swapped.counters, left.counters)
+    assert (swapped.privacy.rho, swapped.privacy.sigma_squared) == (left.privacy.rho, left.privacy.sigma_squared)
+
+
+@pytest.mark.filterwarnings("error")
+def test_counters_wrap_around(kind):
+    top = np.full((2, 3), (1 << 63) - 1)
+    both = by_hand.released(kind, SPEC, top).combine(by_hand.released(kind, SPEC, np.full((2, 3), 2), **OTHER_ID))
+    assert (both.counters == -(1 << 63) + 1).all()
+
+
+def test_estimates_of_the_union_are_those_of_the_sum(kind):
+    """Without noise, the combined release answers as the sketch of all the data does."""
+    spec = SketchSpec(depth=3, width=16)
+    items = [f"item-{number}" for number in range(40)]
+    parts = [kind(spec).accumulate(items * 3), kind(spec).accumulate(items[:7] * 100)]
+    whole = by_hand.without_noise(kind(spec).merge(parts[0]).merge(parts[1]), sigma_squared_per_level=(Fraction(18),))
+    both = by_hand.without_noise(parts[0]).combine(by_hand.without_noise(parts[1], **OTHER_ID))
+    np.testing.assert_array_equal(both.estimate(items), whole.estimate(items))
+    np.testing.assert_array_equal(both.interval(items), whole.interval(items))
+
+
+def test_real_releases_combine(kind):
+    spec = SketchSpec(depth=5, width=256)
+    releases = [release(kind(spec).accumulate(["a"] * 10_000), PrivacySpec(rho=1.0)) for _ in range(3)]
+    both = releases[0].combine(releases[1]).combine(releases[2])
+    assert both.privacy.rho == 3
+    assert both.privacy.sigma_squared == 3 * releases[0].privacy.sigma_squared
+    lower, upper = both.interval(["a"], confidence=1 - 1e-9)
+    assert lower[0] <= 30_000 <= upper[0]
+
+
+def test_too_many_to_write_are_refused_while_combining(kind):
+    ids = [number.to_bytes(16, "little") for number in range(1 << 16)]
+    full = by_hand.released(kind, SPEC, FIRST, release_ids=tuple(ids[:-1]))
+    assert type(full).from_bytes(full.to_bytes()) == full
+    with pytest.raises(ValueError, match="at most 65535 releases can be combined"):
+        full.combine(by_hand.released(kind, SPEC, SECOND, release_ids=(ids[-1],)))

@@ -1,0 +1,154 @@
+"""Released CountSketch against the truth: unbiased medians, intervals, top k.
+
+Statistical tests: exact binomial tests with a false alarm of at most 1e-9 each, and each is shown to be able to fail.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from beam_dpsketch import CountMin, CountSketch, Frequency, SketchSpec
+from beam_dpsketch.release.count_sketch import median_margin
+from tests import strategies
+from tests.hashing import derivations
+from tests.release import by_hand, coverage
+
+
+def _scaled(factor):
+    """Intervals of another width around the same estimates."""
+
+    def interval(released, items):
+        lower, upper = released.interval(items, 0.95)
+        middle = (lower + upper) / 2
+        return middle - (middle - lower) * factor, middle + (upper - middle) * factor
+
+    return interval
+
+
+_METHODS = {
+    "0.95": _scaled(1),
+    "0.99": lambda released, items: released.interval(items, 0.99),
+    "half": _scaled(0.5),
+}
+
+
+def _check_coverage(data, noise, depth, releases):
+    weights, rho = coverage.WEIGHTS[data], coverage.NOISES[noise]
+    spec = SketchSpec(depth=depth, width=64)
+    found = coverage.measure(CountSketch, weights, rho, _METHODS, releases=releases, spec=spec)
+    assert found["0.95"].accepts(0.05)
+    assert found["0.99"].accepts(0.01)
+    # Chebyshev's scale of one row, noise and collisions together.
+    scale = math.sqrt(depth / (2 * rho) + float(np.square(weights).sum()) / spec.width)
+    assert found["0.95"].mean_width <= found["0.99"].mean_width <= 2 * 3 * scale
+    if data != "a single heavy item":
+        assert not found["half"].accepts(0.05)
+
+
+@pytest.mark.parametrize("data", coverage.WEIGHTS)
+@pytest.mark.parametrize("noise", coverage.NOISES)
+def test_intervals_cover_the_truth_and_are_not_vacuous(data, noise):
+    _check_coverage(data, noise, depth=5, releases=400)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", coverage.WEIGHTS)
+@pytest.mark.parametrize("noise", coverage.NOISES)
+@pytest.mark.parametrize("depth", [1, 4, 5, 9])
+def test_intervals_cover_the_truth_at_full_size(data, noise, depth):
+    _check_coverage(data, noise, depth, releases=10_000)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 8])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_margin_is_where_half_the_rows_fail_with_the_promised_probability(depth, confidence):
+    """Counters 0 to 99,999 in some order: the margin is its own quantile."""
+    counters = np.arange(100_000 * depth).reshape(depth, -1) % 100_000
+    row_fails = (1 - (median_margin(counters, confidence=confidence) / 100_000)) / 2
+    median_fails = 2 * stats.binom(depth, row_fails).sf((depth + 1) // 2 - 1)
+    assert median_fails == pytest.approx(1 - confidence, rel=0.02)
+    assert median_margin(-counters, confidence=confidence) == median_margin(counters, confidence=confidence)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6])
+def test_the_estimate_is_the_median_of_signed_cells_also_of_an_even_number(depth):
+    spec = SketchSpec(depth=depth, width=7, seed=3)
+    raw = CountSketch(spec).accumulate(range(200), np.arange(200) - 50)
+    items = [5, "x", b"y", (1, ("z",)), (1 << 64) - 1]
+    expected = []
+    for item in items:
+        rows = []
+        for row in range(depth):
+            column, sign = derivations.cell(
+                derivations.fingerprint(item, "murmur3", b""), seed=3, row=row, width=7
+            )
+            rows.append(sign * int(raw.counters[row, column]))
+        expected.append(float(np.median(rows)))
+    released = by_hand.without_noise(raw)
+    assert released.estimate(items).tolist() == expected
+    lower, upper = released.interval(items)
+    np.testing.assert_allclose((lower + upper) / 2, expected, atol=1e-9)
+
+
+def test_deleted_items_are_estimated_at_zero_and_negative_totals_are_negative():
+    raw = CountSketch(SketchSpec(depth=5, width=1 << 12)).accumulate(["a", "b", "a"], [7, -3, -7])
+    assert by_hand.without_noise(raw).estimate(["a", "b", "c"]).tolist() == [0, -3, 0]
+
+
+@pytest.mark.parametrize("kind", strategies.KINDS)
+class TestTopK:
+    """The same for both sketches; without noise and almost without collisions."""
+
+    weights = {"a": 5, "b": 90, "c": 40, "d": 40, 7: 60, (1, "x"): 3}
+
+    def released(self, kind):
+        raw = kind(SketchSpec(depth=5, width=1 << 14)).accumulate(list(self.weights), list(self.weights.values()))
+        return by_hand.without_noise(raw, sigma_squared_per_level=(Fraction(1, 4),))
+
+    def items(self, kind, candidates, k):
+        return [frequency.item for frequency in self.released(kind).top_k(candidates, k=k)]
+
+    def test_the_largest_come_first_and_equal_ones_in_the_order_given(self, kind):
+        assert self.items(kind, ["a", "b", "c", "d", 7], 4) == ["b", 7, "c", "d"]
+        assert self.items(kind, ["d", "c", "a", 7, "b"], 4) == ["b", 7, "d", "c"]
+
+    def test_ties_at_the_cut_are_cut_in_the_order_given(self, kind):
+        assert self.items(kind, ["d", "c"], 1) == ["d"]
+
+    def test_repeated_candidates_count_once(self, kind):
+        assert self.items(kind, ["a", "b", "a", "b", "b"], 3) == ["b", "a"]
+
+    def test_fewer_candidates_than_k_are_all_returned(self, kind):
+        assert self.items(kind, ["a", "b"], 100) == ["b", "a"]
+        assert self.items(kind, [], 1) == []
+
+    def test_absent_candidates_are_estimated_like_any_other(self, kind):
+        assert self.items(kind, ["absent", "a"], 2) == ["a", "absent"]
+
+    def test_any_container_gives_plain_items(self, kind):
+        for container in (np.array([1, 7]), pa.array([1, 7]), pa.chunked_array([[1], [7]]), iter([1, 7]), {1: 0, 7: 0}):
+            (first, second) = self.items(kind, container, 2)
+            assert (first, second) == (7, 1)
+            assert type(first) is int
+
+    def test_answers_agree_with_estimate_and_interval(self, kind):
+        released, items = self.released(kind), ["b", 7, "c"]
+        lower, upper = released.interval(items, 0.9)
+        answers = released.top_k(items, k=3, confidence=0.9)
+        assert all(isinstance(answer, Frequency) for answer in answers)
+        np.testing.assert_array_equal([answer.lower for answer in answers], lower)
+        np.testing.assert_array_equal([answer.upper for answer in answers], upper)
+        assert released.as_rows(items, confidence=0.9) == [answer._asdict() for answer in answers]
+        if kind is not CountMin:
+            np.testing.assert_array_equal([answer.estimate for answer in answers], released.estimate(items))
+
+    @pytest.mark.parametrize(("k", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
+    def test_k_is_a_positive_whole_number(self, kind, k, error):
+        with pytest.raises(error, match="k must be"):
+            self.items(kind, ["a"], k)

@@ -1,0 +1,137 @@
+"""The privacy statement: in words, as plain values, and never more optimistic than the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from fractions import Fraction
+
+import dp_accounting
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.release.statement import USUAL_DELTA, Disclosure
+from tests import strategies
+from tests.release.by_hand import statement
+
+
+def test_the_statement_in_words():
+    text = str(
+        statement(
+            rho=Fraction(1, 10),
+            sigma_squared_per_level=(Fraction(400),),
+            bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
+            windows=4,
+            disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
+        )
+    )
+    lines = text.splitlines()
+    assert lines[0].startswith("Protected: all records of one privacy id.")
+    assert "exchanged for any other within the bounds (REPLACE_ONE)" in lines[0]
+    assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
+    assert lines[1].endswith("at delta = 1e-06.")
+    assert "3 record(s) per partition, 2 partition(s), weights -7 to 7, 4 window(s)" in lines[2]
+    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[3]
+    assert "which keys have data, which windows have data" in lines[4]
+
+
+def test_the_relation_and_the_unit_are_in_the_words():
+    text = str(
+        statement(neighboring=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=ContributionBounds())
+    )
+    assert "added or removed (ADD_OR_REMOVE_ONE)" in text
+    assert "within one window (not over several windows)" in text
+    assert "weights 0 to 1" in text
+    assert "which keys" not in text
+
+
+def test_several_levels_show_their_range():
+    text = str(statement(sigma_squared_per_level=(Fraction(4), Fraction(9), Fraction(1))))
+    assert "sigma = 1 to 3 on each counter" in text
+
+
+@given(it=strategies.statements())
+def test_printed_and_exported_losses_are_never_below_the_truth(it):
+    rho, epsilon = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at", str(it)).groups()
+    assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
+    assert zcdp.epsilon(rho=it.rho, delta=USUAL_DELTA) <= float(epsilon) <= it.epsilon(USUAL_DELTA) * 1.001
+    plain = it.as_dict()
+    assert it.rho <= Fraction(repr(plain["rho"])) <= it.rho * (1 + Fraction(1, 1 << 50))
+    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= zcdp.epsilon(rho=it.rho, delta=USUAL_DELTA)
+
+
+def test_a_rho_of_many_digits_is_printed_rounded_up():
+    assert "rho = 1.23457 zCDP" in str(statement(rho=Fraction("1.2345600001")))
+    assert statement(rho=Fraction(1, 3)).as_dict()["rho"] > Fraction(1, 3)
+
+
+@given(it=strategies.statements())
+def test_the_dictionary_is_plain(it):
+    plain = it.as_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["unit"] == it.unit.value
+    assert plain["neighboring"] == it.neighboring.name
+    assert {name: plain[name] for name in dataclasses.asdict(it.bounds)} == dataclasses.asdict(it.bounds)
+    assert plain["windows"] == it.windows
+    assert plain["sigma_squared"] == [float(it.sigma_squared)]
+    assert [bytes.fromhex(release_id) for release_id in plain["release_ids"]] == list(it.release_ids)
+
+
+@given(it=strategies.statements())
+def test_the_event_of_an_accountant_is_rounded_up(it):
+    event = it.to_dp_event()
+    assert isinstance(event, dp_accounting.ZCDpEvent)
+    assert it.rho <= Fraction(repr(event.rho)) <= it.rho * (1 + Fraction(1, 1 << 50))
+
+
+def test_an_accountant_accepts_the_event():
+    accountant = dp_accounting.rdp.RdpAccountant()
+    accountant.compose(statement().to_dp_event())
+    assert accountant.get_epsilon(1e-6) >= statement().epsilon(1e-6) * (1 - 1e-6)
+
+
+def test_without_the_accountant_the_event_names_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match="pip install dp-accounting"):
+        statement().to_dp_event()
+
+
+@given(first=st.fractions(Fraction(1, 1000), 100), second=st.fractions(Fraction(1, 1000), 100))
+def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
+    parts = [statement(rho=first), statement(rho=second, release_ids=(bytes(16),))]
+    composed = parts[0].composed(parts[1], units_disjoint=False)
+    assert composed.rho == first + second
+    assert composed.epsilon(1e-6) >= max(part.epsilon(1e-6) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rho": Fraction(0)}, "rho must be between"),
+        ({"rho": Fraction(-1)}, "rho must be between"),
+        ({"rho": Fraction(1 << 65)}, "rho must be between"),
+        ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),
+        ({"sigma_squared_per_level": (Fraction(1, 5),)}, "sigma_squared_per_level must be at least 1/4"),
+        ({"sigma_squared_per_level": (Fraction(1 << 201),)}, "at most 2\\*\\*200"),
+        ({"sigma_squared_per_level": (1 + Fraction(1, 3**5000),)}, "denominators up to"),
+        ({"sigma_squared_per_level": ()}, "at least one level"),
+        ({"release_ids": ()}, "one release id"),
+        ({"release_ids": (bytes(16), bytes(16))}, "release_ids must differ"),
+        ({"windows": 0}, "windows must be between"),
+        ({"windows": 1 << 32}, "windows must be between"),
+        ({"unit": PrivacyUnit.RECORD}, "when the unit is one record"),
+    ],
+)
+def test_statements_that_cannot_be_true_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        statement(**changes)
+
+
+def test_a_statement_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        statement().rho = Fraction(1)

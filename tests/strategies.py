@@ -1,0 +1,76 @@
+"""What the tests draw at random: specs, items, weights, bounds and statements, of every supported kind."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from beam_dpsketch import ContributionBounds, CountMin, CountSketch, NeighboringRelation, PrivacyUnit, SketchSpec
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
+
+KINDS = (CountMin, CountSketch)
+
+texts = st.text(st.characters(), max_size=12)
+"""All of Unicode, surrogates included."""
+
+integers = st.one_of(
+    st.integers(-(1 << 63), (1 << 64) - 1),
+    st.integers(-3, 3),
+    st.sampled_from([-(1 << 63), (1 << 63) - 1, 1 << 63, (1 << 64) - 1]),
+)
+
+leaves = st.one_of(texts, st.binary(max_size=12), integers)
+items = st.recursive(leaves, lambda parts: st.lists(parts, max_size=4).map(tuple), max_leaves=8)
+item_lists = st.one_of(
+    st.lists(items, max_size=12),
+    st.lists(texts, max_size=12),
+    st.lists(st.binary(max_size=8), max_size=12),
+    st.lists(integers, max_size=12),
+)
+
+weights = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-5, 5))
+records = st.lists(st.tuples(items, weights), max_size=12)
+
+
+@st.composite
+def specs(draw: st.DrawFn, max_depth: int = 6, max_width: int = 40) -> SketchSpec:
+    """Small specs of either item hash."""
+    item_hash = draw(st.sampled_from(["murmur3", "blake2b"]))
+    return SketchSpec(
+        depth=draw(st.integers(1, max_depth)),
+        width=draw(st.integers(1, max_width)),
+        seed=draw(st.one_of(st.integers(0, 3), st.integers(0, (1 << 64) - 1))),
+        item_hash=item_hash,
+        item_key=draw(st.binary(min_size=16, max_size=16)) if item_hash == "blake2b" else b"",
+    )
+
+
+@st.composite
+def bounds(draw: st.DrawFn, single: bool = False) -> ContributionBounds:
+    """Contribution bounds up to the largest that are allowed."""
+    contributions = 1 if single else draw(st.integers(1, 1 << 11))
+    partitions = 1 if single else draw(st.integers(1, 1 << 9))
+    return ContributionBounds(
+        max_contributions_per_partition=contributions,
+        max_partitions=partitions,
+        max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * partitions))),
+        signed=draw(st.booleans()),
+    )
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> PrivacyStatement:
+    """Privacy statements of one or several releases."""
+    unit = draw(st.sampled_from(PrivacyUnit))
+    return PrivacyStatement(
+        rho=draw(st.fractions(Fraction(1, 1000), 1000)),
+        sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
+        neighboring=draw(st.sampled_from(NeighboringRelation)),
+        unit=unit,
+        bounds=draw(bounds(single=unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE))),
+        windows=draw(st.integers(1, (1 << 32) - 1)),
+        disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
+        release_ids=tuple(draw(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=3, unique=True))),
+    )

@@ -1,0 +1,224 @@
+"""`PrivateFrequencies` as its users see it: keys, windows, statements, labels."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms import window
+from apache_beam.transforms.display import DisplayData
+
+from beam_dpsketch import (
+    ContributionBounds,
+    CountSketch,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleasedCountMin,
+    ReleasedCountSketch,
+    ReleasedSketch,
+    SketchSpec,
+)
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms import PrivateFrequencies
+from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
+
+PRIVACY = PrivacySpec(rho=0.5)
+
+
+def first(value: tuple[Any, Any]) -> Any:
+    return value[0]
+
+
+def second(value: tuple[Any, Any]) -> Any:
+    return value[1]
+
+
+def test_a_release_states_what_was_asked_for() -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=4, max_weight=2)
+    transform = PrivateFrequencies.Globally(
+        SPEC, PRIVACY, item=second, privacy_id=first, bounds=bounds, sketch="count_min"
+    )
+    (released,) = run([("u", "x")], transform)
+    assert isinstance(released, ReleasedCountMin)
+    statement = released.privacy
+    assert released.spec == SPEC
+    assert (statement.rho, statement.bounds, statement.windows) == (Fraction(1, 2), bounds, 1)
+    assert statement.unit is PrivacyUnit.PRIVACY_ID
+    assert statement.disclosed is Disclosure.NONE
+    assert statement.sigma_squared == 2 * 3 * 8**2  # Delta^2 / (2 rho), Delta^2 = 2 depth C^2
+    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    assert isinstance(released, ReleasedCountSketch)
+    assert released.privacy.unit is PrivacyUnit.RECORD
+    assert released.privacy.sigma_squared == 4 * 3
+
+
+def test_estimates_are_near_the_truth() -> None:
+    """The noise of a counter exceeds 14 sigma with probability < 1e-40; no other item is there to collide."""
+    (released,) = run(["x"] * 1000, PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    (estimate,) = released.estimate(["x"])
+    assert abs(estimate - 1000) < 14 * math.sqrt(12)
+
+
+PUBLIC = ["a", 1, b"a", ("a", 1), "absent"]
+
+
+@pytest.mark.parametrize("unit", ["record", None])
+def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str | None) -> None:
+    pairs = [("a", "x"), ("a", "y"), (1, "x"), (np.int64(1), "y"), (b"a", "z"), (("a", 1), "x"), ("other", "x")]
+    arguments = {"unit": unit} if unit else {"privacy_id": lambda item: f"all of {item}", "bounds": WIDE}
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, public_keys=PUBLIC, **arguments)
+    counters = exact(pairs, transform)
+    expected = {"a": ["x", "y"], 1: ["x", "y"], b"a": ["z"], ("a", 1): ["x"], "absent": []}
+    assert set(counters) == set(PUBLIC)
+    assert {type(key) for key in counters} == {str, int, bytes, tuple}
+    for key, items in expected.items():
+        np.testing.assert_array_equal(counters[key], CountSketch(SPEC).accumulate(items).counters)
+    outputs = dict(run(pairs, transform, runner=BUNDLE_BASED))
+    assert set(outputs) == set(PUBLIC)
+    for released in outputs.values():
+        assert released.counters.any()
+        assert released.privacy.disclosed is Disclosure.NONE
+
+
+WIDE = ContributionBounds(max_contributions_per_partition=10, max_partitions=10)
+
+
+def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
+    pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, privacy_id=lambda item: "one", public_keys=["listed", "other"])
+    counters = exact(pairs, transform)
+    assert np.abs(counters["listed"]).sum() == SPEC.depth
+    assert not counters["other"].any()
+
+
+def test_keys_said_to_be_public_are_those_of_the_data_and_disclosed() -> None:
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+    outputs = dict(run([("a", "x"), (2, "x")], transform))
+    assert set(outputs) == {"a", 2}
+    assert all(released.privacy.disclosed is Disclosure.KEYS for released in outputs.values())
+    assert run([], transform) == []
+
+
+def test_a_key_may_be_a_field() -> None:
+    rows = [{"carrier": "AA", "dest": "x"}, {"carrier": "BB", "dest": "y"}, {"dest": "z"}, {"carrier": None}]
+    transform = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, key="carrier", item="dest", unit="record", public_keys=["AA", "BB"]
+    )
+    counters = exact(rows, transform)
+    np.testing.assert_array_equal(counters["AA"], CountSketch(SPEC).accumulate(["x"]).counters)
+    np.testing.assert_array_equal(counters["BB"], CountSketch(SPEC).accumulate(["y"]).counters)
+
+
+def at_times(pipeline: beam.Pipeline, times: list[tuple[Any, float]], windows: Any) -> beam.PCollection:
+    stamped = pipeline | beam.Create(times) | beam.Map(stamp)
+    return stamped | beam.WindowInto(windows)
+
+
+def stamp(timed: tuple[Any, float]) -> window.TimestampedValue:
+    return window.TimestampedValue(*timed)
+
+
+class WithWindow(beam.DoFn):
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
+        yield float(window.start), element
+
+
+TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), (("w", "x"), 200)]
+
+
+@pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
+def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner: str) -> None:
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = at_times(pipeline, TIMES, window.FixedWindows(60))
+        releases = elements | transform | beam.ParDo(WithWindow())
+        counters = elements | "Exact" >> ExactCounters(transform) | "CountersWindow" >> beam.ParDo(WithWindow())
+        return (releases, counters) | beam.Flatten()
+
+    seen: dict[float, list[Any]] = defaultdict(list)
+    for start, output in seen_by_sink(build, runner=runner):
+        seen[start].append(output)
+    assert set(seen) == {0, 60, 180}
+    units = {}
+    for start, outputs in seen.items():
+        (released,) = (output for output in outputs if isinstance(output, ReleasedSketch))
+        (counters,) = (output for output in outputs if not isinstance(output, ReleasedSketch))
+        units[start] = int(np.abs(counters).max(axis=1).sum())
+        assert released.privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
+        assert released.privacy.disclosed is Disclosure.WINDOWS
+        assert released.privacy.windows == 1
+    # One record of u and one of v in the first window; u again in the second.
+    assert units[60] == units[180] == SPEC.depth
+    assert units[0] >= SPEC.depth
+
+
+def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
+    transform = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, privacy_id=str, bounds=ContributionBounds(max_partitions=2), keys_are_public=True
+    )
+    outputs = seen_by_sink(
+        lambda pipeline: (
+            at_times(pipeline, [(("a", "x"), 1), (("b", "x"), 2), (("a", "x"), 61)], window.FixedWindows(60))
+            | transform
+            | beam.ParDo(WithWindow())
+        )
+    )
+    assert sorted((start, key) for start, (key, _) in outputs) == [(0, "a"), (0, "b"), (60, "a")]
+    assert {released.privacy.disclosed for _, (_, released) in outputs} == {Disclosure.WINDOWS | Disclosure.KEYS}
+
+
+def test_sliding_windows_charge_a_record_for_every_window_it_is_in() -> None:
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+    outputs = seen_by_sink(lambda pipeline: at_times(pipeline, [("x", 100)], window.SlidingWindows(60, 25)) | transform)
+    assert len(outputs) in (2, 3)
+    for released in outputs:
+        assert released.privacy.windows == 3
+        assert released.privacy.sigma_squared == 3 * 4 * 3
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_outputs_have_type_hints_and_labels_do_not_clash_when_given(keyed: bool) -> None:
+    pipeline = beam.Pipeline(runner=FN_API)
+    pairs = pipeline | beam.Create([("a", "x")])
+    if keyed:
+        transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+    else:
+        transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+    released, again = pairs | "One" >> transform, pairs | "Two" >> transform
+    for output in (released, again):
+        assert "ReleasedSketch" in str(output.element_type)
+        assert str(output.element_type).startswith("Tuple") is keyed
+
+
+def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
+    wide = SketchSpec(depth=3, width=200)
+    transform = PrivateFrequencies.Globally(wide, PRIVACY, unit="record")
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        words = pipeline | beam.Create(["x"])
+        return (words | "One" >> transform, words | "Two" >> transform) | beam.Flatten()
+
+    first_release, second_release = seen_by_sink(build)
+    assert not np.array_equal(first_release.counters, second_release.counters)
+
+
+def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output_key() -> None:
+    secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
+    transform = PrivateFrequencies.PerKey(secret, PRIVACY, unit="record", public_keys=["planted key"])
+    items = {item.key: item.value for item in DisplayData.create_from(transform).items}
+    assert {
+        "sketch": "count_sketch",
+        "depth": 3,
+        "width": 16,
+        "rho": 0.5,
+        "max_partitions": "1",
+    }.items() <= items.items()
+    assert items["neighboring"] == "REPLACE_ONE"
+    shown = str(items)
+    assert not any(word in shown for word in ("987654321", "secrets", "planted"))
