@@ -58,3 +58,10 @@ def _row_keys(seed: int, row: int) -> tuple[np.uint64, np.uint64]:
     message = seed.to_bytes(8, "little") + row.to_bytes(4, "little")
     digest = hashlib.blake2b(message, digest_size=16, person=b"dpsketch cells 1").digest()
     return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(int.from_bytes(digest[8:], "little"))
+
+
+def derived_seed(seed: int, number: int) -> int:
+    """The seed of one of several sketches that belong together, independent of the others'."""
+    message = seed.to_bytes(8, "little") + number.to_bytes(4, "little")
+    digest = hashlib.blake2b(message, digest_size=8, person=b"dpsketch levels1").digest()
+    return int.from_bytes(digest, "little")

@@ -13,9 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch.privacy import discrete_gaussian
-
-MIN_SIGMA_SQUARED = Fraction(1, 4)
-MAX_SIGMA_SQUARED = Fraction(1 << 100)
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 
 
 def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:

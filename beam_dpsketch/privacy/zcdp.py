@@ -50,7 +50,7 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     _validate.open_unit_interval(delta=delta)
     if _delta(rho, 0.0) <= delta:
         return 0.0
-    enough = float(rho) + 2 * math.sqrt(float(rho) * math.log(1 / delta)) + 1
+    enough = float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta)) + 1
     return _bisect(lambda value: _delta(rho, value) <= delta, 0.0, enough)
 
 

@@ -17,16 +17,18 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.sketches import CountMin
 from beam_dpsketch.sketches.spec import SketchSpec
 
 GUARANTEES = ("simultaneous", "per_item")
 
 
-class ReleasedCountMin(ReleasedSketch):
+class ReleasedCountMin(ReleasedFrequencies):
     """A released Count-Min. Its two guarantees have different offsets: never compare one with the other."""
 
     name = "count_min"
+    raw_type = CountMin
 
     def estimate(
         self, items: Iterable[Any], *, guarantee: str = "simultaneous", failure_probability: float = 0.01

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.sketches import CountSketch
 
 
-class ReleasedCountSketch(ReleasedSketch):
+class ReleasedCountSketch(ReleasedFrequencies):
     """A released CountSketch: unbiased estimates, also with deletions, and two-sided intervals."""
 
     name = "count_sketch"
+    raw_type = CountSketch
 
     def estimate(self, items: Iterable[Any]) -> np.ndarray:
         """The estimated total weight of each item, float64 of shape (n,): the median over rows."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -17,20 +20,19 @@ from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 from beam_dpsketch.release.wire import RELEASE_ID_BYTES
-from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches import RawSketch
 
-_RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
-    CountMin: ReleasedCountMin,
-    CountSketch: ReleasedCountSketch,
+_RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
+    kind.raw_type: kind for kind in (ReleasedCountMin, ReleasedCountSketch, ReleasedDyadicCountSketch)
 }
 
 
 def release(
-    raw: LinearSketch,
+    raw: RawSketch,
     privacy: PrivacySpec,
     *,
     bounds: ContributionBounds | None = None,
@@ -55,7 +57,7 @@ def release(
     >>> [frequency.item for frequency in released.top_k(["a", "b", "c"], k=1)]
     ['a']
     """
-    _validate.instance(LinearSketch, raw=raw)
+    _validate.instance(RawSketch, raw=raw)
     _validate.instance(PrivacySpec, privacy=privacy)
     if bounds is None:
         if raw.is_weighted:
@@ -67,7 +69,7 @@ def release(
     noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, windows=windows)
     statement = PrivacyStatement(
         rho=privacy.rho,
-        sigma_squared_per_level=(noise,),
+        sigma_squared_per_level=noise,
         neighboring=privacy.neighboring,
         unit=unit,
         bounds=bounds,
@@ -75,25 +77,29 @@ def release(
         disclosed=disclosed,
         release_ids=(os.urandom(RELEASE_ID_BYTES),),
     )
-    return _RELEASED[type(raw)](raw.spec, add_noise(raw.counters, noise), statement)
+    noisy = [add_noise(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
+    return _RELEASED[type(raw)](raw.spec, np.concatenate(noisy, axis=None), statement)
 
 
 def calibrate(
-    kind: type[LinearSketch],
-    spec: SketchSpec,
+    kind: type[RawSketch],
+    spec: Any,
     privacy: PrivacySpec,
     *,
     bounds: ContributionBounds,
     windows: int = 1,
-) -> Fraction:
-    """The noise parameter sigma^2 that a release of such a sketch gets; refuses settings that cannot work."""
-    return sigma_squared(
-        squared_sensitivity=squared_l2_sensitivity(
-            cells_per_item=spec.depth,
-            has_signs=kind.has_signs,
-            bounds=bounds,
-            neighboring=privacy.neighboring,
-            windows=windows,
-        ),
-        rho=privacy.rho,
+) -> tuple[Fraction, ...]:
+    """The noise parameter sigma^2 of each table in a release of such a sketch; refuses settings that cannot work."""
+    return tuple(
+        sigma_squared(
+            squared_sensitivity=squared_l2_sensitivity(
+                cells_per_item=table.cells_per_item,
+                has_signs=table.has_signs,
+                bounds=bounds,
+                neighboring=privacy.neighboring,
+                windows=windows,
+            ),
+            rho=privacy.rho * table.share,
+        )
+        for table in kind.tables(spec)
     )

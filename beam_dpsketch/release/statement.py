@@ -18,7 +18,7 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     check_unit_fits_bounds,
 )
-from beam_dpsketch.privacy.mechanism import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 
 USUAL_DELTA = 1e-6

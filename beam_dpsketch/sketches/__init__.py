@@ -2,8 +2,8 @@
 
 from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
-from beam_dpsketch.sketches.linear import LinearSketch
+from beam_dpsketch.sketches.linear import LinearSketch, RawSketch
 
-__all__ = ["SKETCHES", "CountMin", "CountSketch", "LinearSketch"]
+__all__ = ["SKETCHES", "CountMin", "CountSketch", "LinearSketch", "RawSketch"]
 
 SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (CountMin, CountSketch)}

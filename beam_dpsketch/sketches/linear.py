@@ -8,46 +8,52 @@ no estimate and no published bytes: those belong to what `beam_dpsketch.release`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.sketches.spec import SketchSpec
 
-Self = TypeVar("Self", bound="LinearSketch")
+Self = TypeVar("Self", bound="RawSketch")
+FlatSelf = TypeVar("FlatSelf", bound="LinearSketch")
 
 
-class LinearSketch(ABC):
-    """A raw sketch: depth x width exact counters.
+class Table(NamedTuple):
+    """What the privacy side needs to know of one table of counters, and nothing more.
 
-    Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
+    Attributes:
+      cells_per_item: how many counters of the table one item changes.
+      has_signs: whether an item may count negatively in a counter.
+      share: the part of rho for this table; the shares of a sketch sum to 1.
     """
 
-    name: ClassVar[str]
-    has_signs: ClassVar[bool]
+    cells_per_item: int
+    has_signs: bool
+    share: Fraction
 
-    def __init__(self, spec: SketchSpec) -> None:
-        if not isinstance(spec, SketchSpec):
-            raise TypeError(f"spec must be a SketchSpec, got {type(spec).__name__}")
-        self._spec = spec
-        self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
+
+class RawSketch(ABC):
+    """Exact counters in one or more tables, and what they were made with."""
+
+    name: ClassVar[str]
+    spec_type: ClassVar[type]
+
+    def __init__(self, spec: Any) -> None:
+        _validate.instance(self.spec_type, spec=spec)
+        self._spec: Any = spec
         self._weighted = False
 
     @property
-    def spec(self) -> SketchSpec:
+    def spec(self) -> Any:
         """What this sketch must share with another to be merged."""
         return self._spec
-
-    @property
-    def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
-        view = self._counters.view()
-        view.flags.writeable = False
-        return view
 
     @property
     def is_weighted(self) -> bool:
@@ -56,59 +62,150 @@ class LinearSketch(ABC):
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
-        keys = self.keys(self._spec, items)
+        if not isinstance(items, (np.ndarray, pa.Array)):
+            items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
+        keys, usable = self._own_keys(items)
         if weights is None:
-            return self.accumulate_keys(keys, None)
+            return self.accumulate_keys(keys[usable], None)
         self._weighted = True
         values = whole_weights(weights)
         if len(values) != len(keys):
             raise ValueError(f"weights must be as many as items, got {len(values)} for {len(keys)}")
-        return self.accumulate_keys(keys, values)
-
-    def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
-        """Adds items given by their `keys`, with int64 weights."""
-        for row in range(self._spec.depth):
-            self._add_to_row(row, keys, weights)
-        return self
+        return self.accumulate_keys(keys[usable], values[usable])
 
     @classmethod
-    def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
-        """The items as 64-bit keys (uint64), all that a sketch needs to know of them."""
-        return fingerprints(items, item_hash=spec.item_hash, item_key=spec.item_key)
+    @abstractmethod
+    def usable_keys(cls, spec: Any, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Items as 64-bit keys (uint64), all that a sketch needs to know of them, and which items could be counted.
 
-    def merge(self: Self, other: LinearSketch) -> Self:
+        The key of an item that cannot be counted means nothing. Raises only for a column of a type that never can.
+        """
+
+    @classmethod
+    @abstractmethod
+    def tables(cls, spec: Any) -> tuple[Table, ...]:
+        """The tables of a sketch with this spec."""
+
+    @abstractmethod
+    def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
+        """Adds items given by their keys, with int64 weights."""
+
+    def merge(self: Self, other: RawSketch) -> Self:
         """Adds the counters of another sketch of the same kind and spec to this one."""
         if type(self) is not type(other) or self._spec != other._spec:
             raise IncompatibleSketchError(
                 f"only sketches of one kind and spec can be merged: {self!r} and {other!r} differ"
             )
-        self._counters += other._counters
+        for mine, others in zip(self.counter_tables(), other.counter_tables(), strict=True):
+            mine += others
         self._weighted |= other._weighted
         return self
 
+    def to_vector(self) -> np.ndarray:
+        """A copy of all counters, int64 of shape (spec.cells,)."""
+        return np.concatenate([counters.ravel() for counters in self.counter_tables()])
+
     @classmethod
-    def from_counters(cls: type[Self], spec: SketchSpec, counters: np.ndarray) -> Self:
-        """A raw sketch with a copy of these exact counters."""
+    def from_vector(cls: type[Self], spec: Any, vector: np.ndarray) -> Self:
+        """The raw sketch with these counters."""
         sketch = cls(spec)
-        sketch._counters[...] = counters
+        start = 0
+        for counters in sketch.counter_tables():
+            counters[...] = vector[start : start + counters.size].reshape(counters.shape)
+            start += counters.size
         return sketch
 
     @abstractmethod
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        """Adds each key's weight (1 if there are none) to its cell in one row."""
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        """The counters of each table, as arrays that may be changed in place."""
+
+    @abstractmethod
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        """Keys of items given by hand, and which of them to add."""
 
     def __eq__(self, other: object) -> bool:
         return (
             type(self) is type(other)
-            and isinstance(other, LinearSketch)
+            and isinstance(other, RawSketch)
             and self._spec == other._spec
-            and bool(np.array_equal(self._counters, other._counters))
+            and bool(np.array_equal(self.to_vector(), other.to_vector()))
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<raw {type(self).__name__} of {self._spec}, counters hidden>"
+
+
+class LinearSketch(RawSketch):
+    """A raw flat sketch: one table of depth x width exact counters.
+
+    Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
+    """
+
+    spec_type = SketchSpec
+    has_signs: ClassVar[bool]
+
+    def __init__(self, spec: SketchSpec) -> None:
+        super().__init__(spec)
+        self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
+
+    @property
+    def counters(self) -> np.ndarray:
+        """The exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
+        view = self._counters.view()
+        view.flags.writeable = False
+        return view
+
+    @classmethod
+    def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
+        """The items as 64-bit keys (uint64); raises for those that cannot be counted."""
+        return fingerprints(items, item_hash=spec.item_hash, item_key=spec.item_key)
+
+    @classmethod
+    def usable_keys(cls, spec: SketchSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if isinstance(items, pa.Array):
+            return _usable_column(cls, spec, items)
+        try:
+            return cls.keys(spec, items), np.ones(len(items), dtype=bool)
+        except (TypeError, ValueError):
+            usable = np.fromiter(map(is_item, items), dtype=bool, count=len(items))
+        keys = np.zeros(len(items), dtype=np.uint64)
+        keys[usable] = cls.keys(spec, [item for item in items if is_item(item)])
+        return keys, usable
+
+    @classmethod
+    def tables(cls, spec: SketchSpec) -> tuple[Table, ...]:
+        return (Table(spec.depth, cls.has_signs, Fraction(1)),)
+
+    def accumulate_keys(self: FlatSelf, keys: np.ndarray, weights: np.ndarray | None) -> FlatSelf:
+        for row in range(self._spec.depth):
+            self._add_to_row(row, keys, weights)
+        return self
+
+    @abstractmethod
+    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
+        """Adds each key's weight (1 if there are none) to its cell in one row."""
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return (self._counters,)
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.keys(self._spec, items), slice(None)
+
+
+def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of a column that may have nulls."""
+    usable = np.asarray(items.is_valid())
+    try:
+        found = kind.keys(spec, items.drop_null() if items.null_count else items)
+    except TypeError:
+        raise TypeError(f"the item column must hold text, bytes or integers, got {items.type}") from None
+    if not items.null_count:
+        return found, usable
+    keys = np.zeros(len(items), dtype=np.uint64)
+    keys[usable] = found
+    return keys, usable
 
 
 def whole_weights(weights: Iterable[int]) -> np.ndarray:

@@ -3,4 +3,4 @@
 from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn
 from beam_dpsketch.transforms.contribution_bounding import BoundContributions, Contribution
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
-from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases
+from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases

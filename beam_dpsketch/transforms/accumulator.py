@@ -14,10 +14,8 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.sketches import LinearSketch
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.transforms.elements import whole_weights
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
@@ -35,19 +33,13 @@ class Contributions(NamedTuple):
 class Recipe:
     """What a sketch is made of: its kind and spec, and the bounds on a record's weight."""
 
-    kind: type[LinearSketch]
-    spec: SketchSpec
+    kind: type[RawSketch]
+    spec: Any
     bounds: ContributionBounds
 
-    def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray | slice]:
-        """The keys of the items that can be counted, and where these are."""
-        try:
-            return self.kind.keys(self.spec, items), slice(None)
-        except (TypeError, ValueError):
-            if isinstance(items, pa.Array):
-                raise TypeError(f"the item column must hold text, bytes or integers, got {items.type}") from None
-        countable = np.fromiter(map(is_item, items), dtype=bool, count=len(items))
-        return self.kind.keys(self.spec, [item for item in items if is_item(item)]), countable
+    def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of the items, and which of them can be counted."""
+        return self.kind.usable_keys(self.spec, items)
 
     def clamp(self, weights: np.ndarray) -> np.ndarray:
         """Weights within the bounds."""
@@ -55,12 +47,13 @@ class Recipe:
 
     def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> Contributions:
         """The items and weights that count; the others are left out."""
-        keys, countable = self.keys(items)
+        keys, usable = self.keys(items)
         if weights is None:
+            keys = keys[usable]
             return Contributions(keys, np.ones(len(keys), dtype=np.int64))
-        values, mask = whole_weights(weights)
-        mask = mask[countable]
-        return Contributions(keys[mask], self.clamp(values[countable][mask]))
+        values, whole = whole_weights(weights)
+        usable = usable & whole
+        return Contributions(keys[usable], self.clamp(values[usable]))
 
     @property
     def pending_limit(self) -> int:
@@ -71,20 +64,21 @@ class Recipe:
 class SketchAccumulator:
     """A raw sketch in the making. Knows no noise; `repr` shows no data."""
 
-    __slots__ = ("_chunks", "_hashed", "_recipe", "_sketch", "items", "weights")
+    __slots__ = ("_chunks", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
+        self._limit = recipe.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None
         self._chunks: list[Contributions] = []
         self._hashed = 0
-        self._sketch: LinearSketch | None = None
+        self._sketch: RawSketch | None = None
 
     def add(self, item: Any) -> None:
         """One record of weight 1."""
         self.items.append(item)
-        if len(self.items) >= self._recipe.pending_limit:
+        if len(self.items) >= self._limit:
             self.flush()
 
     def add_weighted(self, item: Any, weight: Any) -> None:
@@ -118,7 +112,7 @@ class SketchAccumulator:
         for chunk in other._pending():
             self.add_contributions(chunk)
 
-    def to_sketch(self) -> LinearSketch:
+    def to_sketch(self) -> RawSketch:
         """The raw sketch of everything added; the accumulator is left as it is."""
         recipe = self._recipe
         sketch = recipe.kind(recipe.spec)
@@ -131,7 +125,7 @@ class SketchAccumulator:
     def to_bytes(self) -> bytes:
         """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
         if self._sketch is not None:
-            payload = _DENSE + _pack(self.to_sketch().counters.ravel())
+            payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
             keys, weights = _summed(list(self._pending()))
             payload = _SPARSE + keys.astype("<u8").tobytes() + _pack(weights) if len(keys) else b""
@@ -143,8 +137,7 @@ class SketchAccumulator:
         accumulator = SketchAccumulator(recipe)
         payload = zstandard.decompress(data)
         if payload[:1] == _DENSE:
-            counters = _unpack(payload[1:], recipe.spec.cells).reshape(recipe.spec.depth, recipe.spec.width)
-            accumulator._sketch = recipe.kind.from_counters(recipe.spec, counters)
+            accumulator._sketch = recipe.kind.from_vector(recipe.spec, _unpack(payload[1:], recipe.spec.cells))
         elif payload:
             size = (len(payload) - 2) // (8 + _DTYPES[payload[-1]].itemsize)
             keys = np.frombuffer(payload, "<u8", count=size, offset=1)

@@ -27,11 +27,12 @@ from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
-from beam_dpsketch.transforms.records import Records, by_key, table
+from beam_dpsketch.transforms.records import Columns, Records, by_key, table
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 16
+_GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
 _GATHERED_RECORDS = 1 << 20
 
 
@@ -150,31 +151,33 @@ class _ShardRecords(beam.DoFn):
         self._recipe = recipe
 
     def start_bundle(self) -> None:
-        self._waiting: dict[Any, list[Any]] = {}
+        self._waiting: dict[Any, Columns] = {}
 
-    def process(self, element: Any) -> Iterator[WindowedValue]:
-        return self._add(element, GlobalWindow())
+    def process(self, element: Any) -> Iterable[WindowedValue]:
+        return self._add(element, _GLOBAL_WINDOW)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            yield from self._emit(tuple(zip(*waiting, strict=True)), window)
+            yield from self._emit(waiting, window)
         self._waiting = {}
 
-    def _add(self, element: Any, window: Any) -> Iterator[WindowedValue]:
+    def _add(self, element: Any, window: Any) -> Iterable[WindowedValue]:
         if is_batch_type(type(element)):
-            yield from self._emit(self._records.batch(element), window)
-            return
-        waiting = self._waiting.setdefault(window, [])
-        waiting.append(self._records.record(element))
-        if len(waiting) >= BUFFERED_RECORDS:
-            del self._waiting[window]
-            yield from self._emit(tuple(zip(*waiting, strict=True)), window)
+            return self._emit(self._records.batch(element), window)
+        waiting = self._waiting.get(window)
+        if waiting is None:
+            waiting = self._waiting[window] = self._records.no_columns()
+        self._records.append(element, waiting)
+        if len(waiting.items) < BUFFERED_RECORDS:
+            return ()
+        del self._waiting[window]
+        return self._emit(waiting, window)
 
-    def _emit(self, columns: Any, window: Any) -> Iterator[WindowedValue]:
+    def _emit(self, columns: Columns, window: Any) -> Iterator[WindowedValue]:
         records = table(self._records, columns, self._bounds, self._recipe)
         records = self._bound.partly(records.append_column("rank", random_ranks(len(records))))
         units, distinct = _codes(records["unit"])
-        shards = (fingerprints(distinct) % np.uint64(SHARDS))[units]
+        shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.int64)[units]
         ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
         for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
@@ -186,7 +189,7 @@ class _ShardRecords(beam.DoFn):
 class _ShardWindowedRecords(_ShardRecords):
     """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
 
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
         return self._add(element, window)
 
 

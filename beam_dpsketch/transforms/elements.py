@@ -103,13 +103,27 @@ def column(batch: Any, argument: str, selector: Selector) -> pa.Array:
     except KeyError:
         raise ValueError(f"{argument}={selector!r} is not a column of the batch") from None
     if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    if isinstance(values, pa.Array):
-        return values
-    try:
-        return pa.Array.from_pandas(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise TypeError(f"{argument}={selector!r}: the column mixes types or holds a type unknown to Arrow") from None
+        values = values.combine_chunks()
+    elif not isinstance(values, pa.Array):
+        try:
+            values = pa.Array.from_pandas(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            message = f"{argument}={selector!r}: the column mixes types or holds a type unknown to Arrow"
+            raise TypeError(message) from None
+    if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
+        values = values.dictionary_decode()  # a null among the distinct values does not count as null
+    if argument != "weight" and not _is_item_type(values.type):
+        raise TypeError(f"the {argument} column must hold text, bytes or integers, got {values.type}")
+    return values
+
+
+def _is_item_type(kind: pa.DataType) -> bool:
+    """Whether values of this type can be counted; else all would be left out, in silence."""
+    if pa.types.is_dictionary(kind):
+        return _is_item_type(kind.value_type)
+    if pa.types.is_nested(kind):
+        return False
+    return pa.types.is_integer(kind) or any(word in str(kind) for word in ("string", "binary", "null"))
 
 
 def valid(*columns: pa.Array) -> np.ndarray:
@@ -152,4 +166,6 @@ def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         mask &= np.isfinite(values) & (np.floor(values) == values)
         values = np.where(mask, values, 0)
         return np.clip(values, float(_INT64.min), 2.0**62).astype(np.int64), mask
-    return np.minimum(values, _INT64.max).astype(np.int64), mask
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(_INT64.max))
+    return values.astype(np.int64), mask

@@ -37,6 +37,7 @@ class Keys:
     @classmethod
     def decided(cls, public_keys: Iterable[Any] | None, keys_are_public: bool) -> Keys:
         """The caller's decision; refuses none and both."""
+        _validate.instance(bool, keys_are_public=keys_are_public)
         if (public_keys is not None) == keys_are_public:
             raise ValueError(
                 "exactly one of public_keys and keys_are_public=True must be given: output keys taken from the data "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -16,6 +16,15 @@ from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, valid, whole_weights
 
 NO_KEY = object()
+
+
+class Columns(NamedTuple):
+    """Records by column: lists that grow, or Arrow arrays; `None` without keys, and where every weight is 1."""
+
+    privacy_ids: Any
+    keys: Any
+    items: Any
+    weights: Any
 
 
 class Records:
@@ -44,22 +53,28 @@ class Records:
             return element
         return NO_KEY, element
 
-    def record(self, element: Any) -> tuple[Any, Any, Any, Any]:
-        """Privacy id, key, item and weight of an element that is one record."""
-        key, value = self.split(element) if self.keyed else (None, element)
-        privacy_id = None if self._privacy_id is None else self._privacy_id(value)
-        return privacy_id, key, self._item(value), 1 if self._weight is None else self._weight(value)
+    def no_columns(self) -> Columns:
+        """Columns to append to."""
+        return Columns([], [] if self.keyed else None, [], None if self._weight is None else [])
 
-    def batch(self, element: Any) -> tuple[Any, Any, Any, Any]:
-        """Columns of privacy ids, keys, items and weights of an element that is a batch."""
-        size = len(element)
+    def append(self, element: Any, columns: Columns) -> None:
+        """Adds an element that is one record."""
+        key, value = self.split(element) if self.keyed else (None, element)
+        columns.privacy_ids.append(self._privacy_id(value))
+        columns.items.append(self._item(value))
+        if self.keyed:
+            columns.keys.append(key)
+        if self._weight is not None:
+            columns.weights.append(self._weight(value))
+
+    def batch(self, element: Any) -> Columns:
+        """The columns of an element that is a batch."""
         names = self._elements
-        ones = [1] * size
-        return (
+        return Columns(
             column(element, "privacy_id", names.privacy_id) if self._privacy_id else None,
             column(element, "key", names.key) if self.keyed else None,
             column(element, "item", names.item),
-            column(element, "weight", names.weight) if self._weight else ones,
+            column(element, "weight", names.weight) if self._weight else None,
         )
 
     def encoded_keys(self, keys: Any) -> pa.LargeBinaryArray:
@@ -81,14 +96,12 @@ class Records:
         return key if type(key) in (str, int, bytes) else decode(encoded)
 
 
-def table(
-    records: Records, columns: tuple[Any, Any, Any, Any], bounds: ContributionBounds, recipe: Recipe | None
-) -> pa.Table:
+def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
     """The records that count, as columns unit, key (if keyed), item and weight.
 
     Args:
       records: the reader.
-      columns: privacy ids, keys, items and weights.
+      columns: what it read.
       bounds: clamp the weights, unless signed: then records are to be netted first.
       recipe: hashes items to uint64; without it they are canonical bytes.
     """
@@ -97,7 +110,7 @@ def table(
     if records.keyed:
         parts["key"] = records.encoded_keys(keys)
     parts["item"] = encode_all(items) if recipe is None else _hashed(recipe, items)
-    values, mask = whole_weights(weights)
+    values, mask = _weights(weights, len(items))
     if not bounds.signed:
         values = np.clip(values, 0, bounds.max_weight)
     parts["weight"] = pa.array(values)
@@ -107,14 +120,13 @@ def table(
 
 def _hashed(recipe: Recipe, items: Any) -> pa.Array:
     """The keys of items, null for those that cannot be counted."""
-    present = valid(items) if isinstance(items, pa.Array) else np.ones(len(items), dtype=bool)
-    keys, countable = recipe.keys(items.drop_null() if isinstance(items, pa.Array) else items)
-    hashed = np.zeros(len(items), dtype=np.uint64)
-    usable = np.flatnonzero(present)[countable]
-    hashed[usable] = keys
-    missing = np.ones(len(items), dtype=bool)
-    missing[usable] = False
-    return pa.array(hashed, mask=missing)
+    keys, usable = recipe.keys(items)
+    return pa.array(keys, mask=~usable)
+
+
+def _weights(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights as int64, 1 if there are none, and where they were whole numbers."""
+    return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else whole_weights(weights)
 
 
 class KeyRecords(beam.DoFn):
@@ -136,7 +148,7 @@ class KeyRecords(beam.DoFn):
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
         _, keys, items, weights = self._records.batch(batch)
         parts = {"key": self._records.encoded_keys(keys), "item": _hashed(self._recipe, items)}
-        values, mask = whole_weights(weights)
+        values, mask = _weights(weights, len(items))
         mask = mask & valid(*parts.values())
         kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
         yield from by_key(kept, self._recipe)

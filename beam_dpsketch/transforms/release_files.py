@@ -1,4 +1,4 @@
-"""`WriteReleases` and `ReadReleases`: releases in files, on any filesystem that Beam knows, and back.
+"""`WriteReleases`, `ReadReleases` and `read_releases`: releases in files on any filesystem of Beam, and back.
 
 Files are TFRecord files, sharded by the runner and protected by checksums. Each record is a key in canonical bytes
 (none for releases without keys), with its length before it, and the bytes of one release.
@@ -6,10 +6,12 @@ Files are TFRecord files, sharded by the runner and protected by checksums. Each
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord, _TFRecordUtil
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
@@ -44,6 +46,22 @@ class ReadReleases(beam.PTransform):
         return pbegin | "Read" >> ReadFromTFRecord(self._pattern) | "FromBytes" >> beam.Map(from_record)
 
 
+def read_releases(file_pattern: str) -> list[Any]:
+    """What `ReadReleases` gives, without a pipeline; `FileNotFoundError` if no file matches."""
+    files = FileSystems.match([file_pattern])[0].metadata_list
+    if not files:
+        raise FileNotFoundError(f"no file matches {file_pattern}")
+    return [from_record(record) for found in files for record in _records(found.path)]
+
+
+def _records(path: str) -> Iterator[bytes]:
+    with FileSystems.open(path) as file:
+        try:
+            yield from iter(lambda: _TFRecordUtil.read_record(file), None)
+        except (ValueError, RecursionError):
+            raise FormatError("not a file of releases, or a damaged one") from None
+
+
 def to_record(element: Any) -> bytes:
     """A release, or a (key, release) pair, as bytes."""
     key, released = (b"", element) if isinstance(element, ReleasedSketch) else (encode(element[0]), element[1])
@@ -60,5 +78,5 @@ def from_record(data: bytes) -> Any:
         return released
     try:
         return decode(data[4:end]), released
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FormatError("not a record of a release: the key is damaged") from None

@@ -1,0 +1,9 @@
+"""Ordered finite universes: what quantiles are about."""
+
+from beam_dpsketch.domains.base import Domain
+from beam_dpsketch.domains.floats import FloatDomain
+from beam_dpsketch.domains.integers import IntegerDomain
+from beam_dpsketch.domains.ipv4 import IPv4Domain
+from beam_dpsketch.domains.timestamps import TimestampDomain
+
+__all__ = ["Domain", "FloatDomain", "IPv4Domain", "IntegerDomain", "TimestampDomain"]

@@ -1,0 +1,42 @@
+"""Integers between two bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import MAX_SIZE, Domain, whole_numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerDomain(Domain):
+    """All integers from low to high, both included; at most 2**64 of them.
+
+    >>> domain = IntegerDomain(-10, 10)
+    >>> positions, usable = domain.index([-99, 0, 10, None])
+    >>> positions.tolist(), usable.tolist(), domain.values(positions[:3])
+    ([0, 10, 20, 0], [True, True, True, False], [-10, 0, 10])
+    """
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        _validate.whole(low=-(1 << 63), high=MAX_SIZE - 1, **{"domain low": self.low, "domain high": self.high})
+        if not self.low <= self.high or self.size > MAX_SIZE:
+            raise ValueError(f"high must be at least low and less than low + 2**64, got {self.low} and {self.high}")
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return whole_numbers(values, self.low, self.high)
+
+    def values(self, indices: np.ndarray) -> list[int]:
+        return [self.low + position for position in indices.tolist()]

@@ -1,0 +1,55 @@
+"""IPv4 addresses, as integers or dotted text."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.domains.base import Domain, whole_numbers
+
+_HIGHEST = (1 << 32) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class IPv4Domain(Domain):
+    """All IPv4 addresses in numeric order; reads integers, dotted text and `IPv4Address`, answers in dotted text.
+
+    >>> IPv4Domain().values(IPv4Domain().index(["10.0.0.1", "no address"])[0])
+    ['10.0.0.1', '0.0.0.0']
+    """
+
+    @property
+    def size(self) -> int:
+        return _HIGHEST + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if isinstance(values, pa.Array):
+            if pa.types.is_integer(values.type):
+                return whole_numbers(values, 0, _HIGHEST)
+            distinct = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+            numbers, usable = whole_numbers(list(map(_number, distinct.dictionary.to_pylist())), 0, _HIGHEST)
+            codes = distinct.indices.fill_null(0).to_numpy(zero_copy_only=False)
+            if not len(numbers):
+                return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
+            return numbers[codes], usable[codes] & np.asarray(values.is_valid())
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            return whole_numbers(values, 0, _HIGHEST)
+        return whole_numbers(list(map(_number, values)), 0, _HIGHEST)
+
+    def values(self, indices: np.ndarray) -> list[str]:
+        return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]
+
+
+def _number(value: Any) -> Any:
+    """The number of an address in text; other values as they are, `None` for text that is no address."""
+    if isinstance(value, (str, ipaddress.IPv4Address)):
+        try:
+            return int(ipaddress.IPv4Address(value))
+        except ipaddress.AddressValueError:
+            return None
+    return value

@@ -1,0 +1,79 @@
+"""Points in time on a declared grid."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.domains.base import Domain, whole_numbers
+
+_UTC = datetime.timezone.utc
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class TimestampDomain(Domain):
+    """start, start + resolution, ... up to end; a time stands for the grid point at or before it.
+
+    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; answers
+    with `datetime` in UTC.
+
+    >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
+    >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
+    [datetime.datetime(2024, 1, 1, 8, 30, tzinfo=datetime.timezone.utc)]
+    """
+
+    start: datetime.datetime
+    end: datetime.datetime
+    resolution: datetime.timedelta = datetime.timedelta(seconds=1)
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            if not isinstance(getattr(self, name), datetime.datetime):
+                raise TypeError(f"{name} must be a datetime, got {type(getattr(self, name)).__name__}")
+            object.__setattr__(self, name, _in_utc(getattr(self, name)))
+        if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
+            raise ValueError("resolution must be a timedelta above 0")
+        if not self.start < self.end:
+            raise ValueError("end must be after start")
+
+    @property
+    def size(self) -> int:
+        return (self.end - self.start) // self.resolution + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        low, high = _micros(self.start), _micros(self.end)
+        if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
+            values = pc.cast(values, pa.timestamp("us"), safe=False).cast(pa.int64())
+        elif isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            missing = np.isnat(values)
+            values = pa.array(values.astype("datetime64[us]").view(np.int64), mask=missing)
+        else:
+            values = [_micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
+        micros, usable = whole_numbers(values, low, high)
+        return micros // np.uint64(self.resolution // _MICROSECOND), usable
+
+    def values(self, indices: np.ndarray) -> list[datetime.datetime]:
+        return [self.start + position * self.resolution for position in indices.tolist()]
+
+
+def _in_utc(time: datetime.datetime) -> datetime.datetime:
+    return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
+
+
+def _micros(time: datetime.datetime) -> int:
+    return (_in_utc(time) - _EPOCH) // _MICROSECOND
+
+
+def _micros_of(value: Any) -> Any:
+    """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`."""
+    if isinstance(value, datetime.datetime):
+        return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
+    return getattr(value, "micros", None)

@@ -1,0 +1,64 @@
+"""Residual rounds: what is known of heavy nodes is taken out of the counters, and the rest is estimated again.
+
+Guarantee: post-processing; no proof of convergence, so each level accepts a round only if the energy left in its
+counters falls, takes out only nodes more than three deviations above zero, and at most an eighth as many as it has
+counters. An option: it lowers errors where collisions dominate and may not elsewhere; `benchmarks` has the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.release.consistency import Nodes, Subtracted, fitted_tree
+from beam_dpsketch.release.tree_levels import TreeLevel
+
+ROUNDS = 5
+_HEAVY_DEVIATIONS = 3.0
+_MAX_SHARE_OF_COUNTERS = 8
+
+
+def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) -> tuple[list[TreeLevel], list[Nodes]]:
+    """The last round's levels, with heavy nodes taken out, and the fitted tree."""
+    taken: Subtracted = {}
+    reduced, tree = list(levels), fitted_tree(levels, total=total)
+    for _ in range(ROUNDS - 1):
+        for number, (level, nodes) in enumerate(zip(levels, tree, strict=False)):
+            if not level.is_exact:
+                candidate = _heavy(level, nodes)
+                remaining = _without(level, candidate)
+                if _energy(remaining) <= _energy(reduced[number]):
+                    taken[number], reduced[number] = candidate, remaining
+        means = frozenset(number for number in taken if reduced[number].prefers_mean())
+        tree = fitted_tree(reduced, total=total, subtracted=taken, means=means)
+    return reduced, tree
+
+
+def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes that stand out of the noise, ascending, with their fitted weights."""
+    heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * math.sqrt(nodes.raw_variance))
+    most = max(1, level.counters.size // _MAX_SHARE_OF_COUNTERS)
+    if len(heavy) > most:
+        heavy = np.sort(heavy[np.argsort(-nodes.fitted[heavy], kind="stable")[:most]])
+    return nodes.ids[heavy], nodes.fitted[heavy]
+
+
+def _without(level: TreeLevel, taken: tuple[np.ndarray, np.ndarray]) -> TreeLevel:
+    """The level with the sketch of these nodes subtracted from its counters."""
+    nodes, weights = taken
+    counters = level.counters.astype(np.float64)
+    for row in range(level.spec.depth):
+        columns, signs = cells.columns_and_signs(nodes, seed=level.spec.seed, row=row, width=level.spec.width)
+        signed = weights * signs if level.sketch == "count_sketch" else weights
+        counters[row] -= np.bincount(columns, weights=signed, minlength=level.spec.width)
+    return dataclasses.replace(level, counters=counters)
+
+
+def _energy(level: TreeLevel) -> float:
+    """The mean square of the counters, around their mean where they have no signs."""
+    counters = level.counters.astype(np.float64)
+    return float(np.mean(counters**2) if level.sketch == "count_sketch" else counters.var())

@@ -1,0 +1,71 @@
+"""Dyadic sketches (DCS, DCM): one linear sketch for each level of a tree over an ordered domain.
+
+Guarantee: every level is the exact linear sketch of the items' ancestors on it, so the whole is linear: it merges, and
+insertions and deletions cancel. Source: Cormode and Muthukrishnan 2005 (Count-Min levels); Wang, Luo, Yi and Cormode
+2013 (CountSketch levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch.sketches.count_min import CountMin
+from beam_dpsketch.sketches.count_sketch import CountSketch
+from beam_dpsketch.sketches.exact import ExactHistogram
+from beam_dpsketch.sketches.linear import LinearSketch, RawSketch, Table
+from beam_dpsketch.sketches.tree_spec import TreeSpec
+
+LEVEL_SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (ExactHistogram, CountSketch, CountMin)}
+
+
+class DyadicCountSketch(RawSketch):
+    """A raw tree of sketches; the levels of its spec may be exact, CountSketches or Count-Mins.
+
+    >>> from beam_dpsketch import IntegerDomain
+    >>> tree = DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 9))).accumulate([3, 4, 4, 99])
+    >>> tree.levels[-1].counters.tolist()
+    [[0, 0, 0, 1, 2, 0, 0, 0, 0, 1]]
+    """
+
+    name = "dyadic"
+    spec_type = TreeSpec
+
+    def __init__(self, spec: TreeSpec) -> None:
+        super().__init__(spec)
+        self._levels = tuple(
+            LEVEL_SKETCHES[level.sketch](spec.level_spec(number)) for number, level in enumerate(spec.levels)
+        )
+
+    @property
+    def levels(self) -> tuple[LinearSketch, ...]:
+        """The sketch of each level, from the coarsest to the finest."""
+        return self._levels
+
+    @classmethod
+    def usable_keys(cls, spec: TreeSpec, items: Any) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def tables(cls, spec: TreeSpec) -> tuple[Table, ...]:
+        return tuple(Table(level.depth, LEVEL_SKETCHES[level.sketch].has_signs, level.share) for level in spec.levels)
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
+        order = np.argsort(keys)
+        nodes = keys[order]
+        net = np.ones(len(keys), dtype=np.int64) if weights is None else weights[order]
+        for number in reversed(range(len(self._levels))):
+            starts = np.flatnonzero(np.append(True, nodes[1:] != nodes[:-1])[: len(nodes)])
+            nodes = nodes[starts]
+            net = np.add.reduceat(net, starts) if len(starts) else net
+            self._levels[number].accumulate_keys(nodes, net)
+            nodes = nodes >> np.uint64(self._spec.levels[number].bits) if number else nodes
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return [level._counters for level in self._levels]
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)

@@ -1,0 +1,17 @@
+"""An exact histogram: one counter for each position, for levels of a tree that fit the memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beam_dpsketch.sketches.linear import LinearSketch
+
+
+class ExactHistogram(LinearSketch):
+    """A raw histogram of whole numbers in [0, width); its spec has depth 1, and nothing is hashed."""
+
+    name = "exact"
+    has_signs = False
+
+    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
+        np.add.at(self._counters[row], keys.astype(np.int64), np.int64(1) if weights is None else weights)

@@ -1,0 +1,189 @@
+"""The layout of a tree of sketches over an ordered domain: which levels there are, and what each one is.
+
+A node of the tree stands for an aligned block of positions; each level refines the nodes of the one above into
+2**bits children. Levels that fit are exact histograms, the others sketches. Source: dyadic decomposition as in
+Cormode and Muthukrishnan 2005 and Wang et al. 2013; mixed levels and water-filling: the studies named in the
+benchmarks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import Domain
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import HASH_VERSION
+from beam_dpsketch.sketches.spec import MAX_WIDTH, SketchSpec
+
+BYTES_PER_COUNTER = 4
+DEFAULT_MEMORY = 490_000
+_EXACT_ARITIES = (4, 8, 16)
+_LEAST_COLUMNS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """One level of a tree.
+
+    Args:
+      bits: log2 of how many children a node of the level above has.
+      sketch: "exact", "count_sketch" or "count_min".
+      depth: rows; 1 if exact.
+      width: columns; the number of nodes if exact.
+      share: the part of rho that the level gets.
+    """
+
+    bits: int
+    sketch: str
+    depth: int
+    width: int
+    share: Fraction
+
+    def __post_init__(self) -> None:
+        _validate.whole(low=0, high=64, bits=self.bits)
+        _validate.one_of(("exact", "count_sketch", "count_min"), sketch=self.sketch)
+        if not 0 < self.share <= 1:
+            raise ValueError("share must be above 0 and at most 1")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeSpec:
+    """Everything that two trees must share to be merged. `for_memory` chooses the levels.
+
+    Args:
+      domain: the ordered universe.
+      levels: from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
+      seed: chooses the hash functions, 0 to 2**64 - 1.
+    """
+
+    domain: Domain
+    levels: tuple[Level, ...]
+    seed: int = 0
+    hash_version: int = HASH_VERSION
+
+    def __post_init__(self) -> None:
+        _validate.instance(Domain, domain=self.domain)
+        _validate.whole(low=0, high=(1 << 64) - 1, seed=self.seed)
+        _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
+        if not self.levels or sum(level.bits for level in self.levels) != self.domain.bits:
+            raise ValueError(f"the bits of the levels must sum to {self.domain.bits}, those of the domain")
+        if sum(level.share for level in self.levels) != 1:
+            raise ValueError("the shares of the levels must sum to 1")
+        for number, level in enumerate(self.levels):
+            if level.sketch == "exact" and (level.depth, level.width) != (1, self.nodes(number)):
+                raise ValueError(f"an exact level {number} must have depth 1 and width {self.nodes(number)}")
+            self.level_spec(number)
+
+    @classmethod
+    def for_memory(
+        cls,
+        domain: Domain,
+        memory: int = DEFAULT_MEMORY,
+        *,
+        seed: int = 0,
+        arity: int | None = None,
+        depth: int = 5,
+        sketch: str = "count_sketch",
+        exact_levels: bool = True,
+        leaf_share: Fraction | None = None,
+    ) -> TreeSpec:
+        """The layout that uses a given memory best.
+
+        If a tree of arity 4, 8 or 16 with exact levels only fits, it is taken, the smallest arity first. Otherwise the
+        arity is 4, and memory is shared out by water-filling: every level gets the same number of counters, or an
+        exact histogram where that is enough.
+
+        Args:
+          domain: the ordered universe.
+          memory: bytes, counted at 4 a counter.
+          seed: chooses the hash functions.
+          arity: children of a node, a power of two; `None` chooses.
+          depth: rows of the sketched levels.
+          sketch: "count_sketch" or "count_min", for the levels that are not exact.
+          exact_levels: `False` for the paper's layout, in which every level is a sketch.
+          leaf_share: the part of rho for the finest level; the others share the rest. `None` gives all the same.
+        """
+        _validate.instance(Domain, domain=domain)
+        _validate.whole(low=1, high=1 << 40, memory=memory)
+        _validate.whole(low=1, high=64, depth=depth)
+        counters = memory // BYTES_PER_COUNTER
+        if arity is None:
+            fitting = (each for each in _EXACT_ARITIES if sum(_level_nodes(domain, each)) <= counters)
+            arity = next(fitting, _EXACT_ARITIES[0]) if exact_levels else 2
+        if not isinstance(arity, int) or arity < 2 or arity & (arity - 1):
+            raise ValueError(f"arity must be a power of two and at least 2, got {arity}")
+        nodes = _level_nodes(domain, arity)
+        sizes = _water_filled(nodes, counters) if exact_levels else [counters // len(nodes)] * len(nodes)
+        shares = _shares(len(nodes), leaf_share)
+        levels = []
+        for bits, size, level_nodes, share in zip(_level_bits(domain, arity), sizes, nodes, shares, strict=True):
+            if exact_levels and size >= level_nodes and level_nodes <= MAX_WIDTH:
+                levels.append(Level(bits, "exact", 1, level_nodes, share))
+            else:
+                if size // depth < _LEAST_COLUMNS:
+                    raise ValueError(
+                        f"memory must be at least {len(nodes) * depth * _LEAST_COLUMNS * BYTES_PER_COUNTER} bytes for "
+                        f"{len(nodes)} levels of {depth} rows, got {memory}"
+                    )
+                levels.append(Level(bits, sketch, depth, min(size // depth, MAX_WIDTH), share))
+        return cls(domain=domain, levels=tuple(levels), seed=seed)
+
+    @classmethod
+    def paper_layout(
+        cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
+    ) -> TreeSpec:
+        """The paper's dyadic sketch: a binary tree, every level a depth x width sketch with the same share of rho."""
+        bits = _level_bits(domain, 2)
+        share = Fraction(1, len(bits))
+        return cls(domain=domain, levels=tuple(Level(each, sketch, depth, width, share) for each in bits), seed=seed)
+
+    @property
+    def cells(self) -> int:
+        """How many counters the tree has."""
+        return sum(level.depth * level.width for level in self.levels)
+
+    def shift(self, number: int) -> int:
+        """How many binary digits of a position lie below a level: a node is `position >> shift`."""
+        return sum(level.bits for level in self.levels[number + 1 :])
+
+    def nodes(self, number: int) -> int:
+        """How many nodes a level has."""
+        return -(-self.domain.size >> self.shift(number))
+
+    def level_spec(self, number: int) -> SketchSpec:
+        """The spec of one level's sketch."""
+        level = self.levels[number]
+        seed = 0 if level.sketch == "exact" else cells.derived_seed(self.seed, number)
+        return SketchSpec(depth=level.depth, width=level.width, seed=seed)
+
+
+def _level_bits(domain: Domain, arity: int) -> list[int]:
+    """The bits of each level, all the same but the first, which takes what is left."""
+    per_level = arity.bit_length() - 1
+    count = max(1, -(-domain.bits // per_level))
+    return [domain.bits - per_level * (count - 1)] + [per_level] * (count - 1)
+
+
+def _level_nodes(domain: Domain, arity: int) -> list[int]:
+    bits = _level_bits(domain, arity)
+    return [-(-domain.size >> sum(bits[number + 1 :])) for number in range(len(bits))]
+
+
+def _water_filled(nodes: list[int], counters: int) -> list[int]:
+    """Counters of each level, min(nodes, fill), with the largest fill that sums to at most `counters`."""
+    left, fill = counters, 0
+    waiting = sorted(nodes)
+    while waiting:
+        fill = left // len(waiting)
+        if waiting[0] > fill:
+            break
+        left -= waiting.pop(0)
+    return [size if not waiting or size < waiting[0] else fill for size in nodes]
+
+
+def _shares(count: int, leaf_share: Fraction | None) -> list[Fraction]:
+    if leaf_share is None or count == 1:
+        return [Fraction(1, count)] * count
+    return [(1 - Fraction(leaf_share)) / (count - 1)] * (count - 1) + [Fraction(leaf_share)]
