@@ -1,6 +1,14 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
-from beam_dpsketch.domains import Domain, FloatDomain, IntegerDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.domains import (
+    BytesDomain,
+    Domain,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    TextDomain,
+    TimestampDomain,
+)
 from beam_dpsketch.errors import BudgetExceededError, FormatError, IncompatibleSketchError, WindowingError
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
@@ -14,10 +22,12 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
 from beam_dpsketch.release.frequencies import Frequency
+from beam_dpsketch.release.prefix import ReleasedPrefixTree
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec

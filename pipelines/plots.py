@@ -48,6 +48,6 @@ def plot_frequencies(
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
         axes.set_title(title, loc="left", fontsize=13)
-        axes.legend(frameon=False, loc="upper right")
+        figure.legend(loc="outside lower center", ncols=4, frameon=False)
         figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -38,10 +38,17 @@ class Interval(NamedTuple):
 
 
 class HeavyHitters(NamedTuple):
-    """Values found, largest first, and the weight below which values may have been missed."""
+    """What was found, largest first.
+
+    Attributes:
+      found: items with estimates and intervals.
+      detection_limit: items of a true weight below may be missing.
+      truncated: found items of which only the beginning is known (text and bytes).
+    """
 
     found: list[Frequency]
     detection_limit: float
+    truncated: frozenset[Any] = frozenset()
 
 
 class ReleasedDyadicCountSketch(ReleasedSketch):

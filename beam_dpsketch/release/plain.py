@@ -1,8 +1,8 @@
 """Ranks as the paper computes them: the sum of the left siblings on the path, each as its level alone says.
 
 Guarantee: unbiased for CountSketch levels, but neither monotone nor between 0 and the total, and noisier than the
-fitted tree; kept for comparison with the paper. Source: Zhao et al., NeurIPS 2022, Algorithm 4, with x + 1 in place of x so
-that rank(x) counts x itself, as the paper defines it.
+fitted tree; kept for comparison with the paper. Source: Zhao et al., NeurIPS 2022, Algorithm 4, with x + 1 in place
+of x so that rank(x) counts x itself, as the paper defines it.
 """
 
 from __future__ import annotations

@@ -21,13 +21,15 @@ from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.release.prefix import ReleasedPrefixTree
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 from beam_dpsketch.release.wire import RELEASE_ID_BYTES
 from beam_dpsketch.sketches import RawSketch
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
-    kind.raw_type: kind for kind in (ReleasedCountMin, ReleasedCountSketch, ReleasedDyadicCountSketch)
+    kind.raw_type: kind
+    for kind in (ReleasedCountMin, ReleasedCountSketch, ReleasedDyadicCountSketch, ReleasedPrefixTree)
 }
 
 

@@ -6,7 +6,15 @@ import datetime
 import struct
 from typing import Any
 
-from beam_dpsketch.domains import Domain, FloatDomain, IntegerDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.domains import (
+    BytesDomain,
+    Domain,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    TextDomain,
+    TimestampDomain,
+)
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.release.fields import U8, U32, Choice, Exact, Reader
 from beam_dpsketch.sketches.tree_spec import Level
@@ -75,5 +83,18 @@ class _LevelField:
         return Level(bits, sketch, U32.read(reader), U32.read(reader), Exact.read(reader))
 
 
+class _BytesDomainField:
+    """Text or bytes, then how many bytes count."""
+
+    _kinds = Choice((TextDomain, BytesDomain))
+
+    def write(self, value: BytesDomain) -> bytes:
+        return self._kinds.write(type(value)) + U8.write(value.max_bytes)
+
+    def read(self, reader: Reader) -> BytesDomain:
+        return self._kinds.read(reader)(U8.read(reader))
+
+
+BYTES_DOMAIN = _BytesDomainField()
 DOMAIN = _DomainField()
 LEVEL = _LevelField()

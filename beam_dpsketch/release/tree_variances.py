@@ -1,9 +1,9 @@
 """How uncertain ranks and ranges of a fitted tree are.
 
-Guarantee: exact for independent node errors. A rank is a sum of node weights: on each level the nodes left of the path
-to its position count fully, the node on the path in part. After the least-squares fit, how far siblings deviate from their
-common share is independent from level to level, so the variances of these deviations add up along the path. In a node
-that was not opened, weight may sit anywhere; that it may all sit in one place is added.
+Guarantee: exact for independent node errors. A rank is a sum of node weights: on each level the nodes left of the
+path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings deviate
+from their common share is independent from level to level, so the variances of these deviations add up along the
+path. In a node that was not opened, weight may sit anywhere; that it may all sit in one place is added.
 """
 
 from __future__ import annotations

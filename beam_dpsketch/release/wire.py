@@ -31,7 +31,8 @@ from beam_dpsketch.release.fields import (
     Text,
 )
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.tree_fields import DOMAIN, LEVEL
+from beam_dpsketch.release.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
+from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -43,7 +44,7 @@ _DTYPES = ("<i1", "<i2", "<i4", "<i8")
 _START: dict[str, Field] = {
     "magic": Constant(b"DPSK"),
     "format_version": Constant(U16.write(FORMAT_VERSION)),
-    "kind": Choice(("count_min", "count_sketch", "dyadic")),
+    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -62,10 +63,19 @@ _TREE_SPEC: dict[str, Field] = {
     "levels": Repeated(LEVEL),
 }
 
+_PREFIX_SPEC: dict[str, Field] = {
+    "hash_version": U16,
+    "seed": U64,
+    "domain": BYTES_DOMAIN,
+    "depth": U32,
+    "width": U32,
+}
+
 _SPECS: dict[str, tuple[type, dict[str, Field]]] = {
     "count_min": (SketchSpec, _FLAT_SPEC),
     "count_sketch": (SketchSpec, _FLAT_SPEC),
     "dyadic": (TreeSpec, _TREE_SPEC),
+    "prefix": (PrefixSpec, _PREFIX_SPEC),
 }
 
 _BOUNDS: dict[str, Field] = {

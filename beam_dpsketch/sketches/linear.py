@@ -76,10 +76,15 @@ class RawSketch(ABC):
     @classmethod
     @abstractmethod
     def usable_keys(cls, spec: Any, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Items as 64-bit keys (uint64), all that a sketch needs to know of them, and which items could be counted.
+        """Items as keys of `key_type`, all that a sketch needs to know of them, and which items could be counted.
 
         The key of an item that cannot be counted means nothing. Raises only for a column of a type that never can.
         """
+
+    @classmethod
+    def key_type(cls, spec: Any) -> np.dtype[Any]:
+        """The numpy type of keys."""
+        return np.dtype(np.uint64)
 
     @classmethod
     @abstractmethod

@@ -23,7 +23,7 @@ _DENSE, _SPARSE = b"d", b"s"
 
 
 class Contributions(NamedTuple):
-    """Items that are bounded and hashed already: uint64 keys and int64 weights of shape (n,)."""
+    """Items that are bounded and turned into keys already: keys and int64 weights of shape (n,)."""
 
     keys: np.ndarray
     weights: np.ndarray
@@ -41,6 +41,10 @@ class Recipe:
         """The keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
 
+    def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
+        """Keys that were put into a column."""
+        return column.to_numpy().astype(self.key_type, copy=False)
+
     def clamp(self, weights: np.ndarray) -> np.ndarray:
         """Weights within the bounds."""
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
@@ -54,6 +58,15 @@ class Recipe:
         values, whole = whole_weights(weights)
         usable = usable & whole
         return Contributions(keys[usable], self.clamp(values[usable]))
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        """The numpy type of keys."""
+        return self.kind.key_type(self.spec)
+
+    def nothing(self) -> Contributions:
+        """No contributions."""
+        return Contributions(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
 
     @property
     def pending_limit(self) -> int:
@@ -127,8 +140,8 @@ class SketchAccumulator:
         if self._sketch is not None:
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
-            keys, weights = _summed(list(self._pending()))
-            payload = _SPARSE + keys.astype("<u8").tobytes() + _pack(weights) if len(keys) else b""
+            keys, weights = _summed([self._recipe.nothing(), *self._pending()])
+            payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
         return zstandard.compress(payload, 1)
 
     @staticmethod
@@ -139,9 +152,11 @@ class SketchAccumulator:
         if payload[:1] == _DENSE:
             accumulator._sketch = recipe.kind.from_vector(recipe.spec, _unpack(payload[1:], recipe.spec.cells))
         elif payload:
-            size = (len(payload) - 2) // (8 + _DTYPES[payload[-1]].itemsize)
-            keys = np.frombuffer(payload, "<u8", count=size, offset=1)
-            accumulator.add_contributions(Contributions(keys, _unpack(payload[1 + 8 * size :], size)))
+            key_type = recipe.key_type.newbyteorder("<")
+            size = (len(payload) - 2) // (key_type.itemsize + _DTYPES[payload[-1]].itemsize)
+            keys = np.frombuffer(payload, key_type, count=size, offset=1)
+            weights = _unpack(payload[1 + keys.nbytes :], size)
+            accumulator.add_contributions(Contributions(keys, weights))
         return accumulator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -166,8 +181,6 @@ class SketchAccumulator:
 
 def _summed(chunks: list[Contributions]) -> Contributions:
     """One chunk with each key once and no weight 0."""
-    if not chunks:
-        return Contributions(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
     keys, places = np.unique(np.concatenate([chunk.keys for chunk in chunks]), return_inverse=True)
     weights = np.zeros(len(keys), dtype=np.int64)
     np.add.at(weights, places, np.concatenate([chunk.weights for chunk in chunks]))

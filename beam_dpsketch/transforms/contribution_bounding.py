@@ -217,7 +217,7 @@ def random_ranks(size: int) -> pa.Array:
 
 
 def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
-    return Contributions(bounded["item"].to_numpy(), recipe.clamp(bounded["weight"].to_numpy()))
+    return Contributions(recipe.column_keys(bounded["item"]), recipe.clamp(bounded["weight"].to_numpy()))
 
 
 def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:

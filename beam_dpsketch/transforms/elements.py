@@ -51,12 +51,18 @@ class Elements:
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
     def check_schema(self, element_type: Any) -> None:
-        """Refuses names that elements of a known schema do not have."""
+        """Refuses names that elements of a known schema do not have, and rows as items.
+
+        A `beam.Row` turns into a named tuple where a runner encodes it, so it would count on some runners only.
+        """
+        is_tuple = isinstance(element_type, type) and issubclass(element_type, tuple)
         if not isinstance(element_type, row_type.RowTypeConstraint):
             element_type = row_type.RowTypeConstraint.from_user_type(element_type)
         if element_type is None:
             return
         fields = [name for name, _ in named_fields_from_element_type(element_type)]
+        if self.item is None and not is_tuple:
+            raise ValueError(f"item must be given where elements are rows: one of {', '.join(fields)}, or a callable")
         for argument, selector in self.given.items():
             if isinstance(selector, str) and selector not in fields:
                 raise ValueError(f"{argument}={selector!r} is not a field of the elements: {', '.join(fields)}")
@@ -74,7 +80,10 @@ def _identity(element: Any) -> Any:
 
 
 def _field(name: str, element: Any) -> Any:
-    return element.get(name) if isinstance(element, dict) else getattr(element, name, None)
+    try:
+        return element.get(name) if isinstance(element, dict) else getattr(element, name, None)
+    except Exception:  # of a property; the message would carry the element into the logs
+        return None
 
 
 def _call(function: Callable[[Any], Any], element: Any) -> Any:

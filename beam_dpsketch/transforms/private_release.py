@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
@@ -17,7 +16,7 @@ from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bou
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe
+from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
@@ -112,8 +111,8 @@ class PrivateRelease(beam.PTransform):
         bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
         return {
             "sketch": recipe.kind.name,
-            "depth": recipe.spec.depth,
-            "width": recipe.spec.width,
+            "counters": recipe.spec.cells,
+            **{name: getattr(recipe.spec, name) for name in ("depth", "width") if hasattr(recipe.spec, name)},
             "rho": float(self._privacy.rho),
             "neighboring": self._privacy.neighboring.name,
             **bounds,
@@ -149,7 +148,7 @@ class PrivateRelease(beam.PTransform):
             return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
         values, selectors = self._values(elements, self._keys.public)
         if self._keys.public is not None:
-            nothing = Contributions(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+            nothing = self._recipe.nothing()
             every_key = elements.pipeline | "PublicKeys" >> beam.Create(
                 [(key, nothing) for key in self._keys.public], reshuffle=False
             )

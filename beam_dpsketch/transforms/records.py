@@ -19,7 +19,7 @@ NO_KEY = object()
 
 
 class Columns(NamedTuple):
-    """Records by column: lists that grow, or Arrow arrays; `None` without keys, and where every weight is 1."""
+    """Records by column: lists that grow, or Arrow arrays; `None` for those that are not read."""
 
     privacy_ids: Any
     keys: Any
@@ -55,15 +55,21 @@ class Records:
 
     def no_columns(self) -> Columns:
         """Columns to append to."""
-        return Columns([], [] if self.keyed else None, [], None if self._weight is None else [])
+        return Columns(
+            None if self._privacy_id is None else [],
+            [] if self.keyed else None,
+            [],
+            None if self._weight is None else [],
+        )
 
     def append(self, element: Any, columns: Columns) -> None:
         """Adds an element that is one record."""
         key, value = self.split(element) if self.keyed else (None, element)
-        columns.privacy_ids.append(self._privacy_id(value))
-        columns.items.append(self._item(value))
+        if self._privacy_id is not None:
+            columns.privacy_ids.append(self._privacy_id(value))
         if self.keyed:
             columns.keys.append(key)
+        columns.items.append(self._item(value))
         if self._weight is not None:
             columns.weights.append(self._weight(value))
 
@@ -103,7 +109,7 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
       records: the reader.
       columns: what it read.
       bounds: clamp the weights, unless signed: then records are to be netted first.
-      recipe: hashes items to uint64; without it they are canonical bytes.
+      recipe: turns items into keys; without it they are canonical bytes.
     """
     privacy_ids, keys, items, weights = columns
     parts = {"unit": encode_all(privacy_ids)}
@@ -121,11 +127,13 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
 def _hashed(recipe: Recipe, items: Any) -> pa.Array:
     """The keys of items, null for those that cannot be counted."""
     keys, usable = recipe.keys(items)
+    if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
+        return pa.array(keys.tolist(), pa.large_binary(), mask=~usable)
     return pa.array(keys, mask=~usable)
 
 
 def _weights(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights as int64, 1 if there are none, and where they were whole numbers."""
+    """Weights as int64, 1 if none are read, and where they were whole numbers."""
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else whole_weights(weights)
 
 
@@ -160,7 +168,7 @@ def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributio
     codes = keys.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
-    items = bounded["item"].to_numpy()[order]
+    items = recipe.column_keys(bounded["item"])[order]
     weights = recipe.clamp(bounded["weight"].to_numpy())[order]
     for key, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
         yield decode(key), Contributions(items[start:end], weights[start:end])

@@ -61,9 +61,12 @@ def test_look_alikes_have_distinct_encodings(first, second):
     assert encode(first) != encode(second)
 
 
-@given(data=st.one_of(st.binary(max_size=40), st.tuples(st.sampled_from(b"sbunt"), st.binary(max_size=24)).map(
-    lambda parts: bytes([parts[0]]) + parts[1]
-)))
+@given(
+    data=st.one_of(
+        st.binary(max_size=40),
+        st.tuples(st.sampled_from(b"sbunt"), st.binary(max_size=24)).map(lambda parts: bytes([parts[0]]) + parts[1]),
+    )
+)
 def test_decoding_junk_is_a_value_error_and_what_is_decoded_encodes_to_the_same_bytes(data):
     try:
         item = decode(data)

@@ -17,8 +17,16 @@ _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
 
 @pytest.mark.parametrize("name", _NUMBERS)
 @pytest.mark.parametrize(
-    ("value", "error"), [(0, ValueError), (-1, ValueError), (MAX_CONTRIBUTION + 1, ValueError), (1.0, TypeError),
-                         (True, TypeError), (None, TypeError), ("1", TypeError)]
+    ("value", "error"),
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        (MAX_CONTRIBUTION + 1, ValueError),
+        (1.0, TypeError),
+        (True, TypeError),
+        (None, TypeError),
+        ("1", TypeError),
+    ],
 )
 def test_bounds_are_positive_whole_numbers(name, value, error):
     with pytest.raises(error, match=name):

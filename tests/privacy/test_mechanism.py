@@ -38,7 +38,9 @@ def test_sigma_squared_spends_exactly_rho(squared, rho):
 
 def test_sigma_below_one_half_is_refused_with_the_largest_rho_that_works():
     assert sigma_squared(squared_sensitivity=20, rho=Fraction(40)) == Fraction(1, 4)
-    with pytest.raises(ValueError, match="rho must be at most 40 for this sensitivity.* got 40.001, which hides nothing"):
+    with pytest.raises(
+        ValueError, match=r"rho must be at most 40 for this sensitivity.* got 40\.001, which hides nothing"
+    ):
         sigma_squared(squared_sensitivity=20, rho=Fraction(40001, 1000))
 
 

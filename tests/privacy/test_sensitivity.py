@@ -33,10 +33,12 @@ def _hash_functions(*, items, depth, width, signed):
 
 def _identity(*, items):
     """An exact histogram: every injective assignment of items to as many columns and one."""
-    return np.array([
-        np.eye(items + 1, dtype=np.int64)[list(columns)].T
-        for columns in itertools.permutations(range(items + 1), items)
-    ])
+    return np.array(
+        [
+            np.eye(items + 1, dtype=np.int64)[list(columns)].T
+            for columns in itertools.permutations(range(items + 1), items)
+        ]
+    )
 
 
 def _units(*, items, bounds):
@@ -103,7 +105,9 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, neig
             unit[list(chosen)] = weights
             units.add(tuple(unit.ravel()))
     matrices = _hash_functions(items=items, depth=1, width=2, signed=has_signs)
-    worst = _worst(np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, neighboring)
+    worst = _worst(
+        np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, neighboring
+    )
     assert worst == squared_l2_sensitivity(
         cells_per_item=1, has_signs=has_signs, bounds=bounds, neighboring=neighboring
     )
@@ -154,6 +158,4 @@ def test_numpy_integers_do_not_overflow(number):
 def test_counts_below_one_are_refused(name, value, error):
     arguments = {"cells_per_item": 1, "windows": 1, name: value}
     with pytest.raises(error, match=name):
-        squared_l2_sensitivity(
-            **arguments, has_signs=True, bounds=ContributionBounds(), neighboring=REPLACE_ONE
-        )
+        squared_l2_sensitivity(**arguments, has_signs=True, bounds=ContributionBounds(), neighboring=REPLACE_ONE)

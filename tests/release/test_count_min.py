@@ -50,7 +50,7 @@ def test_the_offset_for_single_items_is_refused_by_that_check(underestimates):
 def test_per_item_means_each_item_is_rarely_underestimated(underestimates):
     """One item a release: the trials are independent."""
     assert _accepts(underestimates["per_item"][:, 0].sum(), _RELEASES, 0.1)
-    assert 0 < underestimates["per_item"].mean()
+    assert underestimates["per_item"].any()
 
 
 def test_offsets_are_the_published_formulas():
@@ -131,7 +131,7 @@ def test_collisions_are_bounded_by_markov_in_every_row():
 
 def test_a_negative_noisy_total_gives_no_negative_bound():
     spec = SketchSpec(depth=2, width=64)
-    assert collision_bound(np.full((2, 64), -10**6), spec, Fraction(1), failure_probability=0.02) == 0.0
+    assert collision_bound(np.full((2, 64), -(10**6)), spec, Fraction(1), failure_probability=0.02) == 0.0
 
 
 def test_the_estimate_is_the_minimum_over_rows_and_the_upper_bound_is_the_estimate():

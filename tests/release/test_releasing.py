@@ -46,9 +46,7 @@ ID_BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions
 def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, neighboring, squared_sensitivity):
     raw = kind(SPEC).accumulate(["a"], [4])
     privacy = PrivacySpec(0.1, neighboring)
-    answer = release(
-        raw, privacy, bounds=ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, windows=3, disclosed=Disclosure.KEYS
-    )
+    answer = release(raw, privacy, bounds=ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, windows=3, disclosed=Disclosure.KEYS)
     statement = answer.privacy
     assert type(answer) is by_hand.RELEASED[kind]
     assert answer.spec is raw.spec

@@ -99,13 +99,10 @@ def test_bytes_at_the_end_are_refused(more):
 def test_every_change_of_one_byte_under_a_right_digest_is_refused_or_another_release():
     """The digest does not authenticate, so the fields must defend themselves."""
     body = _small()[: -golden.DIGEST_BYTES]
-    accepted = 0
     for position in range(len(body)):
         for value in (*range(9), 16, 127, 128, 254, 255):
             data = golden.sealed(body[:position] + bytes([value]) + body[position + 1 :])
             assert _is_refused_or_written_again(data)
-            accepted += 1
-    assert accepted
 
 
 @given(data=st.one_of(st.binary(max_size=300), st.binary(max_size=300).map(lambda tail: b"DPSK\x01\x00" + tail)))
@@ -180,9 +177,9 @@ def test_golden_releases_have_their_known_answers():
     it = {name: ReleasedSketch.from_bytes((golden.FOLDER / f"{name}.dpsketch").read_bytes()) for name in golden.good()}
     offset = 3 * math.sqrt(2 * math.log(4 * 24 / 0.01))
     assert it["count_min"].spec == SketchSpec(depth=3, width=8, seed=7)
-    np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "nothing"]) - offset, GOLDEN_COUNT_MIN)
+    np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "nothing"]) - offset, [5, 2, 0], atol=1e-9)
     keyed = it["count_sketch_blake2b_int64"]
-    assert keyed.estimate(["a", "b", ("a", 1)]).tolist() == GOLDEN_COUNT_SKETCH
+    assert keyed.estimate(["a", "b", ("a", 1)]).tolist() == [1_099_511_627_776, -34_359_738_366.5, -17_179_869_181]
     assert keyed.spec.item_key == bytes(range(16))
     wide = it["count_sketch_int16"]
     assert wide.counters.tolist() == [[300, -300, 0, 32_767]]

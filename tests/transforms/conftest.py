@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.transforms.pipelines import REPOSITORY
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_dpsketch import SketchSpec
 from beam_dpsketch.transforms.private_release import PrivateRelease
 
+REPOSITORY = Path(__file__).parents[2]
 SPEC = SketchSpec(depth=3, width=16)
 FN_API, BUNDLE_BASED = "FnApiRunner", "BundleBasedDirectRunner"
 

@@ -17,7 +17,7 @@ from beam_dpsketch import ContributionBounds, CountMin, CountSketch, SketchSpec
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.elements import Elements
-from tests.transforms.conftest import REPOSITORY
+from tests.transforms.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
 BOUNDS = ContributionBounds(max_weight=1000, signed=True)

@@ -34,7 +34,7 @@ class Mishap:
     """Reading any field fails, with the secret in the message."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+        raise ValueError(name)
 
 
 def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_is_none() -> None:

@@ -342,3 +342,13 @@ def test_the_specification_checks_its_numbers() -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             SketchSpec(**{"depth": 3, "width": 16, **wrong})
     assert SketchSpec(depth=np.int64(3), width=16).depth == 3
+
+
+def test_rows_as_items_are_refused_because_runners_disagree_about_them() -> None:
+    rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
+    transforms = [globally(), globally(privacy_id="user"), per_key(key="user", keys_are_public=True)]
+    for number, transform in enumerate(transforms):
+        with pytest.raises(ValueError, match="item must be given where elements are rows: one of user, page"):
+            rows | str(number) >> transform
+    tuples = rows | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit)
+    assert tuples | globally() is not None

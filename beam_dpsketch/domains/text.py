@@ -1,0 +1,73 @@
+"""Text and bytes as paths of bytes: for finding frequent ones, not for order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import _validate
+
+MAX_BYTES = 254
+TRUNCATED = 255
+
+
+@dataclasses.dataclass(frozen=True)
+class BytesDomain:
+    """Byte strings, of which the first max_bytes count.
+
+    Args:
+      max_bytes: 1 to 254; longer items are counted as their first max_bytes.
+    """
+
+    max_bytes: int
+    item_type: ClassVar[type] = bytes
+
+    def __post_init__(self) -> None:
+        _validate.whole(low=1, high=MAX_BYTES, max_bytes=self.max_bytes)
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        """The numpy type of a key: the bytes, zeros, and one more than the length (never zero, so nothing is lost)."""
+        return np.dtype(f"S{self.max_bytes + 1}")
+
+    def index(self, items: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Keys of the items, and where an item was usable (elsewhere the key is that of an empty item)."""
+        listed = items.to_pylist() if isinstance(items, pa.Array) else list(items)
+        usable = np.fromiter((isinstance(item, self.item_type) for item in listed), dtype=bool, count=len(listed))
+        keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
+        return np.array(keys, dtype=self.key_type), usable
+
+    def to_bytes(self, item: Any) -> bytes:
+        """The bytes of an item."""
+        return item
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The item with these bytes; `None` if there is none."""
+        return data
+
+    def _key(self, data: bytes) -> bytes:
+        length = len(data) if len(data) < self.max_bytes else TRUNCATED - 1
+        return data[: self.max_bytes].ljust(self.max_bytes, b"\0") + bytes([length + 1])
+
+
+class TextDomain(BytesDomain):
+    """Text in UTF-8, of which the first max_bytes bytes count.
+
+    >>> TextDomain(8).index(["word", None])[1].tolist()
+    [True, False]
+    """
+
+    item_type = str
+
+    def to_bytes(self, item: Any) -> bytes:
+        return item.encode("utf-8", "surrogatepass")
+
+    def from_bytes(self, data: bytes) -> str | None:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None

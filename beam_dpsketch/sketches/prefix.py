@@ -1,0 +1,147 @@
+"""A tree of sketches over text and bytes: level l counts the first l bytes of every item.
+
+Guarantee: every level is the exact linear sketch of the items' prefixes, so the whole is linear. The end of an item
+is a symbol of its own, repeated up to the last level, so every item is on every level, and short items are found as
+well as long ones. Prefixes are known by a 64-bit hash, extended byte by byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import HASH_VERSION
+from beam_dpsketch.sketches.count_sketch import CountSketch
+from beam_dpsketch.sketches.linear import LinearSketch, RawSketch, Table
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY
+
+END = 256
+_LEAST_COLUMNS = 16
+_SYMBOL_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrefixSpec:
+    """Everything that two prefix trees must share to be merged.
+
+    Args:
+      domain: text or bytes, with the number of bytes that count; each is a level with the same share of rho.
+      depth: rows of each level.
+      width: columns of each level.
+      seed: chooses the hash functions, 0 to 2**64 - 1.
+    """
+
+    domain: BytesDomain
+    depth: int
+    width: int
+    seed: int = 0
+    hash_version: int = HASH_VERSION
+
+    def __post_init__(self) -> None:
+        _validate.instance(BytesDomain, domain=self.domain)
+        _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
+        SketchSpec(depth=self.depth, width=self.width, seed=self.seed)
+
+    @classmethod
+    def for_memory(
+        cls, domain: BytesDomain, memory: int = DEFAULT_MEMORY, *, depth: int = 5, seed: int = 0
+    ) -> PrefixSpec:
+        """The layout for a given memory in bytes, counted at 4 a counter and shared evenly by the levels."""
+        _validate.instance(BytesDomain, domain=domain)
+        _validate.whole(low=1, high=1 << 40, memory=memory)
+        _validate.whole(low=1, high=64, depth=depth)
+        row_bytes = domain.max_bytes * depth * BYTES_PER_COUNTER
+        if memory < row_bytes * _LEAST_COLUMNS:
+            raise ValueError(
+                f"memory must be at least {row_bytes * _LEAST_COLUMNS} bytes for {domain.max_bytes} levels of {depth} "
+                f"rows, got {memory}"
+            )
+        return cls(domain=domain, depth=depth, width=memory // row_bytes, seed=seed)
+
+    @property
+    def cells(self) -> int:
+        """How many counters the tree has."""
+        return self.domain.max_bytes * self.depth * self.width
+
+    def level_spec(self, number: int) -> SketchSpec:
+        """The spec of one level's sketch."""
+        return SketchSpec(depth=self.depth, width=self.width, seed=cells.derived_seed(self.seed, number))
+
+
+class PrefixTree(RawSketch):
+    """A raw prefix tree.
+
+    >>> from beam_dpsketch import TextDomain
+    >>> tree = PrefixTree(PrefixSpec(domain=TextDomain(4), depth=1, width=64)).accumulate(["to", "tea"])
+    >>> [int(abs(level.counters).max()) for level in tree.levels]
+    [2, 1, 1, 1]
+    """
+
+    name = "prefix"
+    spec_type = PrefixSpec
+
+    def __init__(self, spec: PrefixSpec) -> None:
+        super().__init__(spec)
+        self._levels = tuple(CountSketch(spec.level_spec(number)) for number in range(spec.domain.max_bytes))
+
+    @property
+    def levels(self) -> tuple[LinearSketch, ...]:
+        """The sketch of each level, from the first byte to the last."""
+        return self._levels
+
+    @classmethod
+    def usable_keys(cls, spec: PrefixSpec, items: Any) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def key_type(cls, spec: PrefixSpec) -> np.dtype[Any]:
+        return spec.domain.key_type
+
+    @classmethod
+    def tables(cls, spec: PrefixSpec) -> tuple[Table, ...]:
+        levels = spec.domain.max_bytes
+        return (Table(spec.depth, True, Fraction(1, levels)),) * levels
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> PrefixTree:
+        distinct, places = np.unique(keys, return_inverse=True)
+        net = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(net, places, np.int64(1) if weights is None else weights)
+        for level, (prefixes, _) in zip(self._levels, prefixes_of(self._spec, distinct), strict=True):
+            level.accumulate_keys(prefixes, net)
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return [level._counters for level in self._levels]
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)
+
+
+def root(spec: PrefixSpec) -> np.ndarray:
+    """The hash of the empty prefix, of shape (1,)."""
+    return np.array([cells.derived_seed(spec.seed, spec.domain.max_bytes)], dtype=np.uint64)
+
+
+def extended(spec: PrefixSpec, prefixes: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+    """The hashes of prefixes, each extended by one symbol (0 to 255, or `END`)."""
+    return cells.mix(prefixes + (symbols.astype(np.uint64) + np.uint64(1)) * _SYMBOL_STEP, seed=spec.seed, row=0)
+
+
+def prefixes_of(spec: PrefixSpec, keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each level, the hashes of the keys' prefixes, and which keys have ended there."""
+    size = spec.domain.max_bytes
+    letters = np.frombuffer(keys.tobytes(), dtype=np.uint8).reshape(len(keys), size + 1)
+    lengths = np.where(letters[:, size] == TRUNCATED, size, letters[:, size].astype(np.int64) - 1)
+    prefixes = np.repeat(root(spec), len(keys))
+    for level in range(size):
+        ended = lengths <= level
+        prefixes = extended(spec, prefixes, np.where(ended, END, letters[:, level].astype(np.int64)))
+        yield prefixes, ended

@@ -1,0 +1,127 @@
+"""`PrivateTopK`: the most frequent values, found without a candidate list.
+
+Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names; the
+search is post-processing of the release, so what is found is covered by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
+from beam_dpsketch.release.dyadic import HeavyHitters
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
+from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
+from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
+from beam_dpsketch.transforms.quantiles import tree_recipe
+
+SEARCH_ARITY = 16
+LEAF_SHARE = Fraction(1, 2)
+
+
+class TopK(NamedTuple):
+    """The top K of a release, and the release itself for further questions and its privacy statement."""
+
+    top: HeavyHitters
+    release: ReleasedSketch
+
+
+class PrivateTopK:
+    """Private top-K lists of all values (`Globally`) or of the values of each key (`PerKey`)."""
+
+    class Globally(PrivateRelease):
+        """Elements to one `TopK` (one per window).
+
+        Args:
+          domain: the universe: an ordered `Domain`, or `TextDomain` or `BytesDomain`.
+          privacy: what each release spends.
+          k: how many values are wanted.
+          item, weight, privacy_id, unit, bounds, memory: as in `PrivateQuantiles.Globally`.
+        """
+
+        def __init__(
+            self,
+            domain: Domain | BytesDomain,
+            privacy: PrivacySpec,
+            *,
+            k: int,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            memory: int = DEFAULT_MEMORY,
+        ) -> None:
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit)
+            self._k = _checked(k)
+
+        def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+            return super().expand(pcoll) | "TopK" >> beam.Map(_top, self._k).with_output_types(TopK)
+
+    class PerKey(PrivateRelease):
+        """(key, value) pairs, or rows and batches with `key="field"`, to (key, `TopK`).
+
+        Keys are data: see `PrivateFrequencies.PerKey`.
+
+        Args:
+          domain, privacy, k, item, weight, privacy_id, unit, bounds, memory: as in `Globally`.
+          key, public_keys, keys_are_public: as in `PrivateFrequencies.PerKey`.
+        """
+
+        def __init__(
+            self,
+            domain: Domain | BytesDomain,
+            privacy: PrivacySpec,
+            *,
+            k: int,
+            key: Selector = None,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            memory: int = DEFAULT_MEMORY,
+            public_keys: Iterable[Any] | None = None,
+            keys_are_public: bool = False,
+        ) -> None:
+            keys = Keys.decided(public_keys, keys_are_public)
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit, keys=keys)
+            self._k = _checked(k)
+
+        def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+            top = beam.Map(_keyed_top, self._k).with_output_types(tuple[Any, TopK])
+            return super().expand(pcoll) | "TopK" >> top
+
+
+def _recipe(domain: Domain | BytesDomain, bounds: ContributionBounds, memory: int) -> Recipe:
+    if isinstance(domain, BytesDomain):
+        _validate.instance(ContributionBounds, bounds=bounds)
+        return Recipe(PrefixTree, PrefixSpec.for_memory(domain, memory), bounds)
+    spec = TreeSpec.for_memory(domain, memory, arity=SEARCH_ARITY, leaf_share=LEAF_SHARE)
+    return tree_recipe(domain, bounds, memory, spec)
+
+
+def _checked(k: int) -> int:
+    _validate.whole(low=1, high=1 << 31, k=k)
+    return k
+
+
+def _top(released: Any, k: int) -> TopK:
+    return TopK(released.top_k(k), released)
+
+
+def _keyed_top(element: tuple[Any, Any], k: int) -> tuple[Any, TopK]:
+    key, released = element
+    return key, _top(released, k)

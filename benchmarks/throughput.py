@@ -1,0 +1,108 @@
+"""Records per second of the sketch beside Beam's own aggregations: ``python -m benchmarks.throughput``.
+
+The sketch is the step that `PrivateFrequencies` runs for each record (unit="record"), up to and including the
+release. Beside it: `Count.Globally`, the least that any combiner can cost; `Count.PerElement`, the exact frequencies;
+and, on pyarrow record batches, the sum of an integer column in numpy, combined with `sum`.
+Items are integers (their own hash) or text of 27 characters (hashed one by one, or once for each distinct item in a
+batch). Items are made before the clock starts; the time is the slope between two sizes, so that what a pipeline costs
+whatever its size cancels; variants take turns.
+Takes about 1 minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_dpsketch import PrivacySpec, SketchSpec
+from beam_dpsketch.transforms import PrivateFrequencies
+from benchmarks import sources
+from benchmarks.measuring import environment, ratios, slopes, spread
+
+SPEC = SketchSpec(depth=5, width=2048)
+PRIVACY = PrivacySpec(rho=1.0)
+ELEMENTS = (100_000, 500_000)
+BATCH_ROWS = 50_000
+ROWS = (1_000_000, 5_000_000)
+SEED = 1
+
+Aggregate = Callable[[], beam.PTransform]
+
+
+def sketch(item: str | None = None) -> beam.PTransform:
+    """The sketch, with its release."""
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit="record")
+
+
+def column_sum() -> beam.PTransform:
+    """The sum of the column `number`."""
+    return beam.Map(_sum) | beam.CombineGlobally(sum)
+
+
+def _sum(batch: Any) -> int:
+    return int(batch["number"].to_numpy().sum())
+
+
+def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int) -> None:
+    """One pipeline over `size` records in elements of so many rows."""
+    with sources.pipeline() as pipeline:
+        _ = pipeline | sources.Elements(pool, size // rows, element_type) | aggregate()
+
+
+def fill() -> None:
+    """Makes the items: integers, text, and record batches of both, repeated up to the larger size."""
+    _, text = sources.columns(ELEMENTS[1], 1, SEED)
+    numbers = [int(item[-5:]) for item in text]
+    sources.keep("integers", numbers)
+    sources.keep("text", text)
+    batches = pa.table({"number": numbers, "text": text}).to_batches(max_chunksize=BATCH_ROWS)
+    sources.keep("batches", batches * (ROWS[1] // len(text)))
+
+
+def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[int, int], repetitions: int) -> None:
+    """Prints one line per variant; ratios are to the first."""
+    times = slopes(variants, sizes, repetitions)
+    base = next(iter(times.values()))
+    print(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}")
+    for name, values in times.items():
+        rates = [1e3 / value for value in values]
+        print(f"  {name:<36}{spread(rates, 2):<28}{spread(values):<26}{spread(ratios(values, base), 2)}", flush=True)
+
+
+def main() -> None:
+    """Print one line per aggregation."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=5, help="default: %(default)s")
+    repetitions = parser.parse_args().repetitions
+    print(environment("apache-beam", "numpy", "pyarrow", "beam-dpsketch"))
+    print(f"Runner: FnApiRunner, in memory, one worker. {SPEC.depth} x {SPEC.width} CountSketch, rho = 1.")
+    print(f"Data seed {SEED}, Zipf(1.0) over 65,535 items; {repetitions} repetitions: median (range).")
+    print("Processor time. Ratios are of times, in each repetition, to the first line of each block.")
+    print(f"  {'':<36}{'million records a second':<28}{'ns a record':<26}ratio")
+    fill()
+    for pool, kind in (("integers", int), ("text", str)):
+        aggregates: dict[str, Aggregate] = {
+            "Count.Globally": beam.combiners.Count.Globally,
+            "Count.PerElement": beam.combiners.Count.PerElement,
+            "PrivateFrequencies.Globally": sketch,
+        }
+        variants = {name: partial(run, pool, kind, 1, step) for name, step in aggregates.items()}
+        report(f"Elements: {pool}", variants, ELEMENTS, repetitions)
+    aggregates = {
+        "sum of an integer column": column_sum,
+        "PrivateFrequencies, integer column": partial(sketch, "number"),
+        "PrivateFrequencies, text column": partial(sketch, "text"),
+    }
+    variants = {
+        name: partial(run, "batches", pa.RecordBatch, BATCH_ROWS, step) for name, step in aggregates.items()
+    }
+    report(f"Record batches of {BATCH_ROWS:,} rows", variants, ROWS, repetitions)
+
+
+if __name__ == "__main__":
+    main()

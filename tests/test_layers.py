@@ -1,0 +1,124 @@
+"""Imports go down only, and what must not be in the package is not."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+import beam_dpsketch
+
+PACKAGE = pathlib.Path(beam_dpsketch.__file__).parent
+MAX_LINES = 300
+
+LAYERS = [
+    {"errors", "_validate"},
+    {"hashing", "domains"},
+    {"sketches", "privacy"},
+    {"release"},
+    {"transforms"},
+    {"plan", "cli", "plots", "yaml"},
+]
+"""From the bottom up; the parts of one layer do not know each other."""
+
+_RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+_RANK["__init__"] = _RANK["release"] + 1  # the front door shows the Beam-free part only
+_ONLY_IN = {"apache_beam": {"transforms", "yaml"}, "matplotlib": {"plots"}}
+_NOWHERE = {"random", "numpy.random", "pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+
+def _part(path: pathlib.Path) -> str:
+    """The part of the package that a file belongs to."""
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def _imports(source: str) -> Iterator[str]:
+    """Full names of everything a source imports, also inside functions; uses of `np.random` count as an import."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                yield "a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("np.random", "numpy.random"):
+            yield "numpy.random"
+
+
+def violations(part: str, source: str) -> list[str]:
+    """What a source in this part of the package must not import but does."""
+    found = []
+    for name in _imports(source):
+        top, *rest = name.split(".")
+        if name == "a relative import":
+            found.append(name)
+        elif top == "beam_dpsketch":
+            other = rest[0] if rest and rest[0] in _RANK else "__init__"
+            if other != part and _RANK[other] >= _RANK[part]:
+                found.append(name)
+        else:
+            banned = any(f"{name}.".startswith(f"{module}.") for module in _NOWHERE)
+            if banned or part not in _ONLY_IN.get(top, {part}):
+                found.append(name)
+    return found
+
+
+def _files() -> list[pathlib.Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down_only(path):
+    assert _part(path) in _RANK, f"{_part(path)} is in no layer"
+    assert violations(_part(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_is_too_long(path):
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("sketches", "from beam_dpsketch.privacy.budget import PrivacySpec"),
+        ("privacy", "import beam_dpsketch.sketches"),
+        ("hashing", "from beam_dpsketch.sketches import spec"),
+        ("_validate", "from beam_dpsketch.errors import FormatError"),
+        ("release", "def f():\n    from beam_dpsketch.transforms import coders"),
+        ("release", "from beam_dpsketch import SketchSpec"),
+        ("release", "import beam_dpsketch"),
+        ("__init__", "from beam_dpsketch.transforms import PrivateFrequencies"),
+        ("transforms", "from beam_dpsketch import plan"),
+        ("sketches", "import apache_beam as beam"),
+        ("release", "from apache_beam.coders import Coder"),
+        ("transforms", "import matplotlib.pyplot as plt"),
+        ("privacy", "import random"),
+        ("privacy", "from random import gauss"),
+        ("privacy", "from numpy.random import default_rng"),
+        ("privacy", "from numpy import random"),
+        ("privacy", "import numpy as np\nnp.random.default_rng()"),
+        ("release", "import pickle"),
+        ("transforms", "from pickle import loads"),
+        ("release", "from . import wire"),
+    ],
+)
+def test_planted_violations_are_found(part, source):
+    assert violations(part, source)
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("release", "from beam_dpsketch import _validate\nfrom beam_dpsketch.release import wire"),
+        ("release", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
+        ("__init__", "from beam_dpsketch.release.releasing import release"),
+        ("transforms", "import apache_beam as beam"),
+        ("plots", "import matplotlib.pyplot as plt"),
+    ],
+)
+def test_what_is_allowed_is_not_found(part, source):
+    assert violations(part, source) == []
