@@ -4,8 +4,8 @@ The sketch is the step that `PrivateFrequencies` runs for each record (unit="rec
 release. Beside it: `Count.Globally`, the least that any combiner can cost; `Count.PerElement`, the exact frequencies;
 and, on pyarrow record batches, the sum of an integer column in numpy, combined with `sum`.
 Items are integers (their own hash) or text of 27 characters (hashed one by one, or once for each distinct item in a
-batch). Items are made before the clock starts; the time is the slope between two sizes, so that what a pipeline costs
-whatever its size cancels; variants take turns.
+batch). Items are made before the clock starts. Times are processor time, as the slope between two sizes, so that what
+a pipeline costs whatever its size cancels; variants take turns.
 Takes about 1 minute.
 """
 
@@ -98,9 +98,7 @@ def main() -> None:
         "PrivateFrequencies, integer column": partial(sketch, "number"),
         "PrivateFrequencies, text column": partial(sketch, "text"),
     }
-    variants = {
-        name: partial(run, "batches", pa.RecordBatch, BATCH_ROWS, step) for name, step in aggregates.items()
-    }
+    variants = {name: partial(run, "batches", pa.RecordBatch, BATCH_ROWS, step) for name, step in aggregates.items()}
     report(f"Record batches of {BATCH_ROWS:,} rows", variants, ROWS, repetitions)
 
 

@@ -13,6 +13,7 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.release.explanation import explanation
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
@@ -104,6 +105,11 @@ class PrivateRelease(beam.PTransform):
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
+
+    def explain(self, n: int | None = None) -> str:
+        """What will be released, in words; with the expected number of records n, also the expected error of ranks."""
+        recipe = self._recipe
+        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n)
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""

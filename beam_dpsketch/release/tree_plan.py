@@ -1,0 +1,84 @@
+"""What a release of a tree will be like: layout, bytes, noise and expected error, all before any data is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
+from beam_dpsketch.release.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
+from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
+
+USELESS_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class TreePlan:
+    """A layout with what to expect of it.
+
+    Attributes:
+      spec: the layout.
+      privacy: what the release spends.
+      bounds: what one unit may contribute.
+      weight: the expected total weight of the data, n.
+      sigma_squared: the noise parameter of each level.
+      rank_deviation: the expected root mean square rank error, by data: "any" for trees of exact levels, otherwise by
+        reference distribution.
+      rank_deviation_known_total: the same where the total weight is public; trees of exact levels only.
+    """
+
+    spec: TreeSpec
+    privacy: PrivacySpec
+    bounds: ContributionBounds
+    weight: int
+    sigma_squared: tuple[Fraction, ...]
+    rank_deviation: dict[str, float]
+    rank_deviation_known_total: float | None
+
+    @classmethod
+    def of(
+        cls, spec: TreeSpec, privacy: PrivacySpec, weight: int, *, bounds: ContributionBounds = DEFAULT_BOUNDS
+    ) -> TreePlan:
+        """The plan of a layout; refuses settings under which the answers would be useless."""
+        _validate.whole(low=1, high=1 << 50, weight=weight)
+        sigma_squared = calibrate(DyadicCountSketch, spec, privacy, bounds=bounds)
+        known_total = None
+        if all(level.sketch == "exact" for level in spec.levels):
+            deviations = {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)}
+            known_total = exact_tree_deviation(spec, sigma_squared, known_total=True)
+        else:
+            deviations = {name: simulated_deviation(spec, sigma_squared, weight, name) for name in REFERENCES}
+        if min(deviations.values()) > USELESS_SHARE * weight:
+            raise ValueError(
+                f"rho={float(privacy.rho):g} with {spec.cells * BYTES_PER_COUNTER} bytes gives ranks wrong by about "
+                f"{min(deviations.values()):.0f} of {weight}; raise rho or memory, or lower the bounds"
+            )
+        return cls(spec, privacy, bounds, weight, sigma_squared, deviations, known_total)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters, at 4 a counter."""
+        return self.spec.cells * BYTES_PER_COUNTER
+
+    def __str__(self) -> str:
+        lines = [
+            f"Tree over {self.spec.domain.size} values: {len(self.spec.levels)} levels, {self.spec.cells} counters, "
+            f"{self.memory} bytes.",
+            f"Privacy: rho = {float(self.privacy.rho):g}, {self.privacy.neighboring.name}, at most "
+            f"{self.bounds.max_contributions_per_partition} record(s) of weight {self.bounds.max_weight} a unit.",
+        ]
+        for number, (level, sigma) in enumerate(zip(self.spec.levels, self.sigma_squared, strict=True)):
+            shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
+            lines.append(f"  level {number}: {level.sketch} {shape}, sigma = {math.sqrt(sigma):.4g}")
+        for name, deviation in self.rank_deviation.items():
+            data = "on any data, at most about" if name == "any" else f"on {name} data, about"
+            share = deviation / self.weight
+            lines.append(f"Rank error {data} {deviation:.3g} of {self.weight} ({share:.2g}), root mean square.")
+        if self.rank_deviation_known_total is not None:
+            lines.append(f"With a public total: {self.rank_deviation_known_total:.3g}.")
+        return "\n".join(lines)
