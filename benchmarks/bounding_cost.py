@@ -25,7 +25,7 @@ from benchmarks.measuring import environment, ratios, slopes, spread
 
 SPEC = SketchSpec(depth=5, width=2048)
 PRIVACY = PrivacySpec(rho=1.0)
-SIZES = (100_000, 500_000)
+SIZES = (100_000, 400_000)
 TABLE_ROWS = 50_000
 BAR = 2.5
 SEED = 1
@@ -53,7 +53,7 @@ def run(pool: str, kind: str, keep: int | None, size: int) -> None:
 def fill(pool: str, kind: str, ids: list[str], pages: list[str]) -> None:
     """Makes the elements of one kind."""
     if kind == "table":
-        sources.keep(pool, sources.tables(ids, pages, TABLE_ROWS))
+        sources.keep(pool, sources.tables({"user": ids, "page": pages}, TABLE_ROWS))
         return
     pairs = zip(ids, pages, strict=True)
     if kind == "dict":
@@ -72,9 +72,7 @@ def main() -> None:
     print(f"Runner: FnApiRunner, in memory, one worker. {SPEC.depth} x {SPEC.width} CountSketch, rho = 1.")
     print(f"N: slope between {SIZES[0]:,} and {SIZES[1]:,} records; data seed {SEED}; at most", end=" ")
     print(f"{arguments.keep} records kept of each id; {arguments.repetitions} repetitions.")
-    print(
-        "Nanoseconds of processor time per record: median (range). Ratio: median (range) of the ratios in each repetition."
-    )
+    print("Processor time, nanoseconds per record: median (range). Ratio: of each repetition, median (range).")
     print(f"{'elements':<14}{'records per id':>14}  {'unbounded':<24}{'bounded':<24}{'ratio':<22}{'bar':<8}met")
     for kind in ELEMENTS:
         for records_per_id in (10, 1):

@@ -75,7 +75,13 @@ def columns(size: int, records_per_user: int, seed: int) -> tuple[list[str], lis
     return ids, [f"/encyclopedia/article/{page:05d}" for page in pages.tolist()]
 
 
-def tables(ids: list[str], pages: list[str], rows: int) -> list[pa.Table]:
-    """The same records as pyarrow tables of so many rows."""
-    whole = pa.table({"user": ids, "page": pages})
-    return [whole.slice(start, rows) for start in range(0, len(whole), rows)]
+def tables(columns: dict[str, Sequence[Any]], rows: int) -> list[pa.Table]:
+    """Columns as tables of so many rows, each with memory of its own: Beam pickles some elements to learn their size.
+
+    A slice would be pickled with the whole that it was cut from.
+    """
+    size = len(next(iter(columns.values())))
+    return [
+        pa.table({name: values[start : start + rows] for name, values in columns.items()})
+        for start in range(0, size, rows)
+    ]

@@ -28,7 +28,7 @@ SPEC = SketchSpec(depth=5, width=2048)
 PRIVACY = PrivacySpec(rho=1.0)
 ELEMENTS = (100_000, 500_000)
 BATCH_ROWS = 50_000
-ROWS = (1_000_000, 5_000_000)
+ROWS = (1_000_000, 11_000_000)
 SEED = 1
 
 Aggregate = Callable[[], beam.PTransform]
@@ -60,8 +60,8 @@ def fill() -> None:
     numbers = [int(item[-5:]) for item in text]
     sources.keep("integers", numbers)
     sources.keep("text", text)
-    batches = pa.table({"number": numbers, "text": text}).to_batches(max_chunksize=BATCH_ROWS)
-    sources.keep("batches", batches * (ROWS[1] // len(text)))
+    tables = sources.tables({"number": numbers, "text": text}, BATCH_ROWS)
+    sources.keep("batches", [table.to_batches()[0] for table in tables] * (ROWS[1] // len(text)))
 
 
 def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[int, int], repetitions: int) -> None:

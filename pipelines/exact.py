@@ -37,6 +37,48 @@ def exact_counts(flights: pa.Table, bounds: ContributionBounds) -> ExactCounts:
     )
 
 
+class Distribution(NamedTuple):
+    """Values in ascending order, and how much weight there is up to each."""
+
+    values: np.ndarray
+    cumulated: np.ndarray
+
+    @classmethod
+    def of(cls, values: pa.ChunkedArray, weights: np.ndarray) -> "Distribution":
+        numbers = values.to_numpy()
+        order = np.argsort(numbers, kind="stable")
+        return cls(numbers[order], np.cumsum(weights[order]))
+
+    def quantile(self, share: float) -> int:
+        """The smallest value with this share of the weight at or below it."""
+        place = np.searchsorted(self.cumulated, share * self.cumulated[-1])
+        return int(self.values[min(place, len(self.values) - 1)])
+
+    def cdf(self, values: np.ndarray) -> np.ndarray:
+        """The share of the weight at or below each value."""
+        cumulated = np.append(0.0, self.cumulated)
+        return cumulated[np.searchsorted(self.values, values, side="right")] / cumulated[-1]
+
+
+class ExactDelays(NamedTuple):
+    """Arrival delays of all flights, and of those that contribution bounding keeps, on average over its choices."""
+
+    flights: Distribution
+    kept: Distribution
+
+
+def exact_delays(flights: pa.Table, airport: str, bounds: ContributionBounds) -> ExactDelays:
+    """The column `arr_delay` of flights from an airport; the bounds must leave room for every airport."""
+    arrived = flights.filter(pc.equal(flights["origin"], airport)).select(["tailnum", "arr_delay"])
+    arrived = arrived.filter(arrived["arr_delay"].is_valid())
+    known = arrived.drop_null()
+    kept = _sampled(known.append_column("weight", pa.array(np.ones(len(known)))), bounds)
+    return ExactDelays(
+        Distribution.of(arrived["arr_delay"], np.ones(len(arrived))),
+        Distribution.of(kept["arr_delay"], kept["kept"].to_numpy()),
+    )
+
+
 def _without_signs(flights: pa.Table, bounds: ContributionBounds) -> pa.Table:
     """Each flight with the probability that it is kept."""
     flights = flights.select(["tailnum", "dest"]).drop_null()

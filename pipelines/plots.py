@@ -1,16 +1,27 @@
-"""The plot of the demo; the only module here that needs matplotlib."""
+"""The plots of the demo, one function each; the only module here that needs matplotlib."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from beam_dpsketch import Frequency
+from beam_dpsketch import Frequency, Interval
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"  # told apart by everybody, and in print
+STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
+
+
+class Shares(NamedTuple):
+    """The share of flights at or below each delay, as released and as it is."""
+
+    released: Interval
+    flights: np.ndarray
+    kept: np.ndarray
 
 
 def plot_frequencies(
@@ -24,7 +35,7 @@ def plot_frequencies(
         [frequency.estimate - max(0, frequency.lower) for frequency in frequencies],
         [frequency.upper - frequency.estimate for frequency in frequencies],
     ]
-    with plt.rc_context({"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
         axes.bar(places, estimates, color=BLUE, alpha=0.35, width=0.7, label="private estimate")
         axes.errorbar(
@@ -51,3 +62,54 @@ def plot_frequencies(
         figure.legend(loc="outside lower center", ncols=4, frameon=False)
         figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, title: str) -> None:
+    """One column an airport: private shares over exact ones, and below, their differences, as those are small."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context(STYLE):
+        figure, grid = plt.subplots(
+            2,
+            len(shares),
+            figsize=(12, 6.5),
+            layout="constrained",
+            sharex=True,
+            sharey="row",
+            height_ratios=(3, 2),
+            squeeze=False,
+        )
+        for (airport, each), (above, below) in zip(shares.items(), grid.T, strict=True):
+            for axes, subtracted in ((above, 0.0), (below, each.flights)):
+                _step_lines(axes, delays, *(100 * (values - subtracted) for values in (*each.released, *each[1:])))
+                axes.grid(alpha=0.3)
+                axes.margins(x=0)
+            above.set_title(f"from {airport}")
+            above.set_ylim(0, 100)
+            below.set_xticks(range(-60, int(delays[-1]) + 1, 60))
+            below.set_xlabel("arrival delay, minutes")
+        grid[0, 0].set_ylabel("flights with at most\nthis delay, %")
+        grid[1, 0].set_ylabel("difference from exact,\npercentage points")
+        figure.get_layout_engine().set(wspace=0.06)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+        figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _step_lines(
+    axes: plt.Axes,
+    delays: np.ndarray,
+    estimate: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    flights: np.ndarray,
+    kept: np.ndarray,
+) -> None:
+    """Shares change at whole minutes only, so all are steps."""
+    axes.fill_between(delays, lower, upper, step="post", color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
+    for values, colour, line, label in (
+        (estimate, BLUE, "solid", "private estimate"),
+        (flights, ORANGE, "dashed", "exact (public data only)"),
+        (kept, GREY, "dotted", "exact, after bounding"),
+    ):
+        axes.step(delays, values, where="post", color=colour, linestyle=line, linewidth=1.9, label=label)

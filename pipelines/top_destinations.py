@@ -13,7 +13,7 @@ are not listed by --help are for Beam, as in --runner=FlinkRunner.
 from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
-from pipelines.running import interval, parsed, parser, read_release
+from pipelines.running import destinations_parser, interval, parsed, read_release
 
 # The noise hardly depends on the width, so it is large enough for the 100 or so destinations to collide rarely.
 SPEC = SketchSpec(depth=5, width=2048)
@@ -34,7 +34,7 @@ def count_destinations(privacy: PrivacySpec, max_flights: int) -> PrivateFrequen
 
 
 def main(argv: list[str] | None = None) -> None:
-    arguments = parser(__doc__.splitlines()[0], output="out/top_destinations")
+    arguments = destinations_parser(__doc__.splitlines()[0], output="out/top_destinations")
     arguments.add_argument("--max_flights", type=int, default=MAX_FLIGHTS, help="kept per aircraft (%(default)s)")
     known, pipeline = parsed(arguments, argv)
     candidates = airport_codes(known.candidates)

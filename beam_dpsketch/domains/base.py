@@ -28,6 +28,10 @@ class Domain(ABC):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Positions in [0, size), uint64, and where a value was usable (elsewhere the position is 0), bool."""
 
+    def reads_column(self, kind: pa.DataType) -> bool:
+        """Whether an Arrow column of this type can hold usable values; of another type, every one would be lost."""
+        return True
+
     @abstractmethod
     def values(self, indices: np.ndarray) -> list[Any]:
         """The values at these positions (uint64), as plain Python values."""
@@ -41,10 +45,10 @@ class Domain(ABC):
 def clamped_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
     """min(max(value, low), high) - low as uint64, for an array of integers of any type."""
     limits = np.iinfo(values.dtype)
-    if high < limits.min:
-        return np.zeros(len(values), dtype=np.uint64)
-    if low > limits.max:
+    if high < limits.min:  # every value is above
         return np.full(len(values), high - low, dtype=np.uint64)
+    if low > limits.max:
+        return np.zeros(len(values), dtype=np.uint64)
     top = min(high, int(limits.max))
     clamped = np.clip(values, values.dtype.type(max(low, int(limits.min))), values.dtype.type(top))
     return clamped.astype(np.uint64) - np.uint64(low % MAX_SIZE)
@@ -53,15 +57,13 @@ def clamped_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
 def whole_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers as positions in [low, high], clamped, and where they were whole numbers at all."""
     if isinstance(values, pa.Array):
-        usable = np.asarray(values.is_valid())
-        filled = values if pa.types.is_null(values.type) else values.fill_null(0)
-        values = filled.to_numpy(zero_copy_only=False)
+        values, usable = numbers_of_column(values)
     else:
         values = values if isinstance(values, np.ndarray) else _array(values)
-        usable = np.ones(len(values), dtype=bool)
-    if values.dtype.kind in "iu":
-        return clamped_difference(values, low, high), usable
+        usable = np.full(len(values), values.dtype.kind not in "mM")  # tolist() turns nanoseconds into integers
     positions = np.zeros(len(values), dtype=np.uint64)
+    if values.dtype.kind in "iu":
+        return np.where(usable, clamped_difference(values, low, high), positions), usable
     for place, value in enumerate(values.tolist()):
         number = _whole(value, low, high)
         if number is None or not usable[place]:
@@ -69,6 +71,30 @@ def whole_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high:
         else:
             positions[place] = number - low
     return positions, usable
+
+
+def numbers_of_column(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """A column as numbers, and where it had one: nowhere if it is of another type."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not is_number_type(values.type):
+        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
+    return values.fill_null(0).to_numpy(zero_copy_only=False), np.asarray(values.is_valid())
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds integers or floats."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is an integer or a float; numpy counts durations among its integers."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
+
+
+def type_of_values(kind: pa.DataType) -> pa.DataType:
+    """The type of the values in a column, which a dictionary column hides."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _array(values: Sequence[Any]) -> np.ndarray:
@@ -85,7 +111,7 @@ def _array(values: Sequence[Any]) -> np.ndarray:
 
 def _whole(value: Any, low: int, high: int) -> int | None:
     """A whole number clamped to [low, high]; `None` for anything else."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not is_real(value):
         return None
     if isinstance(value, (float, np.floating)):
         if value != value:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import Domain
+from beam_dpsketch.domains.base import Domain, is_number_type, is_real, numbers_of_column, type_of_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +43,20 @@ class FloatDomain(Domain):
         return round((self.high - self.low) / self.resolution) + 1
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        present: np.ndarray | bool = True
         if isinstance(values, pa.Array):
-            numbers = values.to_numpy(zero_copy_only=False)
+            numbers, present = numbers_of_column(values)
+        elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+            numbers = values
         else:
-            numbers = values if isinstance(values, np.ndarray) else np.array(list(map(_number, values)), dtype=float)
-        if numbers.dtype.kind not in "iuf":
-            numbers = np.array(list(map(_number, numbers.tolist())), dtype=float)
+            numbers = np.array(list(map(_number, values)), dtype=float)
         numbers = numbers.astype(np.float64)
-        usable = ~np.isnan(numbers)
+        usable = ~np.isnan(numbers) & present
         clamped = np.clip(np.where(usable, numbers, self.low), self.low, self.high)
         return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
 
     def values(self, indices: np.ndarray) -> list[float]:
         return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()
@@ -60,7 +64,7 @@ class FloatDomain(Domain):
 
 def _number(value: Any) -> float:
     """A real number as a float, NaN for anything else."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not is_real(value):
         return math.nan
     try:
         return float(value)

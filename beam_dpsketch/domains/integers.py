@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import MAX_SIZE, Domain, whole_numbers
+from beam_dpsketch.domains.base import MAX_SIZE, Domain, is_number_type, type_of_values, whole_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +28,8 @@ class IntegerDomain(Domain):
 
     def __post_init__(self) -> None:
         _validate.whole(low=-(1 << 63), high=MAX_SIZE - 1, **{"domain low": self.low, "domain high": self.high})
+        for name in ("low", "high"):  # numpy's integers overflow in arithmetic
+            object.__setattr__(self, name, int(getattr(self, name)))
         if not self.low <= self.high or self.size > MAX_SIZE:
             raise ValueError(f"high must be at least low and less than low + 2**64, got {self.low} and {self.high}")
 
@@ -37,6 +39,9 @@ class IntegerDomain(Domain):
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return whole_numbers(values, self.low, self.high)
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
 
     def values(self, indices: np.ndarray) -> list[int]:
         return [self.low + position for position in indices.tolist()]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import Domain, whole_numbers
+from beam_dpsketch.domains.base import Domain, is_number_type, type_of_values, whole_numbers
 
 _HIGHEST = (1 << 32) - 1
 
@@ -29,17 +29,24 @@ class IPv4Domain(Domain):
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(values, pa.Array):
-            if pa.types.is_integer(values.type):
+            if is_number_type(values.type):
                 return whole_numbers(values, 0, _HIGHEST)
+            if not self.reads_column(values.type):
+                return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
             distinct = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
             numbers, usable = whole_numbers(list(map(_number, distinct.dictionary.to_pylist())), 0, _HIGHEST)
             codes = distinct.indices.fill_null(0).to_numpy(zero_copy_only=False)
             if not len(numbers):
                 return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
-            return numbers[codes], usable[codes] & np.asarray(values.is_valid())
+            usable = usable[codes] & np.asarray(values.is_valid())
+            return np.where(usable, numbers[codes], np.uint64(0)), usable
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
             return whole_numbers(values, 0, _HIGHEST)
         return whole_numbers(list(map(_number, values)), 0, _HIGHEST)
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        kind = type_of_values(kind)
+        return is_number_type(kind) or "string" in str(kind) or pa.types.is_null(kind)
 
     def values(self, indices: np.ndarray) -> list[str]:
         return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import type_of_values
 
 MAX_BYTES = 254
 TRUNCATED = 255
@@ -25,6 +26,7 @@ class BytesDomain:
 
     max_bytes: int
     item_type: ClassVar[type] = bytes
+    _column_type: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
         _validate.whole(low=1, high=MAX_BYTES, max_bytes=self.max_bytes)
@@ -40,6 +42,10 @@ class BytesDomain:
         usable = np.fromiter((isinstance(item, self.item_type) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
         return np.array(keys, dtype=self.key_type), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        """Whether an Arrow column of this type can hold usable items; of another type, every one would be lost."""
+        return any(word in str(type_of_values(kind)) for word in (self._column_type, "null"))
 
     def to_bytes(self, item: Any) -> bytes:
         """The bytes of an item."""
@@ -62,6 +68,7 @@ class TextDomain(BytesDomain):
     """
 
     item_type = str
+    _column_type = "string"
 
     def to_bytes(self, item: Any) -> bytes:
         return item.encode("utf-8", "surrogatepass")

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_dpsketch.domains.base import Domain, whole_numbers
+from beam_dpsketch.domains.base import Domain, type_of_values, whole_numbers
 
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +51,16 @@ class TimestampDomain(Domain):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         low, high = _micros(self.start), _micros(self.end)
         if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
-            values = pc.cast(values, pa.timestamp("us"), safe=False).cast(pa.int64())
-        elif isinstance(values, np.ndarray) and values.dtype.kind == "M":
-            missing = np.isnat(values)
-            values = pa.array(values.astype("datetime64[us]").view(np.int64), mask=missing)
+            values = values.to_numpy(zero_copy_only=False)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
         else:
             values = [_micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
         micros, usable = whole_numbers(values, low, high)
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return pa.types.is_timestamp(type_of_values(kind)) or pa.types.is_null(kind)
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
@@ -69,11 +71,22 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
 
 
 def _micros(time: datetime.datetime) -> int:
-    return (_in_utc(time) - _EPOCH) // _MICROSECOND
+    # Not `astimezone`: it overflows for the first and last hours of the calendar.
+    return ((time.replace(tzinfo=_UTC) if time.tzinfo is None else time) - _EPOCH) // _MICROSECOND
+
+
+def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Microseconds since 1970 of a `datetime64` array, rounded down; far outside [low, high], something as far."""
+    if np.datetime_data(times.dtype)[0] in _COARSE_UNITS:  # a year 300,000 would wrap around in microseconds
+        first, last = (np.datetime64(bound, "us").astype(times.dtype) for bound in (low, high))
+        times = np.clip(times, first - 1, last + 1)
+    return times.astype("datetime64[us]").view(np.int64)
 
 
 def _micros_of(value: Any) -> Any:
     """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime.datetime):
         return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
     return getattr(value, "micros", None)

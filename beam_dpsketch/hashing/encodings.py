@@ -17,24 +17,27 @@ import pyarrow.compute as pc
 Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 
 WORD = 1 << 64
+MAX_NESTING = 16
 _INT_LOW, _INT_HIGH = -(1 << 63), WORD - 1
 TEXT, BYTES, _NON_NEGATIVE, _NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
-def encode(item: Any) -> bytes:
+def encode(item: Any, nesting: int = 0) -> bytes:
     """The canonical bytes of an item: distinct items have distinct bytes, whatever their types."""
     if isinstance(item, str):
         return TEXT + item.encode("utf-8", "surrogatepass")
     if isinstance(item, bytes):
         return BYTES + item
     if isinstance(item, tuple):
-        parts = [encode(part) for part in item]
+        if nesting == MAX_NESTING:
+            raise ValueError(f"items must not nest tuples deeper than {MAX_NESTING}")
+        parts = [encode(part, nesting + 1) for part in item]
         return _TUPLE + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
     value = to_integer(item)
     return (_NEGATIVE if value < 0 else _NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
 
 
-def decode(data: bytes) -> Item:
+def decode(data: bytes, nesting: int = 0) -> Item:
     """The item that `encode` turned into these bytes; `ValueError` for any others."""
     tag, body = data[:1], data[1:]
     if tag == TEXT:
@@ -46,24 +49,24 @@ def decode(data: bytes) -> Item:
         if tag == _NEGATIVE and value >= 0:
             raise ValueError("not the encoding of an item")
         return value
-    if tag != _TUPLE:
+    if tag != _TUPLE or nesting == MAX_NESTING:
         raise ValueError("not the encoding of an item")
     parts = []
     while body:
         end = 4 + int.from_bytes(body[:4], "little")
         if len(body) < 4 or len(body) < end:
             raise ValueError("not the encoding of an item")
-        parts.append(decode(body[4:end]))
+        parts.append(decode(body[4:end], nesting + 1))
         body = body[end:]
     return tuple(parts)
 
 
-def is_item(value: Any) -> bool:
+def is_item(value: Any, nesting: int = 0) -> bool:
     """Whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these."""
     if isinstance(value, (str, bytes)):
         return True
     if isinstance(value, tuple):
-        return all(map(is_item, value))
+        return nesting < MAX_NESTING and all(is_item(part, nesting + 1) for part in value)
     return is_integer(value) and _INT_LOW <= value <= _INT_HIGH
 
 

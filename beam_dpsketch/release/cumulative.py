@@ -61,7 +61,7 @@ class CumulativeTree:
         node = np.minimum(node, len(self._starts) - 1)
         weight = self._cumulated[node + 1] - self._cumulated[node]
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(weight > 0, (ranks - self._cumulated[node]) / weight, 0.0)
+            share = np.where(weight > 0, (ranks - self._cumulated[node]) / weight, ranks > self._cumulated[node])
         steps = np.ceil(np.clip(share, 0.0, 1.0) * self._lengths[node]) - 1
         steps = np.clip(steps, 0, self._lengths[node] - 1)
         last = (self._lengths[node] - 1).astype(np.float64)

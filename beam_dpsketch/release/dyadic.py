@@ -180,8 +180,10 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         self, low: Any, high: Any, public_total: float | None, method: str
     ) -> tuple[Any, np.ndarray, np.ndarray, bool]:
         """Weights of ranges, the positions before them (the last one for none), their ends, whether single."""
-        lows, single = self._positions(low)
-        highs, _ = self._positions(high)
+        lows, single_low = self._positions(low)
+        highs, single_high = self._positions(high)
+        single = single_low and single_high
+        lows, highs = np.broadcast_arrays(lows, highs)
         before = np.where(lows == 0, np.uint64(self.spec.domain.size - 1), lows - np.uint64(1))
         below = np.where(lows == 0, 0.0, self._ranks(before, public_total, method))
         weights = np.where(highs >= lows, self._ranks(highs, public_total, method) - below, 0.0)

@@ -17,10 +17,10 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.release.consistency import fitted_tree
-from beam_dpsketch.release.cumulative import CumulativeTree
-from beam_dpsketch.release.tree_levels import tree_levels
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.release.releasing import release
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -47,7 +47,13 @@ def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction], *, k
 
 
 def simulated_deviation(
-    spec: TreeSpec, sigma_squared: Sequence[Fraction], weight: int, reference: str, *, runs: int = 3
+    spec: TreeSpec,
+    privacy: PrivacySpec,
+    bounds: ContributionBounds,
+    *,
+    weight: int,
+    reference: str,
+    runs: int = 3,
 ) -> float:
     """The root mean square rank error, at evenly spaced quantiles, on a reference distribution of a total weight."""
     positions, weights = reference_distribution(reference, spec.domain.size, weight)
@@ -57,10 +63,9 @@ def simulated_deviation(
     for seed in range(runs):
         seeded = dataclasses.replace(spec, seed=seed)
         raw = DyadicCountSketch(seeded).accumulate_keys(positions, weights)
-        noisy = [add_noise(table, sigma) for table, sigma in zip(raw.counter_tables(), sigma_squared, strict=True)]
-        levels = tree_levels(seeded, np.concatenate(noisy, axis=None), tuple(map(float, sigma_squared)))
-        tree = CumulativeTree(levels, fitted_tree(levels), size=spec.domain.size, total=None)
-        squares.append(np.mean((tree.rank(positions[at]) - true_ranks[at]) ** 2))
+        released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID)
+        assert isinstance(released, ReleasedDyadicCountSketch)
+        squares.append(np.mean((released.rank(spec.domain.values(positions[at])) - true_ranks[at]) ** 2))
     return math.sqrt(float(np.mean(squares)))
 
 

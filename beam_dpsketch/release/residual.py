@@ -1,14 +1,13 @@
 """Residual rounds: what is known of heavy nodes is taken out of the counters, and the rest is estimated again.
 
 Guarantee: post-processing; no proof of convergence, so each level accepts a round only if the energy left in its
-counters falls, takes out only nodes more than three deviations above zero, and at most an eighth as many as it has
-counters. An option: it lowers errors where collisions dominate and may not elsewhere; `benchmarks` has the table.
+counters falls, takes out only nodes more than three deviations of their fitted weight above zero, and at most an
+eighth as many as it has counters. It ends when no level's energy falls. An option: it lowers errors where collisions dominate and may not elsewhere; `benchmarks` has the table.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.consistency import Nodes, Subtracted, fitted_tree
 from beam_dpsketch.release.tree_levels import TreeLevel
 
-ROUNDS = 5
+ROUNDS = 8
 _HEAVY_DEVIATIONS = 3.0
 _MAX_SHARE_OF_COUNTERS = 8
 
@@ -27,12 +26,16 @@ def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) ->
     taken: Subtracted = {}
     reduced, tree = list(levels), fitted_tree(levels, total=total)
     for _ in range(ROUNDS - 1):
+        improved = False
         for number, (level, nodes) in enumerate(zip(levels, tree, strict=False)):
             if not level.is_exact:
                 candidate = _heavy(level, nodes)
                 remaining = _without(level, candidate)
-                if _energy(remaining) <= _energy(reduced[number]):
+                if _energy(remaining) < _energy(reduced[number]):
                     taken[number], reduced[number] = candidate, remaining
+                    improved = True
+        if not improved:
+            break
         means = frozenset(number for number in taken if reduced[number].prefers_mean())
         tree = fitted_tree(reduced, total=total, subtracted=taken, means=means)
     return reduced, tree
@@ -40,7 +43,7 @@ def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) ->
 
 def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
     """Nodes that stand out of the noise, ascending, with their fitted weights."""
-    heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * math.sqrt(nodes.raw_variance))
+    heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * np.sqrt(nodes.upward_variance))
     most = max(1, level.counters.size // _MAX_SHARE_OF_COUNTERS)
     if len(heavy) > most:
         heavy = np.sort(heavy[np.argsort(-nodes.fitted[heavy], kind="stable")[:most]])

@@ -52,7 +52,9 @@ class TreePlan:
             deviations = {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)}
             known_total = exact_tree_deviation(spec, sigma_squared, known_total=True)
         else:
-            deviations = {name: simulated_deviation(spec, sigma_squared, weight, name) for name in REFERENCES}
+            deviations = {
+                name: simulated_deviation(spec, privacy, bounds, weight=weight, reference=name) for name in REFERENCES
+            }
         if min(deviations.values()) > USELESS_SHARE * weight:
             raise ValueError(
                 f"rho={float(privacy.rho):g} with {spec.cells * BYTES_PER_COUNTER} bytes gives ranks wrong by about "
@@ -70,7 +72,8 @@ class TreePlan:
             f"Tree over {self.spec.domain.size} values: {len(self.spec.levels)} levels, {self.spec.cells} counters, "
             f"{self.memory} bytes.",
             f"Privacy: rho = {float(self.privacy.rho):g}, {self.privacy.neighboring.name}, at most "
-            f"{self.bounds.max_contributions_per_partition} record(s) of weight {self.bounds.max_weight} a unit.",
+            f"{self.bounds.max_contributions_per_partition} record(s) of weight {self.bounds.max_weight} per partition, "
+            f"{self.bounds.max_partitions} partition(s) a unit.",
         ]
         for number, (level, sigma) in enumerate(zip(self.spec.levels, self.sigma_squared, strict=True)):
             shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"

@@ -15,7 +15,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
-from beam_dpsketch.sketches.spec import MAX_WIDTH, SketchSpec
+from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 
 BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
@@ -127,7 +127,7 @@ class TreeSpec:
                         f"memory must be at least {len(nodes) * depth * _LEAST_COLUMNS * BYTES_PER_COUNTER} bytes for "
                         f"{len(nodes)} levels of {depth} rows, got {memory}"
                     )
-                levels.append(Level(bits, sketch, depth, min(size // depth, MAX_WIDTH), share))
+                levels.append(Level(bits, sketch, depth, min(size // depth, MAX_WIDTH, MAX_CELLS // depth), share))
         return cls(domain=domain, levels=tuple(levels), seed=seed)
 
     @classmethod

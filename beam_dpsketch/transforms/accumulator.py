@@ -16,7 +16,7 @@ import zstandard
 
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.transforms.elements import whole_weights
+from beam_dpsketch.transforms.elements import check_item_type, whole_weights
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _DENSE, _SPARSE = b"d", b"s"
@@ -40,6 +40,14 @@ class Recipe:
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """The keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
+
+    def check_column(self, kind: pa.DataType) -> None:
+        """Refuses an item column of a type that cannot be counted."""
+        domain = getattr(self.spec, "domain", None)
+        if domain is None:
+            check_item_type("item", kind)
+        elif not domain.reads_column(kind):
+            raise TypeError(f"the item column must hold values of {type(domain).__name__}, got {kind}")
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
         """Keys that were put into a column."""

@@ -72,6 +72,7 @@ class RawSketchFn(beam.CombineFn):
 
     def _of_batch(self, batch: Any) -> Contributions:
         items = column(batch, "item", self._elements.item)
+        self._recipe.check_column(items.type)
         if self._weight is None:
             return self._recipe.contributions(items.drop_null(), None)
         weights = column(batch, "weight", self._elements.weight)

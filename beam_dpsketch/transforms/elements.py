@@ -121,9 +121,15 @@ def column(batch: Any, argument: str, selector: Selector) -> pa.Array:
             raise TypeError(message) from None
     if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
         values = values.dictionary_decode()  # a null among the distinct values does not count as null
-    if argument != "weight" and not _is_item_type(values.type):
-        raise TypeError(f"the {argument} column must hold text, bytes or integers, got {values.type}")
+    if argument in ("key", "privacy_id"):
+        check_item_type(argument, values.type)
     return values
+
+
+def check_item_type(argument: str, kind: pa.DataType) -> None:
+    """Refuses a column of a type that cannot be hashed."""
+    if not _is_item_type(kind):
+        raise TypeError(f"the {argument} column must hold text, bytes or integers, got {kind}")
 
 
 def _is_item_type(kind: pa.DataType) -> bool:

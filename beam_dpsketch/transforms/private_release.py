@@ -106,6 +106,10 @@ class PrivateRelease(beam.PTransform):
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
 
+    def default_label(self) -> str:
+        """The name for users, such as `PrivateFrequencies.PerKey`."""
+        return type(self).__qualname__
+
     def explain(self, n: int | None = None) -> str:
         """What will be released, in words; with the expected number of records n, also the expected error of ranks."""
         recipe = self._recipe

@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from beam_dpsketch.hashing.encodings import decode, encode, encode_all
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, valid, whole_weights
+from beam_dpsketch.transforms.elements import (
+    Elements,
+    check_item_type,
+    column,
+    is_batch_type,
+    reader,
+    valid,
+    whole_weights,
+)
 
 NO_KEY = object()
 
@@ -65,6 +73,8 @@ class Records:
     def append(self, element: Any, columns: Columns) -> None:
         """Adds an element that is one record."""
         key, value = self.split(element) if self.keyed else (None, element)
+        if is_batch_type(type(value)):
+            raise TypeError('batches must hold their keys: name the column with key="..." instead of making pairs')
         if self._privacy_id is not None:
             columns.privacy_ids.append(self._privacy_id(value))
         if self.keyed:
@@ -115,7 +125,7 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
     parts = {"unit": encode_all(privacy_ids)}
     if records.keyed:
         parts["key"] = records.encoded_keys(keys)
-    parts["item"] = encode_all(items) if recipe is None else _hashed(recipe, items)
+    parts["item"] = _encoded(items) if recipe is None else _hashed(recipe, items)
     values, mask = _weights(weights, len(items))
     if not bounds.signed:
         values = np.clip(values, 0, bounds.max_weight)
@@ -124,8 +134,17 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
     return pa.table(parts).filter(pa.array(mask))
 
 
+def _encoded(items: Any) -> pa.Array:
+    """The canonical bytes of items, null for those that cannot be counted."""
+    if isinstance(items, pa.Array):
+        check_item_type("item", items.type)
+    return encode_all(items)
+
+
 def _hashed(recipe: Recipe, items: Any) -> pa.Array:
     """The keys of items, null for those that cannot be counted."""
+    if isinstance(items, pa.Array):
+        recipe.check_column(items.type)
     keys, usable = recipe.keys(items)
     if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
         return pa.array(keys.tolist(), pa.large_binary(), mask=~usable)

@@ -58,7 +58,7 @@ def _records(path: str) -> Iterator[bytes]:
     with FileSystems.open(path) as file:
         try:
             yield from iter(lambda: _TFRecordUtil.read_record(file), None)
-        except (ValueError, RecursionError):
+        except ValueError:
             raise FormatError("not a file of releases, or a damaged one") from None
 
 
@@ -78,5 +78,5 @@ def from_record(data: bytes) -> Any:
         return released
     try:
         return decode(data[4:end]), released
-    except (ValueError, RecursionError):
+    except ValueError:
         raise FormatError("not a record of a release: the key is damaged") from None

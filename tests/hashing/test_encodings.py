@@ -120,3 +120,24 @@ def test_integers_outside_64_bits_are_value_errors_that_show_no_value(value):
     with pytest.raises(ValueError, match=r"less than 2\*\*64") as caught:
         encode(value)
     assert str(value) not in str(caught.value)
+
+
+@pytest.mark.parametrize(("nesting", "supported"), [(1, True), (16, True), (17, False), (100_000, False)])
+def test_tuples_nest_to_a_limit(nesting, supported):
+    item = "a"
+    for _ in range(nesting):
+        item = (item,)
+    assert is_item(item) is supported
+    if supported:
+        assert decode(encode(item)) == item
+    else:
+        with pytest.raises(ValueError, match="nest"):
+            encode(item)
+
+
+def test_bytes_that_nest_too_deep_are_refused():
+    data = b"b"
+    for _ in range(3000):
+        data = b"t" + len(data).to_bytes(4, "little") + data
+    with pytest.raises(ValueError, match="not the encoding of an item"):
+        decode(data)

@@ -65,7 +65,7 @@ def test_delta_is_the_true_minimum_rounded_up(rho, epsilon):
 
 @given(rho=rhos, epsilon=epsilons)
 @example(rho=0.1, epsilon=2.14)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_delta_is_never_below_the_true_minimum(rho, epsilon):
     answer = zcdp.delta(rho=rho, epsilon=epsilon)
     assert answer == 1.0 or answer >= _least_delta(rho, epsilon)
@@ -121,7 +121,7 @@ def test_epsilon_is_at_least_as_tight_as_the_accountant_and_close_to_it(rho, del
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rho_is_rounded_down(epsilon, delta):
     rho = zcdp.rho(epsilon=epsilon, delta=delta)
     assert zcdp.delta(rho=rho, epsilon=epsilon) <= delta
@@ -129,7 +129,7 @@ def test_rho_is_rounded_down(epsilon, delta):
 
 
 @given(rho=rhos, delta=deltas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_epsilon_is_rounded_up(rho, delta):
     epsilon = zcdp.epsilon(rho=rho, delta=delta)
     assert zcdp.delta(rho=rho, epsilon=epsilon) <= delta
@@ -138,7 +138,7 @@ def test_epsilon_is_rounded_up(rho, delta):
 
 
 @given(rho=rhos, delta=deltas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_there_and_back_loses_almost_nothing_and_gains_nothing(rho, delta):
     epsilon = zcdp.epsilon(rho=rho, delta=delta)
     if epsilon > 0:
@@ -146,7 +146,7 @@ def test_there_and_back_loses_almost_nothing_and_gains_nothing(rho, delta):
 
 
 @given(rho=rhos, more=st.floats(1.001, 100), epsilon=epsilons, delta=deltas)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_monotone(rho, more, epsilon, delta):
     assert zcdp.delta(rho=rho * more, epsilon=epsilon) >= zcdp.delta(rho=rho, epsilon=epsilon)
     assert zcdp.delta(rho=rho, epsilon=epsilon * more) <= zcdp.delta(rho=rho, epsilon=epsilon)

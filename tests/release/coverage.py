@@ -21,7 +21,7 @@ WEIGHTS = {
 }
 """Total weight of items 0, 1, ... ; the truth."""
 
-NOISES = {"collisions dominate": Fraction(1), "noise dominates": Fraction(1, 40_000)}
+NOISES = {"little noise": Fraction(1), "much noise": Fraction(1, 40_000)}
 """rho of a release of SPEC under ADD_OR_REMOVE_ONE: sigma is 1.6 and 316."""
 
 SPEC = SketchSpec(depth=5, width=64)

@@ -5,14 +5,29 @@ python -m tests.release.golden
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import pathlib
 import pickle
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacyUnit, SketchSpec
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    ContributionBounds,
+    CountMin,
+    CountSketch,
+    Level,
+    PrefixSpec,
+    PrivacyUnit,
+    ReleasedDyadicCountSketch,
+    ReleasedPrefixTree,
+    SketchSpec,
+    TreeSpec,
+)
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
 from tests.release import by_hand
@@ -56,7 +71,39 @@ def good() -> dict[str, ReleasedSketch]:
         "count_sketch_int16": wide,
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
+        **_trees(),
     }
+
+
+def _trees() -> dict[str, ReleasedSketch]:
+    """Trees over every kind of domain, with every kind of level."""
+    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+    hours = TimestampDomain(start, start + datetime.timedelta(hours=15), datetime.timedelta(hours=1))
+    domains = {
+        "dyadic_integers": IntegerDomain(-5, 10),
+        "dyadic_floats": FloatDomain(-1.0, 2.75, 0.25),
+        "dyadic_timestamps": hours,
+        "dyadic_ipv4": IPv4Domain(),
+    }
+    trees = {}
+    for seed, (name, domain) in enumerate(domains.items()):
+        levels = (
+            Level(2, "exact", 1, 4, Fraction(1, 3)),
+            Level(1, "count_min", 2, 3, Fraction(1, 6)),
+            Level(domain.bits - 3, "count_sketch", 3, 5, Fraction(1, 2)),
+        )
+        spec = TreeSpec(domain=domain, levels=levels, seed=seed)
+        trees[name] = _tree(ReleasedDyadicCountSketch, spec, levels=3)
+    for name, domain in {"prefix_text": TextDomain(3), "prefix_bytes": BytesDomain(2)}.items():
+        spec = PrefixSpec(domain=domain, depth=2, width=4, seed=9)
+        trees[name] = _tree(ReleasedPrefixTree, spec, levels=domain.max_bytes)
+    return trees
+
+
+def _tree(kind: type[ReleasedSketch], spec: Any, *, levels: int) -> ReleasedSketch:
+    """A release of this tree with counters 0, 1, ... and another variance on each level."""
+    noise = tuple(Fraction(number + 1, 3) for number in range(levels))
+    return kind(spec, np.arange(spec.cells), by_hand.statement(sigma_squared_per_level=noise))
 
 
 def sealed(body: bytes) -> bytes:

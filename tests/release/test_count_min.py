@@ -105,7 +105,7 @@ def _check_coverage(data, noise, releases):
     sigma = math.sqrt(5 / (2 * rho))
     assert found["0.99"].mean_width <= 12 * sigma + 4 * weights.sum() / coverage.SPEC.width
     if data == "uniform":
-        wrong = "no collisions" if noise == "collisions dominate" else "no noise"
+        wrong = "no collisions" if noise == "little noise" else "no noise"
         assert not found[wrong].accepts(0.05)
 
 

@@ -45,10 +45,12 @@ def _check_coverage(data, noise, depth, releases):
     found = coverage.measure(CountSketch, weights, rho, _METHODS, releases=releases, spec=spec)
     assert found["0.95"].accepts(0.05)
     assert found["0.99"].accepts(0.01)
-    # Chebyshev's scale of one row, noise and collisions together.
-    scale = math.sqrt(depth / (2 * rho) + float(np.square(weights).sum()) / spec.width)
-    assert found["0.95"].mean_width <= found["0.99"].mean_width <= 2 * 3 * scale
-    if data != "a single heavy item":
+    assert found["0.95"].mean_width < found["0.99"].mean_width
+    if depth >= 5:  # fewer rows do not rule out a collision with the heaviest item at 99 %
+        one_row = math.sqrt(depth / (2 * rho) + float(np.square(weights).sum()) / spec.width)
+        assert found["0.99"].mean_width <= 2 * 3 * one_row
+    # An even depth has intervals wider than needed, and what an outlier does is not seen at half the width.
+    if depth % 2 == 1 and data == "uniform":
         assert not found["half"].accepts(0.05)
 
 

@@ -1,0 +1,37 @@
+"""Private arrival delays beside the exact ones, for the demo: a table and what is drawn."""
+
+import numpy as np
+
+from beam_dpsketch import ReleasedDyadicCountSketch
+from pipelines.delay_quantiles import LATE, SHARES, later, minutes, percent
+from pipelines.exact import ExactDelays
+from pipelines.plots import Shares
+
+DRAWN = np.arange(-60, 181)  # minutes; 1 flight in 100 arrives later
+
+
+def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str, ExactDelays], bound: int) -> None:
+    """A block of quantiles for each airport."""
+    print(f"\nArrival delays in minutes (negative: early), at most {bound} flights of each aircraft and airport")
+    for airport, delays in exact.items():
+        print(f"  {airport:10}{'exact':>8}{'bounded':>9}   private (95 % interval)")
+        for share in SHARES:
+            true, kept = delays.flights.quantile(share), delays.kept.quantile(share)
+            print(f"    {share:6.0%}  {true:8}{kept:9}   {minutes(released[airport].quantile_interval(share))}")
+        late = np.array([LATE])
+        true, kept = (1 - each.cdf(late)[0] for each in delays)
+        print(f"    >{LATE} min {true:8.1%}{kept:9.1%}   {percent(later(released[airport].cdf_interval(LATE)))}")
+        dropped = 1 - delays.kept.cumulated[-1] / delays.flights.cumulated[-1]
+        print(f"    Bounding drops {dropped:.0%} of {len(delays.flights.values):,} arrivals, at random per aircraft.")
+    print(
+        "Delays of a random part of each aircraft's flights are much like those of all flights, so a low bound serves"
+    )
+    print(
+        "here, where counting needed a high one. An interval up to 1500 minutes, the end of the declared domain, says"
+    )
+    print("that the noise is as large as the number of flights above.")
+
+
+def shares(released: ReleasedDyadicCountSketch, exact: ExactDelays) -> Shares:
+    """The shares to draw for one airport."""
+    return Shares(released.cdf_interval(DRAWN), exact.flights.cdf(DRAWN), exact.kept.cdf(DRAWN))

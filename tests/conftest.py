@@ -1,0 +1,7 @@
+"""Settings of all tests."""
+
+from hypothesis import settings
+
+# A busy machine is not a failure.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
