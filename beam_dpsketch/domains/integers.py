@@ -27,9 +27,7 @@ class IntegerDomain(Domain):
     high: int
 
     def __post_init__(self) -> None:
-        _validate.whole(low=-(1 << 63), high=MAX_SIZE - 1, **{"domain low": self.low, "domain high": self.high})
-        for name in ("low", "high"):  # numpy's integers overflow in arithmetic
-            object.__setattr__(self, name, int(getattr(self, name)))
+        _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
         if not self.low <= self.high or self.size > MAX_SIZE:
             raise ValueError(f"high must be at least low and less than low + 2**64, got {self.low} and {self.high}")
 

@@ -29,7 +29,7 @@ class BytesDomain:
     _column_type: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
-        _validate.whole(low=1, high=MAX_BYTES, max_bytes=self.max_bytes)
+        _validate.whole_fields(self, "max_bytes", low=1, high=MAX_BYTES)
 
     @property
     def key_type(self) -> np.dtype[Any]:

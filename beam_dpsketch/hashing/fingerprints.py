@@ -30,6 +30,8 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
     Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits; neither
     message holds the item.
     """
+    if isinstance(items, (str, bytes)):
+        raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
     hash_bytes = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
     integers_as_they_are = item_hash == "murmur3"
     if isinstance(items, (pa.Array, pa.ChunkedArray)):

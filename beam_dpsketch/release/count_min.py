@@ -85,9 +85,10 @@ def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probabili
     """E, so that noise below -E is improbable.
 
     "simultaneous" is the paper's, sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2 over all
-    counters. "per_item" is sigma sqrt(2 ln(depth / beta)): P[any noise < -E] <= beta over one item's counters.
+    counters. "per_item" is sigma sqrt(2 ln((depth + 1) / beta)): over one item's counters, P[any noise < -E] and
+    P[noise > E in the row with the fewest collisions] are together at most beta.
     """
-    noises = 4 * spec.cells if guarantee == "simultaneous" else spec.depth
+    noises = 4 * spec.cells if guarantee == "simultaneous" else spec.depth + 1
     return math.sqrt(float(2 * sigma_squared) * math.log(noises / failure_probability))
 
 

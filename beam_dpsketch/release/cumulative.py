@@ -37,8 +37,8 @@ class CumulativeTree:
         order = np.argsort(np.concatenate(starts), kind="stable")
         self._starts = np.concatenate(starts)[order]
         self._lengths = (np.concatenate(ends)[order] - self._starts).astype(np.float64) + 1
-        cumulated = isotonic(np.append(0.0, np.cumsum(np.concatenate(weights)[order])))
-        self._cumulated = np.clip(cumulated, 0.0, total)
+        self._fitted = np.append(0.0, np.cumsum(np.concatenate(weights)[order]))
+        self._cumulated = np.clip(isotonic(self._fitted), 0.0, total)
         if total is not None:
             self._cumulated[-1] = total
         self._cumulated[0] = 0.0
@@ -51,9 +51,11 @@ class CumulativeTree:
 
     def rank(self, positions: np.ndarray) -> np.ndarray:
         """The weight at or below each position (uint64)."""
-        node = np.searchsorted(self._starts, positions, side="right") - 1
-        share = ((positions - self._starts[node]).astype(np.float64) + 1) / self._lengths[node]
-        return self._cumulated[node] + share * (self._cumulated[node + 1] - self._cumulated[node])
+        return self._interpolated(self._cumulated, positions)
+
+    def fitted_rank(self, positions: np.ndarray) -> np.ndarray:
+        """The same before it is made monotone: what `rank_variance` and `range_variance` are the variances of."""
+        return self._interpolated(self._fitted, positions)
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
         """The first position whose rank is at least each given one; the last position if there is none."""
@@ -69,12 +71,17 @@ class CumulativeTree:
         return self._starts[node] + np.minimum(whole, np.uint64(self._size - 1) - self._starts[node])
 
     def rank_variance(self, positions: np.ndarray, *, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """The variance of rank(position) - total_share * total."""
+        """The variance of fitted_rank(position) - total_share * total."""
         return self._variances.of_ranks(positions, total_share)
 
     def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The variance of rank(high) - rank(low), for low <= high."""
+        """The variance of fitted_rank(high) - fitted_rank(low), for low <= high."""
         return self._variances.of_ranges(low, high)
+
+    def _interpolated(self, cumulated: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        node = np.searchsorted(self._starts, positions, side="right") - 1
+        share = ((positions - self._starts[node]).astype(np.float64) + 1) / self._lengths[node]
+        return cumulated[node] + share * (cumulated[node + 1] - cumulated[node])
 
 
 def _whole(steps: np.ndarray) -> np.ndarray:

@@ -86,7 +86,8 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         ranks = tree.rank(positions)
         margin = self._margin(tree.rank_variance(positions), confidence)
         top = np.inf if public_total is None else public_total
-        return Interval(*(_one(each, single) for each in _clipped(ranks, margin, top)))
+        bounds = _clipped(ranks, margin, top, centre=tree.fitted_rank(positions))
+        return Interval(*(_one(each, single) for each in bounds))
 
     def cdf(self, values: Any, *, public_total: float | None = None, method: str = "consistent") -> Any:
         """The share of the weight at or below each value, in [0, 1]; 1 where the total is 0."""
@@ -125,8 +126,11 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         tree = self._cumulative("consistent", public_total)
         ranks = wanted * tree.total
         middle = tree.position(ranks)
-        margin = self._margin(tree.rank_variance(middle, total_share=wanted), confidence)
-        answers = (middle, tree.position(np.maximum(ranks - margin, 0.0)), tree.position(ranks + margin))
+        # A lower value is the quantile if its rank is high enough, a higher one if the rank before it is too low.
+        before = middle - np.minimum(middle, np.uint64(1))
+        below = self._margin(tree.rank_variance(before, total_share=wanted), confidence)
+        above = self._margin(tree.rank_variance(middle, total_share=wanted), confidence)
+        answers = (middle, tree.position(np.maximum(ranks - below, 0.0)), tree.position(ranks + above))
         return Interval(*(_one(self.spec.domain.values(each), single) for each in answers))
 
     def range_count(self, low: Any, high: Any, *, public_total: float | None = None, method: str = "consistent") -> Any:
@@ -143,7 +147,9 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         lows = np.where(from_start, np.uint64(0), np.minimum(below, highs))
         variance = np.where(from_start, tree.rank_variance(highs), tree.range_variance(lows, highs))
         margin = self._margin(variance, confidence)
-        return Interval(*(_one(each, single) for each in _clipped(np.atleast_1d(estimate), margin, np.inf)))
+        centre = tree.fitted_rank(highs) - np.where(from_start, 0.0, tree.fitted_rank(lows))
+        bounds = _clipped(np.atleast_1d(estimate), margin, np.inf, centre=centre)
+        return Interval(*(_one(each, single) for each in bounds))
 
     def histogram(self, edges: Sequence[Any], confidence: float = 0.95) -> list[Interval]:
         """The weight of each bin [edge, next edge), the last bin with its end, with bounds."""
@@ -245,5 +251,10 @@ def _one(values: Any, single: bool) -> Any:
     return values[0] if isinstance(values, list) else float(values[0])
 
 
-def _clipped(middle: np.ndarray, margin: np.ndarray, top: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return middle, np.clip(middle - margin, 0.0, top), np.clip(middle + margin, 0.0, top)
+def _clipped(
+    middle: np.ndarray, margin: np.ndarray, top: float, centre: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An estimate with bounds, around a centre if there is a better one, between which the estimate always lies."""
+    centre = middle if centre is None else centre
+    lower, upper = np.minimum(centre - margin, middle), np.maximum(centre + margin, middle)
+    return middle, np.clip(lower, 0.0, top), np.clip(upper, 0.0, top)

@@ -1,12 +1,15 @@
 """One level of a tree of sketches: node estimates, and their variance read from the counters themselves.
 
-Guarantee: post-processing. The variance covers noise and collisions; for a median of d rows it is the variance of one
-row times that of the median of d standard normals, with the row's variance from a robust scale of the counters.
+Guarantee: post-processing. The variance covers noise and collisions. What a row says of a node is wrong by what other
+nodes and the noise put in its counter, and hashing makes every counter equally likely. So the mean square of the
+median of d rows is that of d independent draws from the counters, which their order gives exactly, whatever their
+distribution: a few heavy nodes count for as little as they move a median, and no scale is assumed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -15,9 +18,7 @@ from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MEDIAN_VARIANCE = {1: 1.0, 2: 0.5, 3: 0.4487, 4: 0.2982, 5: 0.2868, 6: 0.2147, 7: 0.2104, 8: 0.1682, 9: 0.1661}
-_NORMAL_SCALE_OF_MEDIAN = 1.4826
 _LEAST_VARIANCE = 1e-9
-_LEAST_SHARE_OF_ENERGY = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,29 +65,38 @@ class TreeLevel:
         """The variance of an estimate of one node, noise and collisions together."""
         if self.is_exact:
             return max(self.sigma_squared, _LEAST_VARIANCE)
-        energy, robust = self._energy()
-        if mean:
-            row, factor = energy, 1.0 / self.spec.depth
-        else:
-            row = max(robust, self.sigma_squared, _LEAST_SHARE_OF_ENERGY * energy)
-            factor = _MEDIAN_VARIANCE.get(self.spec.depth, np.pi / (2 * self.spec.depth))
-        return float(max(row * factor, self.sigma_squared * factor, _LEAST_VARIANCE))
+        errors = self._row_errors()
+        depth = self.spec.depth
+        of_noise = 1 / depth if mean else _MEDIAN_VARIANCE.get(depth, np.pi / (2 * depth))
+        found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
+        return max(found, self.sigma_squared * of_noise, _LEAST_VARIANCE)
 
     def prefers_mean(self) -> bool:
         """Whether the mean over rows has the smaller variance: where no heavy collisions are left."""
-        energy, robust = self._energy()
-        median_variance = _MEDIAN_VARIANCE.get(self.spec.depth, np.pi / (2 * self.spec.depth))
-        return self.spec.depth < 3 or energy / self.spec.depth <= median_variance * max(robust, self.sigma_squared)
+        return self.variance(mean=True) <= self.variance()
 
-    def _energy(self) -> tuple[float, float]:
-        """The variance of a counter, from its mean square and from its median magnitude."""
+    def _row_errors(self) -> np.ndarray:
+        """How wrong a row may be about a node, each value as likely as the others: what other nodes' counters hold."""
         counters = self.counters.astype(np.float64)
-        if self.sketch == "count_min":
-            energy = float(counters.var(axis=1).mean())
-            counters = counters - np.median(counters, axis=1, keepdims=True)
-        else:
-            energy = float(np.mean(counters**2))
-        return energy, float((_NORMAL_SCALE_OF_MEDIAN * np.median(np.abs(counters))) ** 2)
+        if self.sketch == "count_sketch":
+            return np.concatenate([counters, -counters], axis=None)
+        width = self.spec.width
+        return ((counters - counters.mean(axis=1, keepdims=True)) * (width / max(1, width - 1))).ravel()
+
+
+def _median_square(values: np.ndarray, draws: int) -> float:
+    """The mean square of the median of so many independent draws from the values.
+
+    An even number of draws counts as one less, which is an upper bound: its median is the mean of those without one.
+    """
+    draws -= 1 - draws % 2
+    ordered = np.sort(values)
+    below = np.arange(len(ordered) + 1) / len(ordered)
+    median_below = sum(
+        math.comb(draws, count) * below**count * (1 - below) ** (draws - count)
+        for count in range(draws // 2 + 1, draws + 1)
+    )
+    return float(np.sum(ordered**2 * np.diff(median_below)))
 
 
 def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:

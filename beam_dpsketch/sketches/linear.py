@@ -62,7 +62,7 @@ class RawSketch(ABC):
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
-        if not isinstance(items, (np.ndarray, pa.Array)):
+        if not isinstance(items, (np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
         keys, usable = self._own_keys(items)
         if weights is None:

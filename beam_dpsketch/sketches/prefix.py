@@ -48,6 +48,7 @@ class PrefixSpec:
     def __post_init__(self) -> None:
         _validate.instance(BytesDomain, domain=self.domain)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
+        _validate.whole_fields(self, "depth", "width", "seed", low=0, high=(1 << 64) - 1)
         SketchSpec(depth=self.depth, width=self.width, seed=self.seed)
 
     @classmethod

@@ -42,7 +42,8 @@ class Level:
     share: Fraction
 
     def __post_init__(self) -> None:
-        _validate.whole(low=0, high=64, bits=self.bits)
+        _validate.whole_fields(self, "bits", low=0, high=64)
+        _validate.whole_fields(self, "depth", "width", low=0, high=MAX_WIDTH)
         _validate.one_of(("exact", "count_sketch", "count_min"), sketch=self.sketch)
         if not 0 < self.share <= 1:
             raise ValueError("share must be above 0 and at most 1")
@@ -65,7 +66,7 @@ class TreeSpec:
 
     def __post_init__(self) -> None:
         _validate.instance(Domain, domain=self.domain)
-        _validate.whole(low=0, high=(1 << 64) - 1, seed=self.seed)
+        _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
         if not self.levels or sum(level.bits for level in self.levels) != self.domain.bits:
             raise ValueError(f"the bits of the levels must sum to {self.domain.bits}, those of the domain")

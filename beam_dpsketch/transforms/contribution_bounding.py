@@ -152,18 +152,21 @@ class _ShardRecords(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, Columns] = {}
+        self._gathered: dict[Any, tuple[list[pa.Table], int]] = {}
 
     def process(self, element: Any) -> Iterable[WindowedValue]:
         return self._add(element, _GLOBAL_WINDOW)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            yield from self._emit(waiting, window)
-        self._waiting = {}
+            yield from self._emit(self._table(waiting), window)
+        for window, (tables, _) in self._gathered.items():
+            yield from self._emit(pa.concat_tables(tables), window)
+        self._waiting, self._gathered = {}, {}
 
     def _add(self, element: Any, window: Any) -> Iterable[WindowedValue]:
         if is_batch_type(type(element)):
-            return self._emit(self._records.batch(element), window)
+            return self._gather(self._table(self._records.batch(element)), window)
         waiting = self._waiting.get(window)
         if waiting is None:
             waiting = self._waiting[window] = self._records.no_columns()
@@ -171,10 +174,22 @@ class _ShardRecords(beam.DoFn):
         if len(waiting.items) < BUFFERED_RECORDS:
             return ()
         del self._waiting[window]
-        return self._emit(waiting, window)
+        return self._emit(self._table(waiting), window)
 
-    def _emit(self, columns: Columns, window: Any) -> Iterator[WindowedValue]:
-        records = table(self._records, columns, self._bounds, self._recipe)
+    def _gather(self, records: pa.Table, window: Any) -> Iterable[WindowedValue]:
+        """Small batches wait for each other: each time records are emitted, it is to many shards."""
+        tables, size = self._gathered.pop(window, ([], 0))
+        tables.append(records)
+        size += len(records)
+        if size >= BUFFERED_RECORDS:
+            return self._emit(pa.concat_tables(tables), window)
+        self._gathered[window] = tables, size
+        return ()
+
+    def _table(self, columns: Columns) -> pa.Table:
+        return table(self._records, columns, self._bounds, self._recipe)
+
+    def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         records = self._bound.partly(records.append_column("rank", random_ranks(len(records))))
         units, distinct = _codes(records["unit"])
         shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.int64)[units]

@@ -131,7 +131,8 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
         values = np.clip(values, 0, bounds.max_weight)
     parts["weight"] = pa.array(values)
     mask = mask & valid(*parts.values()) & (values != 0)
-    return pa.table(parts).filter(pa.array(mask))
+    read = pa.table(parts)
+    return read if mask.all() else read.filter(pa.array(mask))
 
 
 def _encoded(items: Any) -> pa.Array:

@@ -116,10 +116,10 @@ def test_the_smallest_arity_whose_exact_tree_fits_is_taken() -> None:
 def test_levels_that_fit_are_exact_and_the_others_share_the_rest() -> None:
     spec = TreeSpec.for_memory(IPv4Domain(), 490_000)
     kinds = [level.sketch for level in spec.levels]
-    assert kinds == ["exact"] * 7 + ["count_sketch"] * 9
+    assert kinds == ["exact"] * 6 + ["count_sketch"] * 10
     widths = {level.width for level in spec.levels if level.sketch == "count_sketch"}
     assert len(widths) == 1
-    assert spec.cells * CAPACITY <= 490_000 < (spec.cells + 5 * 9 + 1) * CAPACITY
+    assert spec.cells * CAPACITY <= 490_000 < (spec.cells + 5 * 10 + 1) * CAPACITY
 
 
 def test_leaf_share_goes_to_the_finest_level() -> None:

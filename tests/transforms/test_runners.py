@@ -17,6 +17,9 @@ from beam_dpsketch.transforms import PrivateFrequencies
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 
 
+pytestmark = pytest.mark.engine
+
+
 class Visit(NamedTuple):
     user: str
     page: str

