@@ -11,17 +11,15 @@ from typing import Any
 def whole(*, low: int, high: int, **arguments: Any) -> None:
     """Refuses arguments that are not whole numbers in [low, high]."""
     for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-        if not low <= int(value) <= high:
-            raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+        _whole(name, value, low, high)
 
 
 def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
     """`whole` for fields of a frozen dataclass, which become Python integers: numpy's overflow in arithmetic."""
     for name in names:
-        whole(low=low, high=high, **{name: getattr(frozen, name)})
-        object.__setattr__(frozen, name, int(getattr(frozen, name)))
+        value = getattr(frozen, name)
+        _whole(name, value, low, high)
+        object.__setattr__(frozen, name, int(value))
 
 
 def open_unit_interval(**arguments: Any) -> None:
@@ -64,6 +62,13 @@ def exact(**arguments: Any) -> Fraction:
     return Fraction(repr(float(value)))
 
 
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+    if not low <= int(value) <= high:
+        raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+
+
 def _finite(value: Any) -> bool:
     try:
         return math.isfinite(value)
@@ -74,3 +79,10 @@ def _finite(value: Any) -> bool:
 def _number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+    if not low <= int(value) <= high:
+        raise ValueError(f"{name} must be between {low} and {high}, got {value}")

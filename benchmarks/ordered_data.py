@@ -1,8 +1,7 @@
-"""Data over ordered universes for the quantile benchmarks, and how far from the truth a rank is.
+"""Data over ordered universes for the benchmarks of quantiles and top-K lists, and how far from the truth a rank is.
 
 A distribution is a function from a generator and a number of records to as many positions (uint64). Those of 16 bits
-lie in 0..65,535, those of 32 bits in 0..4,294,967,295. `TUNED` names what the methods were developed on; the others,
-`HELD_OUT`, were never looked at while a method was being chosen.
+lie in 0..65,535, those of 32 bits in 0..4,294,967,295. `HELD_OUT` were not looked at while methods were developed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -86,8 +84,9 @@ def log_uniform(generator: np.random.Generator, size: int) -> np.ndarray:
 
 def bimodal(generator: np.random.Generator, size: int) -> np.ndarray:
     """32 bits: two normal humps, one four times as wide as the other."""
-    first = generator.random(size) < 0.5
-    return _clipped(np.where(first, 2.0**30, 3 * 2.0**30) + np.where(first, 2.0**26, 2.0**28) * _bell(generator, size), WIDE)
+    hump = generator.integers(0, 2, size)
+    middles, widths = np.array([2.0**30, 3 * 2.0**30]), np.array([2.0**26, 2.0**28])
+    return _clipped(generator.normal(middles[hump], widths[hump]), WIDE)
 
 
 def point_mass(generator: np.random.Generator, size: int) -> np.ndarray:
@@ -99,6 +98,12 @@ def point_mass(generator: np.random.Generator, size: int) -> np.ndarray:
 def wide_uniform(generator: np.random.Generator, size: int) -> np.ndarray:
     """32 bits."""
     return generator.integers(0, WIDE, size=size, dtype=np.uint64)
+
+
+def generated(distribution: Distribution, seeds: int, size: int) -> Iterator[np.ndarray]:
+    """One data set for each seed, from 0."""
+    for seed in range(seeds):
+        yield distribution(np.random.default_rng(seed), size)
 
 
 NARROW = (zipf, normal, uniform, lognormal)
@@ -113,21 +118,16 @@ def domain(distribution: Distribution) -> IntegerDomain:
 def trace_slices(path: str, column: str, rows: int, most: int) -> Iterator[np.ndarray]:
     """Consecutive slices of a column of IPv4 addresses (integers or dotted text) in a Parquet or CSV file.
 
-    If the file has fewer than `most` slices that do not overlap, they start at equal steps and overlap.
+    They start at equal steps, and overlap if the file is too short for `most` slices that do not.
     """
     read = pyarrow.csv.read_csv if path.endswith(".csv") else pyarrow.parquet.read_table
-    values = read(path)[column].combine_chunks()
-    addresses, usable = IPv4Domain().index(values)
+    addresses, usable = IPv4Domain().index(read(path)[column].combine_chunks())
     addresses = addresses[usable]
     if len(addresses) < rows:
         raise ValueError(f"the trace must have at least {rows} addresses, it has {len(addresses)}")
     step = min(rows, (len(addresses) - rows) // max(1, most - 1))
     for start in range(0, step * most, step):
         yield addresses[start : start + rows]
-
-
-def _bell(generator: np.random.Generator, size: int) -> np.ndarray:
-    return generator.normal(size=size)
 
 
 def _clipped(values: np.ndarray, size: int) -> np.ndarray:

@@ -72,7 +72,7 @@ class TreePlan:
             f"Tree over {self.spec.domain.size} values: {len(self.spec.levels)} levels, {self.spec.cells} counters, "
             f"{self.memory} bytes.",
             f"Privacy: rho = {float(self.privacy.rho):g}, {self.privacy.neighboring.name}, at most "
-            f"{self.bounds.max_contributions_per_partition} record(s) of weight {self.bounds.max_weight} per partition, "
+            f"{self.bounds.max_contributions_per_partition} record(s) of weight {self.bounds.max_weight} in each of "
             f"{self.bounds.max_partitions} partition(s) a unit.",
         ]
         for number, (level, sigma) in enumerate(zip(self.spec.levels, self.sigma_squared, strict=True)):

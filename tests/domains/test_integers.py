@@ -62,11 +62,11 @@ def test_numpy_bounds_become_python_integers() -> None:
     [
         (5, 4, ValueError, "high must be at least low and less than low \\+ 2\\*\\*64, got 5 and 4"),
         (-1, (1 << 64) - 1, ValueError, "less than low \\+ 2\\*\\*64"),
-        (-(1 << 63) - 1, 0, ValueError, "domain low must be between"),
-        (0, 1 << 64, ValueError, "domain high must be between"),
-        (0.0, 4, TypeError, "domain low must be a whole number, got float"),
-        (0, True, TypeError, "domain high must be a whole number, got bool"),
-        (None, 4, TypeError, "domain low must be a whole number, got NoneType"),
+        (-(1 << 63) - 1, 0, ValueError, "low must be between"),
+        (0, 1 << 64, ValueError, "high must be between"),
+        (0.0, 4, TypeError, "low must be a whole number, got float"),
+        (0, True, TypeError, "high must be a whole number, got bool"),
+        (None, 4, TypeError, "low must be a whole number, got NoneType"),
     ],
 )
 def test_bad_bounds_are_refused_by_name(low: Any, high: Any, error: type[Exception], message: str) -> None:
