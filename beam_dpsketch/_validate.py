@@ -79,10 +79,3 @@ def _finite(value: Any) -> bool:
 def _number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if not low <= int(value) <= high:
-        raise ValueError(f"{name} must be between {low} and {high}, got {value}")

@@ -2,22 +2,26 @@
 
 The sketch is the step that `PrivateFrequencies` runs for each record (unit="record"), up to and including the
 release. Beside it: `Count.Globally`, the least that any combiner can cost; `Count.PerElement`, the exact frequencies;
-and, on pyarrow record batches, the sum of an integer column in numpy, combined with `sum`.
+and, on pyarrow record batches, the sum of an integer column in numpy, combined with `sum`. Batches come from memory,
+where that sum costs next to nothing, and from a Parquet file, as they do in practice.
 Items are integers (their own hash) or text of 27 characters (hashed one by one, or once for each distinct item in a
 batch). Items are made before the clock starts. Times are processor time, as the slope between two sizes, so that what
 a pipeline costs whatever its size cancels; variants take turns.
-Takes about 1 minute.
+Takes about a minute and a half.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.parquetio import ReadFromParquetBatched
 
 from beam_dpsketch import PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -29,6 +33,7 @@ PRIVACY = PrivacySpec(rho=1.0)
 ELEMENTS = (100_000, 500_000)
 BATCH_ROWS = 50_000
 ROWS = (1_000_000, 11_000_000)
+PARQUET_ROWS = (1_000_000, 5_000_000)
 SEED = 1
 
 Aggregate = Callable[[], beam.PTransform]
@@ -41,11 +46,12 @@ def sketch(item: str | None = None) -> beam.PTransform:
 
 def column_sum() -> beam.PTransform:
     """The sum of the column `number`."""
-    return beam.Map(_sum) | beam.CombineGlobally(sum)
+    return beam.Map(lambda batch: int(batch["number"].to_numpy().sum())) | beam.CombineGlobally(sum)
 
 
-def _sum(batch: Any) -> int:
-    return int(batch["number"].to_numpy().sum())
+def row_count() -> beam.PTransform:
+    """How many rows, whatever is in them."""
+    return beam.Map(len) | beam.CombineGlobally(sum)
 
 
 def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int) -> None:
@@ -54,14 +60,23 @@ def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int
         _ = pipeline | sources.Elements(pool, size // rows, element_type) | aggregate()
 
 
-def fill() -> None:
-    """Makes the items: integers, text, and record batches of both, repeated up to the larger size."""
+def run_parquet(folder: str, column: str, aggregate: Aggregate, size: int) -> None:
+    """One pipeline over one column of a file with `size` rows."""
+    with sources.pipeline() as pipeline:
+        _ = pipeline | ReadFromParquetBatched(f"{folder}/{size}.parquet", columns=[column]) | aggregate()
+
+
+def fill(folder: str) -> None:
+    """Makes the items: integers, text, and record batches and Parquet files of both, repeated up to the sizes."""
     _, text = sources.columns(ELEMENTS[1], 1, SEED)
     numbers = [int(item[-5:]) for item in text]
     sources.keep("integers", numbers)
     sources.keep("text", text)
     tables = sources.tables({"number": numbers, "text": text}, BATCH_ROWS)
     sources.keep("batches", [table.to_batches()[0] for table in tables] * (ROWS[1] // len(text)))
+    for size in PARQUET_ROWS:
+        many = pa.concat_tables(tables * (size // len(text)))
+        pq.write_table(many, f"{folder}/{size}.parquet", row_group_size=BATCH_ROWS)
 
 
 def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[int, int], repetitions: int) -> None:
@@ -71,7 +86,7 @@ def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[
     print(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}")
     for name, values in times.items():
         rates = [1e3 / value for value in values]
-        print(f"  {name:<36}{spread(rates, 2):<28}{spread(values):<26}{spread(ratios(values, base), 2)}", flush=True)
+        print(f"  {name:<36}{spread(rates, 2):<28}{spread(values, 1):<26}{spread(ratios(values, base), 2)}", flush=True)
 
 
 def main() -> None:
@@ -84,22 +99,35 @@ def main() -> None:
     print(f"Data seed {SEED}, Zipf(1.0) over 65,535 items; {repetitions} repetitions: median (range).")
     print("Processor time. Ratios are of times, in each repetition, to the first line of each block.")
     print(f"  {'':<36}{'million records a second':<28}{'ns a record':<26}ratio")
-    fill()
+    with tempfile.TemporaryDirectory() as folder:
+        fill(folder)
+        measure(folder, repetitions)
+
+
+def measure(folder: str, repetitions: int) -> None:
+    """Prints all blocks."""
+    aggregates: dict[str, Aggregate] = {
+        "Count.Globally": beam.combiners.Count.Globally,
+        "Count.PerElement": beam.combiners.Count.PerElement,
+        "PrivateFrequencies.Globally": sketch,
+    }
     for pool, kind in (("integers", int), ("text", str)):
-        aggregates: dict[str, Aggregate] = {
-            "Count.Globally": beam.combiners.Count.Globally,
-            "Count.PerElement": beam.combiners.Count.PerElement,
-            "PrivateFrequencies.Globally": sketch,
-        }
         variants = {name: partial(run, pool, kind, 1, step) for name, step in aggregates.items()}
         report(f"Elements: {pool}", variants, ELEMENTS, repetitions)
-    aggregates = {
-        "sum of an integer column": column_sum,
-        "PrivateFrequencies, integer column": partial(sketch, "number"),
-        "PrivateFrequencies, text column": partial(sketch, "text"),
+    of_columns: dict[str, tuple[str, Aggregate]] = {
+        "sum of an integer column": ("number", column_sum),
+        "PrivateFrequencies, integer column": ("number", partial(sketch, "number")),
+        "number of rows, text column": ("text", row_count),
+        "PrivateFrequencies, text column": ("text", partial(sketch, "text")),
     }
-    variants = {name: partial(run, "batches", pa.RecordBatch, BATCH_ROWS, step) for name, step in aggregates.items()}
-    report(f"Record batches of {BATCH_ROWS:,} rows", variants, ROWS, repetitions)
+    batches = {
+        name: partial(run, "batches", pa.RecordBatch, BATCH_ROWS, step)
+        for name, (_, step) in of_columns.items()
+        if step is not row_count
+    }
+    report(f"Record batches of {BATCH_ROWS:,} rows in memory", batches, ROWS, repetitions)
+    files = {name: partial(run_parquet, folder, *read) for name, read in of_columns.items()}
+    report(f"One column of a Parquet file, row groups of {BATCH_ROWS:,}", files, PARQUET_ROWS, repetitions)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str
         print(f"    >{LATE} min {true:8.1%}{kept:9.1%}   {percent(later(released[airport].cdf_interval(LATE)))}")
         dropped = 1 - delays.kept.cumulated[-1] / delays.flights.cumulated[-1]
         print(f"    Bounding drops {dropped:.0%} of {len(delays.flights.values):,} arrivals, at random per aircraft.")
-    print("Delays of a random part of each aircraft's flights are much like those of all, so a low bound serves here,")
-    print("where counting needed a high one. An interval that ends at 1500, the end of the declared domain, says that")
-    print("there are fewer flights above than noise.")
+    print("Intervals are for the bounded figures. One that ends at 1500, the end of the declared domain, says that")
+    print("there are fewer flights above than noise. Delays of a random part of each aircraft's flights are much like")
+    print("those of all, so a low bound serves here, where counting needed a high one.")
 
 
 def shares(released: ReleasedDyadicCountSketch, exact: ExactDelays) -> Shares:

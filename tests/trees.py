@@ -153,3 +153,6 @@ def releases(draw: st.DrawFn) -> Any:
 
 
 _SIGMAS = st.fractions(Fraction(1, 4), 1 << 60)
+
+ONE = ContributionBounds()
+"""One record of weight 1: for raw sketches whose weights stand for as many records."""

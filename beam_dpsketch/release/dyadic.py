@@ -63,6 +63,8 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
 
     def total(self, *, public_total: float | None = None, method: str = "consistent") -> float:
         """The total weight, estimated unless it is public."""
+        if public_total is not None:
+            _validate.positive_finite(public_total=public_total)
         if method == "plain":
             return plain.plain_total(self._levels) if public_total is None else public_total
         return self._cumulative(method, public_total).total

@@ -37,6 +37,10 @@ class _Siblings:
         """The variance of the siblings before a node together."""
         return self.cumulated[node] - self.cumulated[self.group_start[node]]
 
+    def spread(self, node: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """The variance of a part of a node that was not opened, if all its weight may sit in one place."""
+        return np.clip(part * (1 - part), 0.0, None) * np.maximum(self.weight[node], 0.0) ** 2
+
 
 class TreeVariances:
     """Variances of sums of node weights, from the fitted nodes of each level."""
@@ -62,7 +66,7 @@ class TreeVariances:
         lower, upper = _Path(low), _Path(high)
         variance = np.zeros(len(high))
         for level in reversed(self._levels[1:]):
-            variance += lower.enter(level) + upper.enter(level)
+            variance += _entered_between(level, lower, upper)
             together = lower.meets(upper, level)
             first, second = _sums_between(level, lower, upper)
             joint = second - first**2 / level.group(upper.node)
@@ -71,7 +75,7 @@ class TreeVariances:
             upper.part = np.where(together, first / level.group(upper.node), upper.part)
             lower.part = np.where(together, 0.0, lower.part)
         top = self._levels[0]
-        variance += lower.enter(top) + upper.enter(top)
+        variance += _entered_between(top, lower, upper)
         return variance + self._of_top(*_sums_between(top, lower, upper), 0.0)
 
     def _of_top(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
@@ -88,6 +92,7 @@ class _Path:
     def __init__(self, positions: np.ndarray) -> None:
         self._positions = positions
         self._begun = np.zeros(len(positions), dtype=bool)
+        self.begins = self._begun
         self.part = np.zeros(len(positions))
         self.node = np.zeros(len(positions), dtype=np.int64)
 
@@ -96,12 +101,11 @@ class _Path:
         ids = self._positions >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(self._positions)
         self.node = np.minimum(np.searchsorted(level.ids, ids), len(level.ids) - 1)
         here = level.ids[self.node] == ids
-        begins = here & ~self._begun
-        self._begun |= here
+        self.begins = here & ~self._begun
+        self._begun = self._begun | here
         inside = self._positions - (ids << np.uint64(level.shift) if level.shift < 64 else ids)
-        self.part = np.where(begins, (inside.astype(np.float64) + 1) / 2.0**level.shift, self.part)
-        spread = np.clip(self.part * (1 - self.part), 0.0, None) * np.maximum(level.weight[self.node], 0.0) ** 2
-        return np.where(begins, spread, 0.0)
+        self.part = np.where(self.begins, (inside.astype(np.float64) + 1) / 2.0**level.shift, self.part)
+        return np.where(self.begins, level.spread(self.node, self.part), 0.0)
 
     def sums(self, level: _Siblings) -> tuple[np.ndarray, np.ndarray]:
         """Sums of coefficient * variance and coefficient^2 * variance over the siblings."""
@@ -117,6 +121,13 @@ class _Path:
     def meets(self, other: _Path, level: _Siblings) -> np.ndarray:
         """Where both paths are among the same siblings."""
         return self._begun & other._begun & (level.group_start[self.node] == level.group_start[other.node])
+
+
+def _entered_between(level: _Siblings, lower: _Path, upper: _Path) -> np.ndarray:
+    """As `_Path.enter` for both; a range inside one node is one part of it."""
+    apart = lower.enter(level) + upper.enter(level)
+    together = lower.begins & upper.begins & (lower.node == upper.node)
+    return np.where(together, level.spread(upper.node, upper.part - lower.part), apart)
 
 
 def _sums_between(level: _Siblings, lower: _Path, upper: _Path) -> tuple[np.ndarray, np.ndarray]:

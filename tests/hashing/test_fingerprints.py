@@ -142,3 +142,9 @@ def test_the_key_chooses_the_function(hashed):
     keys = [bytes(16), bytes(15) + b"\x01"]
     first, second = (fingerprints(items, item_hash="blake2b", item_key=key) for key in keys)
     assert (first != second).all()
+
+
+@pytest.mark.parametrize("one", ["abc", b"abc"])
+def test_one_text_is_not_many_items(one):
+    with pytest.raises(TypeError, match="items must be many items"):
+        fingerprints(one)

@@ -172,3 +172,16 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
         tree = CumulativeTree(noisy.levels, fitted_tree(noisy.levels, total=total), size=20, total=total)
         assert (tree.rank_variance(last)[0] > 1e-3) == (total is None)
         assert tree.rank_variance(last, total_share=1.0)[0] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_range_inside_a_node_that_was_not_opened_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """d^2 sigma^2 for its share d of the node, and d (1 - d) w^2 if all the weight w may sit in one place."""
+    monkeypatch.setattr(consistency, "OPENING_DEVIATIONS", np.inf)
+    spec = trees.exact_tree(16)
+    raw = trees.noiseless(spec, [5] * 10)
+    levels = [dataclasses.replace(level, sigma_squared=4.0) for level in raw]
+    variances = TreeVariances(levels, fitted_tree(levels), known_total=False)
+    lows, highs = np.array([4, 4, 4, 6], dtype=np.uint64), np.array([4, 5, 7, 7], dtype=np.uint64)
+    share = (highs - lows) / 4
+    expected = share**2 * 4.0 + share * (1 - share) * 10**2
+    np.testing.assert_allclose(variances.of_ranges(lows, highs), expected)

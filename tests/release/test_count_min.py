@@ -54,12 +54,12 @@ def test_per_item_means_each_item_is_rarely_underestimated(underestimates):
 
 
 def test_offsets_are_the_published_formulas():
-    """The paper's E with the actual depth, width and sigma; and a union bound over one item's rows."""
+    """The paper's E with the actual depth, width and sigma; and a union bound over one item's rows and the deciding one."""
     spec = SketchSpec(depth=4, width=100)
     simultaneous = noise_offset(spec, Fraction(25), failure_probability=0.01, guarantee="simultaneous")
     per_item = noise_offset(spec, Fraction(25), failure_probability=0.01, guarantee="per_item")
     assert simultaneous == pytest.approx(5 * math.sqrt(2 * math.log(4 * 400 / 0.01)))
-    assert per_item == pytest.approx(5 * math.sqrt(2 * math.log(4 / 0.01)))
+    assert per_item == pytest.approx(5 * math.sqrt(2 * math.log((4 + 1) / 0.01)))
     assert per_item < simultaneous
 
 

@@ -93,7 +93,7 @@ def test_the_laws_refuse_what_is_not_linear(kind):
 )
 def test_weights_in_any_container(kind, weights):
     spec = SketchSpec(depth=3, width=5)
-    assert kind(spec).accumulate("abc", weights) == kind(spec).accumulate(list("aabccc"), [1, 1, -1, 1, 1, 1])
+    assert kind(spec).accumulate(list("abc"), weights) == kind(spec).accumulate(list("aabccc"), [1, 1, -1, 1, 1, 1])
 
 
 def test_an_iterator_of_weights_is_read_once(kind):
