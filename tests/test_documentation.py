@@ -30,6 +30,19 @@ def printed() -> str:
     return output.getvalue()
 
 
+def test_the_quantiles_are_those_of_the_delays():
+    code = fenced("## Quantiles")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    delays = sorted((i * i) % 97 - 20 for i in range(20_000))
+    printed = re.search(r"^\[(-?\d+), (-?\d+), (-?\d+)\]$", output.getvalue(), re.MULTILINE)
+    assert printed
+    for share, answer in zip((0.1, 0.5, 0.9), map(int, printed.groups()), strict=True):
+        assert abs(answer - delays[int(share * len(delays))]) <= 8
+    assert "root mean square" in output.getvalue()
+
+
 def test_the_pipeline_prints_the_largest_cities(printed):
     assert "item='Oslo'" in printed.splitlines()[0]
 

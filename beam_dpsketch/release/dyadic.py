@@ -128,10 +128,18 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         tree = self._cumulative("consistent", public_total)
         ranks = wanted * tree.total
         middle = tree.position(ranks)
+
         # A lower value is the quantile if its rank is high enough, a higher one if the rank before it is too low.
-        before = middle - np.minimum(middle, np.uint64(1))
-        below = self._margin(tree.rank_variance(before, total_share=wanted), confidence)
-        above = self._margin(tree.rank_variance(middle, total_share=wanted), confidence)
+        def margin(positions: np.ndarray) -> np.ndarray:
+            return self._margin(tree.rank_variance(positions, total_share=wanted), confidence)
+
+        def before(positions: np.ndarray) -> np.ndarray:
+            return positions - np.minimum(positions, np.uint64(1))
+
+        below, above = margin(before(middle)), margin(middle)
+        lower, upper = tree.position(np.maximum(ranks - below, 0.0)), tree.position(ranks + above)
+        # Ranks may be less certain where the bounds came to lie, as in a long flat tail, than at the estimate.
+        below, above = np.maximum(below, margin(before(lower))), np.maximum(above, margin(upper))
         answers = (middle, tree.position(np.maximum(ranks - below, 0.0)), tree.position(ranks + above))
         return Interval(*(_one(self.spec.domain.values(each), single) for each in answers))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.transforms.top_k import released_in
 
 ASKED = (
     "estimate",
@@ -70,7 +70,7 @@ class QueryReleases(beam.PTransform):
 
 def _answer(question: Question, releases: Iterable[Any]) -> Answer:
     for element in releases:
-        key, released = (None, element) if isinstance(element, ReleasedSketch) else element
+        key, released = released_in(element)
         if key == question.key:
             return Answer(question, getattr(released, question.method)(*question.arguments))
     return Answer(question, None)

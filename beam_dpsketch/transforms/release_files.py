@@ -16,6 +16,7 @@ from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord, _TFReco
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.transforms.top_k import released_in
 
 SUFFIX = ".dpsketch"
 
@@ -64,8 +65,9 @@ def _records(path: str) -> Iterator[bytes]:
 
 def to_record(element: Any) -> bytes:
     """A release, or a (key, release) pair, as bytes."""
-    key, released = (b"", element) if isinstance(element, ReleasedSketch) else (encode(element[0]), element[1])
-    return len(key).to_bytes(4, "little") + key + released.to_bytes()
+    key, released = released_in(element)
+    encoded = encode(key) if isinstance(element, tuple) else b""
+    return len(encoded).to_bytes(4, "little") + encoded + released.to_bytes()
 
 
 def from_record(data: bytes) -> Any:

@@ -6,9 +6,10 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 
@@ -29,11 +30,21 @@ SEARCH_ARITY = 16
 LEAF_SHARE = Fraction(1, 2)
 
 
-class TopK(NamedTuple):
-    """The top K of a release, and the release itself for further questions and its privacy statement."""
+@dataclasses.dataclass(frozen=True)
+class TopK:
+    """The top K of a release, and the release itself for further questions and its privacy statement.
+
+    `WriteReleases` and `QueryReleases` take it for its release.
+    """
 
     top: HeavyHitters
     release: ReleasedSketch
+
+
+def released_in(element: Any) -> tuple[Any, ReleasedSketch]:
+    """Key (`None` without one) and release of an element of any private transform."""
+    key, value = element if isinstance(element, tuple) else (None, element)
+    return key, value.release if isinstance(value, TopK) else value
 
 
 class PrivateTopK:

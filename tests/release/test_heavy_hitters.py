@@ -30,7 +30,7 @@ def clear_data() -> DyadicCountSketch:
 
 def test_the_heaviest_are_found_in_order_with_intervals_that_hold_them() -> None:
     """Neighbours in the list differ by 300 at least, 8 deviations and more (sd < 40): misorder < 1e-9 each."""
-    released = release(clear_data(), PrivacySpec(1.0), bounds=trees.statement(1).bounds.union(trees.ONE))
+    released = release(clear_data(), PrivacySpec(1.0), bounds=trees.ONE)
     top = released.top_k(10)
     assert [frequency.item for frequency in top.found] == list(HEAVY)[:10]
     assert top.truncated == frozenset()

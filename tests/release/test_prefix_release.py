@@ -73,7 +73,7 @@ def test_intervals_cover_the_truth() -> None:
 
 def test_items_as_long_as_the_tree_are_reported_by_their_beginning_and_flagged() -> None:
     weights = {"abcdefgh": 5000, "abcdefxyz": 3000, "abcdef": 2000, "abcde": 4000}
-    top = released_of(weights, TextDomain(6)).top_k(5)
+    top = released_of(weights, TextDomain(6)).top_k(2)
     assert {frequency.item for frequency in top.found} == {"abcdef", "abcde"}
     assert top.truncated == {"abcdef"}
     by_item = {frequency.item: frequency.estimate for frequency in top.found}
@@ -85,7 +85,7 @@ def test_items_as_long_as_the_tree_are_reported_by_their_beginning_and_flagged()
 
 
 def test_a_character_cut_in_the_middle_is_left_out() -> None:
-    top = released_of({"aaaé": 5000}, TextDomain(4)).top_k(3)  # é takes the 4th and the 5th byte
+    top = released_of({"aaaé": 5000}, TextDomain(4)).top_k(1)  # é takes the 4th and the 5th byte
     assert [frequency.item for frequency in top.found] == ["aaa"]
     assert top.truncated == {"aaa"}
 
