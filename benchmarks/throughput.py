@@ -86,7 +86,7 @@ def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[
     print(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}")
     for name, values in times.items():
         rates = [1e3 / value for value in values]
-        print(f"  {name:<36}{spread(rates, 2):<28}{spread(values, 1):<26}{spread(ratios(values, base), 2)}", flush=True)
+        print(f"  {name:<36}{spread(rates, 2):<32}{spread(values, 1):<30}{spread(ratios(values, base), 2)}", flush=True)
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
     print(f"Runner: FnApiRunner, in memory, one worker. {SPEC.depth} x {SPEC.width} CountSketch, rho = 1.")
     print(f"Data seed {SEED}, Zipf(1.0) over 65,535 items; {repetitions} repetitions: median (range).")
     print("Processor time. Ratios are of times, in each repetition, to the first line of each block.")
-    print(f"  {'':<36}{'million records a second':<28}{'ns a record':<26}ratio")
+    print(f"  {'':<36}{'million records a second':<32}{'ns a record':<30}ratio")
     with tempfile.TemporaryDirectory() as folder:
         fill(folder)
         measure(folder, repetitions)

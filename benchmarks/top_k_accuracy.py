@@ -2,9 +2,10 @@
 
 F1 is the overlap of the items found with the K most frequent, 2 |both| / (|found| + K). Two things are measured:
   text   the 20 most frequent words of the manual in Python's `pydoc_data.topics`, with `TextDomain(16)`
-  trace  (with --trace FILE --column NAME) IPv4 addresses of slices of 100,000 consecutive rows of a Parquet or CSV file,
-         with `TreeSpec.for_memory(arity=16, leaf_share=1/2)`; beside F1@10 that in which also items count as correct
-         whose true frequency is within three standard deviations of an estimate of the tenth largest
+  trace  (with --trace FILE --column NAME) IPv4 addresses of slices of 100,000 consecutive rows (at equal steps, so they
+         may overlap) of a Parquet or CSV file, with `TreeSpec.for_memory(arity=16, leaf_share=1/2)`; beside F1@10
+         that in which items count as correct if their true frequency is at most three standard deviations of an
+         estimate below the tenth largest
 Memory 490,000 bytes at 4 bytes a counter, REPLACE_ONE, a unit is one record (one word). Takes about 20 seconds.
 """
 
@@ -62,7 +63,7 @@ def line(name: str, values: list[float], bar: float | None) -> None:
     mean = statistics.fmean(values)
     shown = f"{mean:.3f} ({min(values):.2f} to {max(values):.2f})"
     met = "-" if bar is None else "yes" if mean >= bar else "NO"
-    print(f"  {name:<30}{shown:<24}{'-' if bar is None else f'>= {bar}':<9}{met}")
+    print(f"  {name:<36}{shown:<24}{'-' if bar is None else f'>= {bar}':<9}{met}")
 
 
 def text(seeds: int) -> None:

@@ -71,9 +71,12 @@ class ReleasedPrefixTree(ReleasedSketch):
         _validate.open_unit_interval(confidence=confidence)
         deviations = NormalDist().inv_cdf((1 + confidence) / 2)
         frequencies, truncated = [], set()
+        # A cut text that ends within a character may be left with the name of a whole one, or of another cut one.
+        whole = {self._item(data, cut=False) for data, _, count in self._search if count}
         for data, weight, count in self._search:
             item = self._item(data, cut=count == 0)
-            if item is None or weight < threshold:
+            taken = count == 0 and (item in whole or item in truncated)
+            if item is None or taken or weight < threshold:
                 continue
             margin = deviations * self._deviation / math.sqrt(max(count, 1))
             frequencies.append(Frequency(item, weight, max(0.0, weight - margin), weight + margin))

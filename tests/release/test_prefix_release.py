@@ -90,6 +90,15 @@ def test_a_character_cut_in_the_middle_is_left_out() -> None:
     assert top.truncated == {"aaa"}
 
 
+def test_a_cut_character_never_makes_a_whole_word_look_truncated() -> None:
+    """"andor" with a byte of noise behind it is no text of six bytes; shortened, it would be the word itself."""
+    for _ in range(20):
+        top = released_of(NESTED, TextDomain(6), rho=0.5).top_k(100)
+        items = [frequency.item for frequency in top.found]
+        assert len(items) == len(set(items))
+        assert top.truncated.isdisjoint(NESTED)
+
+
 def test_what_is_no_text_is_left_out_and_bytes_are_not() -> None:
     weights = {b"\xff\xfe": 5000, b"ok": 4000, b"\x00": 3000, b"\x00\x00": 2000}
     raw = tree_of(weights, BytesDomain(4))

@@ -1,0 +1,128 @@
+"""Quantiles of wide universes beside those of PipelineDP: ``python -m benchmarks.quantile_peers``.
+
+PipelineDP (an extra: ``pip install 'beam-dpsketch[peers]'``) answers from Google's quantile tree, which has 16^4 leaves
+whatever the universe. Both get the same 100,000 log-uniform records, one per privacy id, neighbouring relation
+ADD_OR_REMOVE_ONE; PipelineDP runs on Beam with Gaussian noise, public partitions and the (epsilon, delta = 1e-6) that
+rho implies. The error of an answer v for the share q is the distance of q N from [#(x < v), #(x <= v)], over N: 0 where
+a tie covers it. Printed is its mean over q = 0.01, ..., 0.99, then over seeds. PipelineDP's answers are taken as
+returned, and rounded down ("floor") because values are integers. Takes about four minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import importlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from beam_dpsketch import DyadicCountSketch, IntegerDomain, NeighboringRelation, PrivacySpec, TreeSpec, release
+from benchmarks.measuring import environment
+from benchmarks.sources import pipeline
+
+ITEMS = 100_000
+PERCENTS = range(1, 100)
+SHARES = np.array(PERCENTS) / 100
+DELTA = 1e-6
+MEMORY = 490_000
+# How many times smaller our error must be at 32 bits.
+LEAST_RATIO = 100.0
+
+
+def log_uniform(seed: int, bits: int) -> np.ndarray:
+    """Records whose logarithm is uniform, in 1..2^bits - 1."""
+    return np.floor(2.0 ** np.random.default_rng(seed).uniform(0, bits, ITEMS)).astype(np.uint64)
+
+
+def rank_error(records: np.ndarray, answers: np.ndarray) -> float:
+    """The mean distance of q N from the ranks that an answer covers, over N."""
+    ordered = np.sort(records).astype(np.float64)
+    below, at_most = (np.searchsorted(ordered, answers, side=side) for side in ("left", "right"))
+    wanted = SHARES * len(records)
+    return float(np.mean(np.maximum(0.0, np.maximum(below - wanted, wanted - at_most)))) / len(records)
+
+
+def ours(records: np.ndarray, bits: int, privacy: PrivacySpec, seed: int) -> np.ndarray:
+    """Quantiles of one release, by the default method."""
+    spec = TreeSpec.for_memory(IntegerDomain(0, (1 << bits) - 1), MEMORY, seed=seed)
+    released = release(DyadicCountSketch(spec).accumulate(records), privacy)
+    return np.array(released.quantile(SHARES), dtype=np.float64)
+
+
+def peer() -> Any:
+    """The module pipeline_dp, which only this benchmark needs."""
+    try:
+        return importlib.import_module("pipeline_dp")
+    except ImportError as error:
+        raise SystemExit("PipelineDP is not installed: pip install 'beam-dpsketch[peers]'") from error
+
+
+def theirs(records: np.ndarray, bits: int, epsilon: float) -> np.ndarray:
+    """Percentiles from PipelineDP on Beam, with bounds that are the universe's."""
+    pipeline_dp = peer()
+    accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)
+    engine = pipeline_dp.DPEngine(accountant, pipeline_dp.BeamBackend())
+    parameters = pipeline_dp.AggregateParams(
+        metrics=[pipeline_dp.Metrics.PERCENTILE(percent) for percent in PERCENTS],
+        noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
+        max_partitions_contributed=1,
+        max_contributions_per_partition=1,
+        min_value=0,
+        max_value=1 << bits,
+    )
+    extractors = pipeline_dp.DataExtractors(
+        privacy_id_extractor=lambda row: row[0],
+        partition_extractor=lambda row: "all",
+        value_extractor=lambda row: row[1],
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "answers"))
+        with pipeline() as graph:
+            rows = graph | beam.Create(list(enumerate(records.tolist())))
+            answers = engine.aggregate(rows, parameters, extractors, public_partitions=["all"])
+            accountant.compute_budgets()
+            answers | beam.Map(lambda answer: json.dumps(answer[1]._asdict())) | beam.io.WriteToText(path)
+        (file,) = glob.glob(path + "*")
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
+    return np.array([found[f"percentile_{percent}"] for percent in PERCENTS])
+
+
+def main() -> None:
+    """Print one line per universe and rho."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 20, 24, 32], help="log2 of the universes")
+    parser.add_argument("--rhos", type=float, nargs="+", default=[0.1, 1.0, 10.0], help="privacy of each release")
+    parser.add_argument("--seeds", type=int, default=2, help="data sets (default: %(default)s)")
+    arguments = parser.parse_args()
+    peer()
+    print(environment("numpy", "apache-beam", "beam-dpsketch", "pipeline-dp", "python-dp"))
+    print(
+        f"N = {ITEMS:,}, log-uniform, {arguments.seeds} seeds from 0, our memory {MEMORY:,} bytes. Mean rank error / N."
+    )
+    print(
+        f"{'bits':>4}{'rho':>6}{'epsilon':>9}{'PipelineDP':>13}{'floor':>10}{'ours':>11}{'ratio':>10}{'bar':>10}  met"
+    )
+    for bits in arguments.bits:
+        for rho in arguments.rhos:
+            privacy = PrivacySpec(rho=rho, neighboring=NeighboringRelation.ADD_OR_REMOVE_ONE)
+            epsilon = privacy.epsilon(DELTA)
+            rows = []
+            for seed in range(arguments.seeds):
+                records = log_uniform(seed, bits)
+                answers = theirs(records, bits, epsilon)
+                each = (answers, np.floor(answers), ours(records, bits, privacy, seed))
+                rows.append([rank_error(records, values) for values in each])
+            returned, floored, own = np.mean(rows, axis=0)
+            ratio = min(returned, floored) / max(own, 1e-12)
+            bar, met = (f">= {LEAST_RATIO:g}", "yes" if ratio >= LEAST_RATIO else "NO") if bits == 32 else ("-", "-")
+            line = f"{bits:>4}{rho:>6g}{epsilon:>9.2f}{returned:>13.6f}{floored:>10.6f}{own:>11.7f}{ratio:>10.1f}"
+            print(f"{line}{bar:>10}  {met}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""`PrivateQuantiles` as its users see it: every kind of element and value, keys, bounds and refusals."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    BytesDomain,
+    ContributionBounds,
+    DyadicCountSketch,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleasedDyadicCountSketch,
+    TimestampDomain,
+    TreeSpec,
+)
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
+from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from tests.transforms.pipelines import FN_API, run, seen_by_sink
+from tests.transforms.tree_pipelines import exact_vectors
+
+PRIVACY = PrivacySpec(rho=1.0)
+DELAYS = IntegerDomain(-60, 195)
+WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=3)
+DAY = datetime.datetime(2024, 5, 1)
+
+
+
+ROWS = [
+    {"carrier": carrier, "delay": delay, "tail": f"N{number % 5}"}
+    for number, (carrier, delay) in enumerate(
+        [("AA", -60), ("AA", 0), ("BB", 7), ("BB", 5000), ("AA", -5000), ("CC", 1), ("AA", 0), ("BB", None)]
+    )
+]
+VALUES = {"AA": [-60, 0, -5000, 0], "BB": [7, 5000], "CC": [1]}
+
+
+def vector_of(values: Any, domain: Any = DELAYS, weights: Any = None) -> np.ndarray:
+    return DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate(values, weights).to_vector()
+
+
+def expected_by_key(keys: Any) -> dict[Any, np.ndarray]:
+    return {key: vector_of(VALUES.get(key, [])) for key in keys}
+
+
+def same(found: dict[Any, np.ndarray], expected: dict[Any, np.ndarray]) -> bool:
+    return set(found) == set(expected) and all(np.array_equal(found[key], expected[key]) for key in expected)
+
+
+def batches() -> dict[str, list[Any]]:
+    table = pa.table({name: [row[name] for row in ROWS] for name in ROWS[0]})
+    frame = pd.DataFrame(ROWS)
+    coded = table.set_column(0, "carrier", table["carrier"].combine_chunks().dictionary_encode())
+    return {
+        "rows": ROWS,
+        "beam rows": [beam.Row(**row) for row in ROWS],
+        "tables": [table],
+        "slices": [table.slice(0, 3), table.slice(3)],
+        "record batches": table.to_batches(max_chunksize=3),
+        "coded": [coded],
+        "pandas": [frame.iloc[:4], frame.iloc[4:]],
+    }
+
+
+UNITS = {"record": {"unit": "record"}, "privacy id": {"privacy_id": "tail", "bounds": WIDE}}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("elements", batches())
+def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
+    """Values outside are clamped and nulls dropped; listed keys without data get zeros, others nothing."""
+    keys = ["AA", "BB", "absent"]
+    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, key="carrier", item="delay", public_keys=keys, **UNITS[unit])
+    assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
+    alone = PrivateQuantiles.Globally(
+        DELAYS, PRIVACY, item="delay", **(UNITS[unit] | ({"bounds": BOUND} if unit != "record" else {}))
+    )
+    everything = [value for values in VALUES.values() for value in values]
+    np.testing.assert_array_equal(exact_vectors(batches()[elements], alone), vector_of(everything))
+
+
+BOUND = ContributionBounds(max_contributions_per_partition=50)
+
+
+@pytest.mark.parametrize("unit", ["record", None])
+def test_pairs_give_the_same_exact_counters(unit: str | None) -> None:
+    pairs = [(key, value) for key, values in VALUES.items() for value in [*values, None, "text", 2.5]]
+    arguments: dict[str, Any] = {"unit": unit} if unit else {"privacy_id": str, "bounds": WIDE}
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, public_keys=["AA", "absent"], **arguments)
+    assert same(exact_vectors(pairs, transform), expected_by_key(["AA", "absent"]))
+
+
+DOMAINS = {
+    "floats": (FloatDomain(0.0, 1.0, resolution=0.125), [0.1, 0.5, 7.0, -1.0], pa.float64()),
+    "whole floats": (FloatDomain(0.0, 9.0, resolution=0.5), [1, 5, 8], pa.int32()),
+    "times": (
+        TimestampDomain(DAY, DAY + datetime.timedelta(days=1)),
+        [DAY, DAY + datetime.timedelta(hours=3), DAY - datetime.timedelta(days=9)],
+        pa.timestamp("ns"),
+    ),
+    "addresses": (IPv4Domain(), ["10.0.0.1", "1.2.3.4", "1.2.3.4"], pa.string()),
+    "numbers of addresses": (IPv4Domain(), [17, 17, 1 << 31], pa.uint32()),
+    "integers": (DELAYS, [1, 2, 2, 900], pa.int16()),
+    "integers in floats": (DELAYS, [1.0, 2.0, 2.0], pa.float32()),
+}
+
+
+@pytest.mark.parametrize("unit", ["record", "privacy id", "signed"])
+@pytest.mark.parametrize("name", DOMAINS)
+def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: str) -> None:
+    domain, values, kind = DOMAINS[name]
+    rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
+    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+    if unit == "signed":
+        arguments["bounds"] = ContributionBounds(signed=True)
+    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
+    column = pa.array([row["value"] for row in rows], kind)
+    table = pa.table({"value": column, "user": [row["user"] for row in rows]})
+    expected = vector_of(values, domain)
+    for elements in (rows, [table], [table.to_pandas()]):
+        np.testing.assert_array_equal(exact_vectors(elements, transform), expected)
+    if unit == "record":
+        np.testing.assert_array_equal(
+            exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit="record")),
+            expected,
+        )
+
+
+@pytest.mark.parametrize(
+    ("domain", "column"),
+    [
+        (DELAYS, pa.array(["text"])),
+        (DELAYS, pa.array([DAY])),
+        (FloatDomain(0, 1, 0.5), pa.array(["0.5"])),
+        (IPv4Domain(), pa.array([b"\1\2\3\4"])),
+        (TimestampDomain(DAY, DAY + datetime.timedelta(1)), pa.array([1_714_521_600])),
+        (DELAYS, pa.array([[1]])),
+        (DELAYS, pa.array([True])),
+    ],
+)
+@pytest.mark.parametrize("unit", ["record", "privacy id"])
+def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: str) -> None:
+    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
+    message = f"the item column must hold values of {type(domain).__name__}, got"
+    with pytest.raises(Exception, match=message):
+        run([pa.table({"value": column, "user": [1]})], transform)
+
+
+def test_weights_count_and_are_clamped() -> None:
+    rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
+    bounds = ContributionBounds(max_weight=10)
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", weight="weight", unit="record", bounds=bounds)
+    np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
+
+
+def test_the_statement_says_what_was_asked_for() -> None:
+    spec = TreeSpec.for_memory(DELAYS, arity=4, leaf_share=Fraction(1, 2))
+    transform = PrivateQuantiles.Globally(
+        DELAYS, PrivacySpec(0.5, ADD_OR_REMOVE_ONE), item="delay", privacy_id="tail", bounds=BOUND, spec=spec
+    )
+    (released,) = run(ROWS, transform)
+    assert isinstance(released, ReleasedDyadicCountSketch)
+    statement = released.privacy
+    assert released.spec == spec
+    assert (statement.rho, statement.bounds, statement.unit) == (Fraction(1, 2), BOUND, PrivacyUnit.PRIVACY_ID)
+    # Delta_l^2 = C^2 for exact levels; rho_l = rho / 6 above and rho / 2 at the leaves.
+    assert statement.sigma_squared_per_level == (Fraction(2500 * 6),) * 3 + (Fraction(2500 * 2),)
+    assert statement.disclosed is Disclosure.NONE
+
+
+def test_answers_are_near_the_truth() -> None:
+    """sigma^2 = 4 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
+    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles.Globally(DELAYS, PRIVACY, unit="record"))
+    assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
+    assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
+    (empty,) = run([], PrivateQuantiles.Globally(DELAYS, PRIVACY, unit="record"))
+    assert empty.total() < 200
+
+
+def test_listed_keys_all_get_a_release_and_keys_of_the_data_are_disclosed() -> None:
+    pairs = [("a", 5)] * 2000 + [("b", 9)]
+    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", "absent"])))
+    assert set(outputs) == {"a", "absent"}
+    assert outputs["a"].quantile(0.5) == 5
+    assert outputs["absent"].counters.any()
+    assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.NONE}
+    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", keys_are_public=True)))
+    assert set(outputs) == {"a", "b"}
+    assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.KEYS}
+
+
+def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
+    rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
+    bounds = ContributionBounds(max_contributions_per_partition=7)
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", privacy_id="user", bounds=bounds)
+    spec = TreeSpec.for_memory(DELAYS)
+    levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
+    assert {int(level.counters.sum()) for level in levels} == {8}
+
+
+DELETIONS = ContributionBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
+
+
+@pytest.mark.parametrize("domain", [DELAYS, IPv4Domain()], ids=["exact", "sketched"])
+def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
+    """Insert A and B and delete B: exact counters as of A alone, so the release has the distribution of A's."""
+    kept = [{"user": f"kept {number}", "value": number, "weight": 1} for number in range(50)]
+    gone = [
+        {"user": f"gone {number}", "value": 2 * number, "weight": sign * (1 + number % 3)}
+        for sign in (1, -1)
+        for number in range(40)
+    ]
+    transform = PrivateQuantiles.Globally(
+        domain, PRIVACY, item="value", weight="weight", privacy_id="user", bounds=DELETIONS
+    )
+    expected = vector_of([row["value"] for row in kept], domain)
+    np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
+    np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
+    accumulator = SketchAccumulator(Recipe(DyadicCountSketch, TreeSpec.for_memory(domain), DELETIONS))
+    for row in gone + kept:
+        accumulator.add_weighted(row["value"], row["weight"])
+    np.testing.assert_array_equal(accumulator.to_sketch().to_vector(), expected)
+
+
+def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
+    rows = [{"user": "one", "value": value, "weight": sign} for value in range(100) for sign in (1, -1)]
+    rows += [{"user": "one", "value": 150, "weight": 2}]
+    transform = PrivateQuantiles.Globally(
+        DELAYS, PRIVACY, item="value", weight="weight", privacy_id="user", bounds=DELETIONS
+    )
+    np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([150], weights=[2]))
+
+
+def test_accumulators_of_trees_survive_their_bytes() -> None:
+    for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
+        recipe = Recipe(DyadicCountSketch, TreeSpec.for_memory(domain), ContributionBounds())
+        accumulator = SketchAccumulator(recipe)
+        for value in range(count):
+            accumulator.add(value % 190)
+        again = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
+        assert again.to_sketch() == accumulator.to_sketch()
+
+
+def test_replayed_bundles_show_the_sink_one_value() -> None:
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", "b"])
+    seen = seen_by_sink(
+        lambda pipeline: pipeline | beam.Create([("a", 1), ("b", 2)]) | transform, "--direct_runner_bundle_repeat=3"
+    )
+    for key in ("a", "b"):
+        assert len({released.to_bytes() for name, released in seen if name == key}) == 1
+
+
+def test_trees_come_back_from_files(tmp_path: Path) -> None:
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", 7])
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pipeline | beam.Create([("a", 1)] * 900) | transform | WriteReleases(str(tmp_path / "trees"))
+    read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "trees*"))))
+    assert set(read) == {"a", 7}
+    assert read["a"].quantile(0.5) == 1
+
+
+def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> Any:
+    return PrivateQuantiles.Globally(domain, privacy, **arguments)
+
+
+def per_key(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> Any:
+    return PrivateQuantiles.PerKey(domain, privacy, unit="record", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
+        (lambda: globally(unit="record", privacy_id="u"), 'exactly one of privacy_id and unit="record" must be given'),
+        (lambda: globally(unit="person"), "unit must be one of 'record', got 'person'"),
+        (lambda: globally(unit="record", bounds=BOUND), "bounds must keep max_contributions_per_partition"),
+        (lambda: globally(privacy_id="u", bounds=WIDE), "bounds.max_partitions must be 1 without keys"),
+        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
+        (lambda: globally(unit="record", privacy=1.0), "privacy must be a PrivacySpec, got float"),
+        (lambda: globally(unit="record", domain="0-10"), "domain must be a Domain, got str"),
+        (lambda: globally(unit="record", domain=BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
+        (lambda: globally(unit="record", spec=5), "spec must be a TreeSpec, got int"),
+        (
+            lambda: globally(unit="record", spec=TreeSpec.for_memory(IPv4Domain())),
+            "the domain of spec must be the domain of the transform",
+        ),
+        (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 5120 bytes"),
+        (lambda: globally(unit="record", item=5), "item must be a field name, a callable or None, got int"),
+        (lambda: globally(unit="record", privacy=PrivacySpec(1000.0)), "sigma is at least 0.5"),
+        (lambda: per_key(), "exactly one of public_keys and keys_are_public=True must be given"),
+        (lambda: per_key(public_keys=["a"], keys_are_public=True), "exactly one of public_keys and keys_are_public"),
+        (lambda: per_key(public_keys=[]), "public_keys must not be empty"),
+        (lambda: per_key(public_keys="AA"), "public_keys must be a list of keys, got one text"),
+    ],
+)
+def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        build()

@@ -1,0 +1,206 @@
+"""`PrivateTopK` as its users see it: addresses, numbers, text and bytes, with and without keys."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    BytesDomain,
+    ContributionBounds,
+    DyadicCountSketch,
+    IntegerDomain,
+    IPv4Domain,
+    PrefixSpec,
+    PrefixTree,
+    PrivacySpec,
+    ReleasedDyadicCountSketch,
+    ReleasedPrefixTree,
+    TextDomain,
+    TreeSpec,
+)
+from beam_dpsketch.transforms import PrivateTopK, ReadReleases, WriteReleases
+from tests.transforms.pipelines import FN_API, run, seen_by_sink
+from tests.transforms.tree_pipelines import exact_vectors
+
+PRIVACY = PrivacySpec(rho=1.0)
+WORDS = ["to"] * 4000 + ["tea"] * 3000 + ["", "ten"] * 2000 + ["t"] * 1000
+ADDRESSES = ["10.0.0.1"] * 4000 + ["10.0.0.2"] * 3000 + ["9.9.9.9"] * 2000
+
+
+def found(top: Any) -> list[Any]:
+    return [frequency.item for frequency in top.top.found]
+
+
+def prefix_vector(domain: BytesDomain, items: Any, weights: Any = None) -> np.ndarray:
+    return PrefixTree(PrefixSpec.for_memory(domain)).accumulate(items, weights).to_vector()
+
+
+def test_the_heaviest_addresses_are_found() -> None:
+    (top,) = run(ADDRESSES, PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=2, unit="record"))
+    assert found(top) == ["10.0.0.1", "10.0.0.2"]
+    assert isinstance(top.release, ReleasedDyadicCountSketch)
+    spec = top.release.spec
+    assert spec == TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
+    assert top.release.top_k(2) == top.top
+    assert top.release.privacy.rho == 1
+
+
+def test_the_most_frequent_words_are_found_short_ones_too() -> None:
+    """Counts differ by 1,000 and more, at 19 for the detection limit: a miss has probability < 1e-9."""
+    (top,) = run(WORDS, PrivateTopK.Globally(TextDomain(5), PRIVACY, k=5, unit="record"))
+    assert isinstance(top.release, ReleasedPrefixTree)
+    assert found(top)[:2] == ["to", "tea"]
+    assert set(found(top)) == {"to", "tea", "", "ten", "t"}
+    assert top.top.truncated == frozenset()
+
+
+@pytest.mark.parametrize("unit", ["record", "privacy id"])
+def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str) -> None:
+    rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
+    rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
+    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+    keyed = PrivateTopK.PerKey(
+        TextDomain(5), PRIVACY, k=3, key="key", item="word", public_keys=["k0", "k1", "absent"], **arguments
+    )
+    table = pa.Table.from_pylist(rows)
+    expected = {
+        key: prefix_vector(TextDomain(5), [row["word"] for row in rows if row["key"] == key and row["word"] is not None])
+        for key in ("k0", "k1", "absent")
+    }
+    for elements in (rows, [table], table.to_batches(max_chunksize=100), [table.to_pandas()]):
+        vectors = exact_vectors(elements, keyed)
+        assert set(vectors) == set(expected)
+        for key, vector in vectors.items():
+            np.testing.assert_array_equal(vector, expected[key])
+    if unit == "record":
+        pairs = [(row["key"], row["word"]) for row in rows]
+        paired = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit="record", public_keys=["k0", "k1", "absent"])
+        for key, vector in exact_vectors(pairs, paired).items():
+            np.testing.assert_array_equal(vector, expected[key])
+
+
+BYTES = [b"", b"\0", b"\0\0", b"a\0", b"a", b"\xff\xfe", b"longer than that", b"long"]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bool) -> None:
+    """Zero bytes at the end are what arrays of fixed-size bytes lose."""
+    rows = [{"user": number, "item": item} for number, item in enumerate(BYTES)]
+    bounds = ContributionBounds(signed=signed)
+    transform = PrivateTopK.Globally(BytesDomain(4), PRIVACY, k=1, item="item", privacy_id="user", bounds=bounds)
+    expected = prefix_vector(BytesDomain(4), BYTES)
+    for elements in (rows, [pa.Table.from_pylist(rows)]):
+        np.testing.assert_array_equal(exact_vectors(elements, transform), expected)
+
+
+def test_deleted_words_might_never_have_been_there() -> None:
+    """Netting is by what the tree sees: a long word and another of the same beginning are one item."""
+    bounds = ContributionBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
+    rows = [("u", "kept", 3), ("u", "gone", 5), ("u", "gone", -5), ("v", "longest", 4), ("v", "longer", -4)]
+    transform = PrivateTopK.Globally(
+        TextDomain(4), PRIVACY, k=1, item=second, weight=third, privacy_id=first, bounds=bounds
+    )
+    np.testing.assert_array_equal(exact_vectors(rows, transform), prefix_vector(TextDomain(4), ["kept"], [3]))
+
+
+def first(row: Any) -> Any:
+    return row[0]
+
+
+def second(row: Any) -> Any:
+    return row[1]
+
+
+def third(row: Any) -> Any:
+    return row[2]
+
+
+def test_each_privacy_id_counts_as_often_as_allowed() -> None:
+    rows = [("one", f"w{number}") for number in range(100)] + [("two", "x")]
+    bounds = ContributionBounds(max_contributions_per_partition=3)
+    transform = PrivateTopK.Globally(TextDomain(4), PRIVACY, k=1, item=second, privacy_id=first, bounds=bounds)
+    tree = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), exact_vectors(rows, transform))
+    # All words of "one" share their first byte; "x" may share its column in a row.
+    rows_of_first_level = np.abs(tree.levels[0].counters).sum(axis=1)
+    assert set(rows_of_first_level.tolist()) <= {2, 4}
+
+
+def test_keys_get_a_list_each_absent_ones_too() -> None:
+    pairs = [("a", word) for word in WORDS] + [("b", "other")] * 2000
+    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record", public_keys=["a", "absent"])
+    outputs = dict(run(pairs, transform))
+    assert set(outputs) == {"a", "absent"}
+    assert found(outputs["a"]) == ["to"]
+    (lists,) = [top for key, top in run(pairs, PrivateTopK.PerKey(IntegerDomain(0, 9), PRIVACY, k=1, unit="record",
+                                                                    public_keys=["b"]))]
+    assert len(found(lists)) <= 1  # text is no integer: nothing was counted
+
+
+def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
+    transform = PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=3, unit="record")
+    spec = TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
+    np.testing.assert_array_equal(
+        exact_vectors(ADDRESSES, transform), DyadicCountSketch(spec).accumulate(ADDRESSES).to_vector()
+    )
+
+
+def test_replayed_bundles_show_the_sink_one_list() -> None:
+    transform = PrivateTopK.Globally(TextDomain(5), PRIVACY, k=3, unit="record")
+    seen = seen_by_sink(
+        lambda pipeline: pipeline | beam.Create(WORDS[::100]) | transform, "--direct_runner_bundle_repeat=3"
+    )
+    assert len({top.release.to_bytes() for top in seen}) == 1
+
+
+def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
+    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit="record", public_keys=["a", "b"])
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pipeline | beam.Create([("a", word) for word in WORDS]) | transform | WriteReleases(str(tmp_path / "top"))
+    read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
+    assert set(read) == {"a", "b"}
+    assert [frequency.item for frequency in read["a"].top_k(1).found] == ["to"]
+
+
+def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any:  # noqa: B008
+    return PrivateTopK.Globally(domain, PRIVACY, k=k, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
+        (lambda: globally(unit="record", privacy_id="u"), 'exactly one of privacy_id and unit="record" must be given'),
+        (lambda: globally(unit="record", k=0), "k must be between 1 and"),
+        (lambda: globally(unit="record", k=-3), "k must be between 1 and"),
+        (lambda: globally(unit="record", k=2.0), "k must be a whole number, got float"),
+        (lambda: globally(unit="record", memory=100), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
+        (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 2560 bytes"),
+        (lambda: globally(unit="record", domain=str), "domain must be a Domain, got"),
+        (lambda: globally(unit="record", bounds=None), "bounds must be a ContributionBounds, got NoneType"),
+        (
+            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record"),
+            "exactly one of public_keys and keys_are_public=True must be given",
+        ),
+        (
+            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit="record", keys_are_public=True),
+            "k must be between 1 and",
+        ),
+    ],
+)
+def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        build()
+
+
+def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
+    table = pa.table({"word": [b"bytes"], "user": [1]})
+    for arguments in ({"unit": "record"}, {"privacy_id": "user"}):
+        with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
+            run([table], globally(item="word", **arguments))
