@@ -17,6 +17,7 @@ ASKED = (
     "top_k",
     "heavy_hitters",
     "total",
+    "total_interval",
     "rank",
     "rank_interval",
     "cdf",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
@@ -198,8 +198,9 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
     try:
         sigmas = calibrate(DyadicCountSketch, spec, PrivacySpec(rho, relation), bounds=bounds, windows=windows)
     except ValueError as error:
-        assert "sigma would exceed 2**50" in str(error)
-        return
+        if "sigma would exceed 2**50" not in str(error):
+            raise
+        reject()
     spent = Fraction(0)
     for level, sigma in zip(spec.levels, sigmas, strict=True):
         delta = squared_sensitivity(level.sketch, level.depth, bounds, relation) * windows

@@ -7,6 +7,7 @@ with A the ancestors, so x = (A' W A)^-1 A' W y, and the covariance of x is (A' 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
     spec: TreeSpec, seed: int, total: float | None
 ) -> None:
     tree = fitted_tree(Noisy.drawn(spec, seed).levels, total=total)
-    for above, below in zip(tree, tree[1:], strict=False):
+    for above, below in itertools.pairwise(tree):
         np.testing.assert_allclose(np.bincount(below.parents, below.fitted), above.fitted, atol=1e-6)
     if total is not None:
         assert tree[0].fitted.sum() == pytest.approx(total, abs=1e-5)
@@ -103,7 +104,7 @@ def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, see
         counters = random.integers(-30, 100, spec.cells)
         levels = tree_levels(spec, counters, (25.0,) * len(spec.levels))
         tree = fitted_tree(levels)
-    for above, below in zip(tree, tree[1:], strict=False):
+    for above, below in itertools.pairwise(tree):
         sums = np.bincount(below.parents, below.fitted, minlength=len(above.ids))
         np.testing.assert_allclose(sums[above.opened], above.fitted[above.opened], rtol=1e-9, atol=1e-6)
         assert not sums[~above.opened].any()

@@ -91,7 +91,7 @@ def test_a_character_cut_in_the_middle_is_left_out() -> None:
 
 
 def test_a_cut_character_never_makes_a_whole_word_look_truncated() -> None:
-    """"andor" with a byte of noise behind it is no text of six bytes; shortened, it would be the word itself."""
+    """ "andor" with a byte of noise behind it is no text of six bytes; shortened, it would be the word itself."""
     for _ in range(20):
         top = released_of(NESTED, TextDomain(6), rho=0.5).top_k(100)
         items = [frequency.item for frequency in top.found]

@@ -118,7 +118,7 @@ def test_public_methods_are_exact_on_exact_counters() -> None:
         assert released.range_count(0, 39, method=method) == pytest.approx(200)
         assert released.range_count(1, 39, method=method) == pytest.approx(0)
         assert released.range_count(-5, 60, method=method) == pytest.approx(1000)
-    assert [bin.estimate for bin in released.histogram([-5, 0, 1, 60])] == pytest.approx([100, 200, 700])
+    assert [each.estimate for each in released.histogram([-5, 0, 1, 60])] == pytest.approx([100, 200, 700])
 
 
 @st.composite
@@ -227,9 +227,7 @@ def test_positions_beyond_the_total_are_the_last_one() -> None:
     """Also where the end of the domain is empty: the upper bound of a high quantile may lie there."""
     tree = trees.cumulative(TreeSpec.for_memory(trees.ALL_64_BITS, arity=16), [5])
     assert tree.position(np.array([1.5])).tolist() == [(1 << 64) - 1]
-    released = release(
-        DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), PrivacySpec(0.01)
-    )
+    released = release(DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), PrivacySpec(0.01))
     assert released.quantile_interval(1.0, 0.999).upper == 999
 
 
@@ -276,7 +274,12 @@ def test_all_64_bits() -> None:
 DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)
 QUESTIONS = {
     "integers": (IntegerDomain(0, 100), [10] * 500 + [20] * 500, [5, 10, 30], [0, 500, 1000]),
-    "addresses": (IPv4Domain(), ["10.0.0.1"] * 500 + ["20.0.0.1"] * 500, ["1.1.1.1", "11.1.1.1", 1 << 31], [0, 500, 1000]),
+    "addresses": (
+        IPv4Domain(),
+        ["10.0.0.1"] * 500 + ["20.0.0.1"] * 500,
+        ["1.1.1.1", "11.1.1.1", 1 << 31],
+        [0, 500, 1000],
+    ),
     "floats": (FloatDomain(0, 1, 0.01), [0.1] * 500 + [0.2] * 500, [0.05, 0.1, 0.9], [0, 500, 1000]),
     "times": (
         TimestampDomain(DAY, DAY + datetime.timedelta(days=1)),
@@ -371,10 +374,12 @@ def test_histogram_bins_end_before_the_next_edge_and_the_last_with_its_own() -> 
     items = [0] * 100 + [4] * 200 + [5] * 300 + [9] * 400
     released = trees.without_noise(DyadicCountSketch(trees.exact_tree(10)).accumulate(items))
     bins = released.histogram([0, 5, 9])
-    assert [bin.estimate for bin in bins] == pytest.approx([300, 700])
-    assert all(bin.lower < bin.estimate < bin.upper for bin in bins)
+    assert [each.estimate for each in bins] == pytest.approx([300, 700])
+    assert all(each.lower < each.estimate < each.upper for each in bins)
     assert released.histogram([0, 9])[0].estimate == pytest.approx(1000)
-    assert [bin.estimate for bin in released.histogram(list(range(10)))] == pytest.approx([100, 0, 0, 0, 200, 300, 0, 0, 400])
+    assert [each.estimate for each in released.histogram(list(range(10)))] == pytest.approx(
+        [100, 0, 0, 0, 200, 300, 0, 0, 400]
+    )
 
 
 def test_a_known_total_makes_answers_better() -> None:

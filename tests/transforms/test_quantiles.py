@@ -39,7 +39,6 @@ WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=3)
 DAY = datetime.datetime(2024, 5, 1)
 
 
-
 ROWS = [
     {"carrier": carrier, "delay": delay, "tail": f"N{number % 5}"}
     for number, (carrier, delay) in enumerate(

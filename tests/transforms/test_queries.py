@@ -93,7 +93,9 @@ def test_flat_sketches_and_words_are_asked_too() -> None:
 def test_releases_of_the_same_pipeline_are_asked() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         pairs = pipeline | "Data" >> beam.Create([("a", 5)] * 3000 + [("b", 90)] * 3000)
-        quantiles = PrivateQuantiles.PerKey(IntegerDomain(0, 99), PrivacySpec(1.0), unit="record", public_keys=["a", "b"])
+        quantiles = PrivateQuantiles.PerKey(
+            IntegerDomain(0, 99), PrivacySpec(1.0), unit="record", public_keys=["a", "b"]
+        )
         questions = [Question("quantile", (0.5,), key=key) for key in ("a", "b", "c")]
         asked = pipeline | "Questions" >> beam.Create(questions)
         return asked | QueryReleases(pairs | quantiles)

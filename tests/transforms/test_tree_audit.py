@@ -55,7 +55,6 @@ def test_each_level_has_the_documented_noise_of_its_share() -> None:
     assert alarms() == [set(), set(), set()]
 
 
-@pytest.mark.slow
 def test_levels_are_independent_of_each_other() -> None:
     """Of each key: no level's noise is another's, scaled; one cross-correlation per pair at 6e-9."""
     for levels in residuals():
