@@ -91,7 +91,7 @@ def test_reference_distributions_are_inside_the_domain_and_of_the_weight(referen
 def test_useless_settings_are_refused_with_the_numbers():
     with pytest.raises(ValueError, match=r"memory must be at least \d+ bytes for 16 levels of 5 rows, got 1000"):
         plan(IPv4Domain(), n=100_000, rho=1.0, memory=1000)
-    with pytest.raises(ValueError, match="gives ranks wrong by about .* of 100; raise rho or memory"):
+    with pytest.raises(ValueError, match=r"gives ranks wrong by about .* of 100; raise rho or memory"):
         plan(IntegerDomain(0, 65_535), n=100, rho=0.01)
     with pytest.raises(ValueError, match="weight must be between"):
         TreePlan.of(TreeSpec.for_memory(IntegerDomain(0, 9)), PrivacySpec(1.0), 0)
