@@ -38,10 +38,10 @@ class CumulativeTree:
         self._starts = np.concatenate(starts)[order]
         self._lengths = (np.concatenate(ends)[order] - self._starts).astype(np.float64) + 1
         self._fitted = np.append(0.0, np.cumsum(np.concatenate(weights)[order]))
-        self._cumulated = np.clip(isotonic(self._fitted), 0.0, total)
-        if total is not None:
-            self._cumulated[-1] = total
-        self._cumulated[0] = 0.0
+        # The last value of an isotonic fit is never below, and so on average above, the sum that was fitted.
+        top = max(0.0, self._fitted[-1]) if total is None else total
+        self._cumulated = np.clip(isotonic(self._fitted), 0.0, top)
+        self._cumulated[0], self._cumulated[-1] = 0.0, top
         self._variances = TreeVariances(levels, tree, known_total=total is not None)
 
     @property

@@ -2,7 +2,8 @@
 
 Guarantee: post-processing; no proof of convergence, so each level accepts a round only if the energy left in its
 counters falls, takes out only nodes more than three deviations of their fitted weight above zero, and at most an
-eighth as many as it has counters. It ends when no level's energy falls. An option: it lowers errors where collisions dominate and may not elsewhere; `benchmarks` has the table.
+eighth as many as it has counters. It ends when no level's energy falls. An option: it lowers errors where collisions
+dominate and may not elsewhere; `benchmarks` has the table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """CombineFns: many elements to one raw sketch, or, for direct use, to one release.
 
 Guarantee: accumulators are exact and sum to the same counters in any order; noise is drawn only in the
-`extract_output` of `CountMinFn` and `CountSketchFn`, exactly once a call, and no accumulator is changed by it. These
-two are for pipelines that need a CombineFn; they cannot guard against triggers that fire twice, sliding windows,
-replays or `as_singleton_view`, each of which is one more release. `PrivateFrequencies` does: prefer it.
+`extract_output` of `CountMinFn`, `CountSketchFn` and `DyadicCountSketchFn`, exactly once a call, and no accumulator
+is changed by it. These are for pipelines that need a CombineFn; they cannot guard against triggers that fire twice,
+sliding windows, replays or `as_singleton_view`, each of which is one more release. `PrivateFrequencies` and its kind
+do: prefer them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam import coders
 
+from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate, release
-from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.coders import AccumulatorCoder
 from beam_dpsketch.transforms.elements import Elements, Selector, column, is_batch_type, reader, valid
@@ -83,17 +85,18 @@ class RawSketchFn(beam.CombineFn):
 class _ReleasingFn(RawSketchFn):
     """A CombineFn whose output is a release."""
 
-    kind: ClassVar[type[LinearSketch]]
+    kind: ClassVar[type[RawSketch]]
 
     def __init__(
         self,
-        spec: SketchSpec,
+        spec: Any,
         privacy: PrivacySpec,
         *,
         item: Selector = None,
         weight: Selector = None,
         bounds: ContributionBounds = DEFAULT_BOUNDS,
     ) -> None:
+        _validate.instance(self.kind.spec_type, spec=spec)
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)
         super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
@@ -133,3 +136,19 @@ class CountSketchFn(_ReleasingFn):
     """
 
     kind = CountSketch
+
+
+class DyadicCountSketchFn(_ReleasingFn):
+    """Elements to a `ReleasedDyadicCountSketch`, protecting each record.
+
+    Its accumulator is one raw sketch for each level of the tree, behind one buffer of waiting items; all levels are
+    released together, and their shares of rho sum to it exactly.
+
+    Args:
+      spec: the tree, such as `TreeSpec.for_memory(domain)`.
+      privacy: what each output spends, over all levels.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      bounds: the largest weight of a record; weights outside are clamped.
+    """
+
+    kind = DyadicCountSketch

@@ -85,11 +85,15 @@ def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit
     keys = ["AA", "BB", "absent"]
     keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, key="carrier", item="delay", public_keys=keys, **UNITS[unit])
     assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
-    alone = PrivateQuantiles.Globally(
-        DELAYS, PRIVACY, item="delay", **(UNITS[unit] | ({"bounds": BOUND} if unit != "record" else {}))
-    )
-    everything = [value for values in VALUES.values() for value in values]
-    np.testing.assert_array_equal(exact_vectors(batches()[elements], alone), vector_of(everything))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_kinds_of_elements_may_be_mixed_without_keys(unit: str) -> None:
+    elements = [element for kind in batches().values() for element in kind]
+    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "tail", "bounds": BOUND}
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="delay", **arguments)
+    everything = [value for values in VALUES.values() for value in values] * len(batches())
+    np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
 
 
 BOUND = ContributionBounds(max_contributions_per_partition=50)
@@ -128,10 +132,10 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         arguments["bounds"] = ContributionBounds(signed=True)
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     column = pa.array([row["value"] for row in rows], kind)
-    table = pa.table({"value": column, "user": [row["user"] for row in rows]})
+    users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
+    tables = [pa.table({"value": column, "user": each}) for each in users]
     expected = vector_of(values, domain)
-    for elements in (rows, [table], [table.to_pandas()]):
-        np.testing.assert_array_equal(exact_vectors(elements, transform), expected)
+    np.testing.assert_array_equal(exact_vectors([*rows, tables[0], tables[1].to_pandas()], transform), 3 * expected)
     if unit == "record":
         np.testing.assert_array_equal(
             exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit="record")),
@@ -139,21 +143,24 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         )
 
 
+BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user"}
+
+
 @pytest.mark.parametrize(
-    ("domain", "column"),
+    ("domain", "column", "arguments"),
     [
-        (DELAYS, pa.array(["text"])),
-        (DELAYS, pa.array([DAY])),
-        (FloatDomain(0, 1, 0.5), pa.array(["0.5"])),
-        (IPv4Domain(), pa.array([b"\1\2\3\4"])),
-        (TimestampDomain(DAY, DAY + datetime.timedelta(1)), pa.array([1_714_521_600])),
-        (DELAYS, pa.array([[1]])),
-        (DELAYS, pa.array([True])),
+        (DELAYS, pa.array(["text"]), BY_RECORD),
+        (DELAYS, pa.array([DAY]), BY_USER),
+        (FloatDomain(0, 1, 0.5), pa.array(["0.5"]), BY_RECORD),
+        (IPv4Domain(), pa.array([b"\1\2\3\4"]), BY_USER),
+        (TimestampDomain(DAY, DAY + datetime.timedelta(1)), pa.array([1_714_521_600]), BY_RECORD),
+        (DELAYS, pa.array([[1]]), BY_USER),
+        (DELAYS, pa.array([True]), BY_RECORD),
     ],
 )
-@pytest.mark.parametrize("unit", ["record", "privacy id"])
-def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: str) -> None:
-    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+def test_a_column_none_of_whose_values_could_count_is_an_error(
+    domain: Any, column: pa.Array, arguments: dict[str, str]
+) -> None:
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     message = f"the item column must hold values of {type(domain).__name__}, got"
     with pytest.raises(Exception, match=message):
