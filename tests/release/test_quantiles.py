@@ -232,7 +232,7 @@ def test_positions_beyond_the_total_are_the_last_one() -> None:
 
 
 def test_the_estimated_total_is_the_fitted_sum_and_not_the_end_of_a_monotone_curve() -> None:
-    """The monotone fit of 50, 50, 50, 20 is 42.5 everywhere: never below the sum of the nodes, so too high on average."""
+    """The monotone fit of 50, 50, 50, 20 is 42.5 everywhere: it never ends below the sum, so too high on average."""
     spec = trees.custom(IntegerDomain(0, 3), (2, "exact", 1, 0))
     released = trees.released(spec, [50, 0, 0, -30])
     assert released.total() == released.rank(3) == 20
