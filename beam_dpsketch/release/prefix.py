@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.dyadic import DETECTION_DEVIATIONS, HeavyHitters
+from beam_dpsketch.release.dyadic import HeavyHitters
 from beam_dpsketch.release.frequencies import Frequency
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.tree_levels import TreeLevel
 from beam_dpsketch.sketches.prefix import END, PrefixTree, extended, prefixes_of, root
 
-_OPENING_DEVIATIONS = 3.0
+_OPENING_DEVIATIONS = 4.0
+"""With 257 children to each open prefix, fewer would let noise grow words of its own."""
+_DETECTION_DEVIATIONS = 5.0
 _MAX_OPEN = 1024
 
 
@@ -82,7 +84,7 @@ class ReleasedPrefixTree(ReleasedSketch):
             frequencies.append(Frequency(item, weight, max(0.0, weight - margin), weight + margin))
             if count == 0:
                 truncated.add(item)
-        return HeavyHitters(frequencies, DETECTION_DEVIATIONS * self._deviation, frozenset(truncated))
+        return HeavyHitters(frequencies, _DETECTION_DEVIATIONS * self._deviation, frozenset(truncated))
 
     def _item(self, data: bytes, *, cut: bool) -> Any:
         """The item with these bytes; a cut text may end within a character, which is then left out."""

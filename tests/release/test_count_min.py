@@ -54,7 +54,7 @@ def test_per_item_means_each_item_is_rarely_underestimated(underestimates):
 
 
 def test_offsets_are_the_published_formulas():
-    """The paper's E with the actual depth, width and sigma; and a union bound over one item's rows and the deciding one."""
+    """The paper's E with the actual depth, width and sigma; a union bound over an item's rows and the deciding one."""
     spec = SketchSpec(depth=4, width=100)
     simultaneous = noise_offset(spec, Fraction(25), failure_probability=0.01, guarantee="simultaneous")
     per_item = noise_offset(spec, Fraction(25), failure_probability=0.01, guarantee="per_item")

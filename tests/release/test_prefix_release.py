@@ -32,17 +32,20 @@ def english() -> collections.Counter[str]:
 
 
 def test_the_twenty_most_frequent_words_of_an_english_text_are_found() -> None:
-    """F1 of at least 0.9; words that are the beginnings of others ("a", "an", "and", "in") are among them."""
+    """Mean F1 of at least 0.9 in 6 releases; words that begin others ("a", "an", "in") are among them.
+
+    About one word in 20 releases is missed for noise; more than 12 in 6 releases have probability below 1e-9.
+    """
     words = english()
     assert sum(words.values()) > 50_000
     truth = {word for word, _ in words.most_common(20)}
     assert {"a", "in", "the"} <= truth
-    released = released_of(dict(words), TextDomain(10))
-    found = released.top_k(20)
-    assert found.truncated == frozenset()
-    hits = {frequency.item for frequency in found.found} & truth
-    f1 = 2 * len(hits) / (len(found.found) + len(truth))
-    assert f1 >= 0.9
+    scores = []
+    for _ in range(6):
+        found = released_of(dict(words), TextDomain(10)).top_k(20).found
+        hits = {frequency.item for frequency in found} & truth
+        scores.append(2 * len(hits) / (len(found) + len(truth)))
+    assert sum(scores) / len(scores) >= 0.9
 
 
 NESTED = {"a": 9000, "an": 8000, "and": 7000, "ando": 6000, "andor": 5000, "": 4000, "b": 3000}
@@ -126,8 +129,8 @@ def test_thresholds_limits_and_more_than_there_are() -> None:
     estimates = [frequency.estimate for frequency in top.found]
     assert estimates == sorted(estimates, reverse=True)
     assert set(NESTED) <= {frequency.item for frequency in top.found}
-    assert len(top.found) < 60  # 3 deviations, 257 symbols at each of at most 6 levels and some 20 prefixes
-    assert top.detection_limit == 4 * math.sqrt(max(level.variance() for level in released._levels))
+    assert len(top.found) < 30  # 4 deviations, 257 symbols at each of at most 6 levels and some 20 prefixes
+    assert top.detection_limit == 5 * math.sqrt(max(level.variance() for level in released._levels))
     assert trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(6)))).top_k(3).found == []
 
 

@@ -16,7 +16,6 @@ from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 
-
 pytestmark = pytest.mark.engine
 
 
