@@ -111,7 +111,10 @@ class PrivateRelease(beam.PTransform):
         return type(self).__qualname__
 
     def explain(self, n: int | None = None) -> str:
-        """What will be released, in words; with the expected number of records n, also the expected error of ranks."""
+        """What will be released, in words; for trees, with the error of ranks if about n records count in a release.
+
+        Per key, n is the number of one key; records that the bounds drop do not count.
+        """
         recipe = self._recipe
         return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n)
 
