@@ -30,13 +30,17 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     _validate.positive_finite(rho=rho)
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
-    rho = float(rho) * _UP
-    best = _bisect(
-        lambda order: (2 * order - 1) * rho - epsilon + math.log1p(-1 / order) > 0,
-        1.0,
-        _largest(rho, epsilon),
-    )
-    logarithm = (best - 1) * (best * rho - epsilon) - math.log(best - 1) + best * math.log1p(-1 / best)
+    rho = max(float(rho) * _UP, sys.float_info.min)
+
+    def is_past_best(above: float) -> bool:
+        """Whether the bound grows with the order alpha = 1 + above; in `above`, nothing cancels near order 1."""
+        return (1 + 2 * above) * rho - epsilon - _log_of_order(above) > 0
+
+    far = 1.0
+    while not is_past_best(far):
+        far *= 2
+    best = _bisect(is_past_best, 0.0, far)
+    logarithm = best * ((1 + best) * rho - epsilon - _log_of_order(best)) - math.log1p(best)
     return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _UP)
 
 
@@ -77,12 +81,9 @@ def _delta(rho: Fraction | float, at: float) -> float:
     return delta(rho=rho, epsilon=at)
 
 
-def _largest(rho: float, epsilon: float) -> float:
-    """An order above the best one: there the derivative of the bound is positive."""
-    order = 2.0
-    while (2 * order - 1) * rho - epsilon + math.log1p(-1 / order) <= 0:
-        order *= 2
-    return order
+def _log_of_order(above: float) -> float:
+    """ln(alpha / (alpha - 1)) for alpha = 1 + above."""
+    return math.log1p(1 / above) if above > sys.float_info.min else -math.log(above)
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:

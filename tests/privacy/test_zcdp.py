@@ -200,3 +200,10 @@ def test_what_is_not_a_number_is_a_type_error(value):
         zcdp.epsilon(rho=1.0, delta=value)
     with pytest.raises(TypeError, match="epsilon must be a number"):
         zcdp.rho(epsilon=value, delta=0.1)
+
+
+@pytest.mark.parametrize(("rho", "epsilon"), [(19.0, 1.0), (17.0, 0.015625), (30.0, 2.0), (8.0, 0.0)])
+def test_delta_near_1_is_rounded_up_by_no_more_than_it_says(rho, epsilon):
+    """Near order 1 a formula in the order itself loses all its digits; the reference has 60."""
+    exact = float(_least_delta(rho, epsilon))
+    assert exact <= zcdp.delta(rho=rho, epsilon=epsilon) <= min(1.0, exact * (1 + 1e-7))
