@@ -248,7 +248,7 @@ def test_a_range_that_is_none_is_refused_at_construction(time_range: Any, error:
 
 def test_a_range_of_keys_from_the_data_is_refused() -> None:
     for name in ("frequencies per key", "quantiles per key", "top-K per key"):
-        with pytest.raises(ValueError, match="time_range with keys_are_public=True .* list the keys with"):
+        with pytest.raises(ValueError, match=r"time_range with keys_are_public=True .* list the keys with"):
             TRANSFORMS[name](unit="record", time_range=RANGE, keys_are_public=True)
 
 
