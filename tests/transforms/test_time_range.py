@@ -288,3 +288,10 @@ def test_display_data_show_the_range() -> None:
     items = {item.key: item.value for item in DisplayData.create_from(frequencies()).items}
     assert items["time_range"] == "(Timestamp(0), Timestamp(300))"
     assert "time_range" not in {item.key for item in DisplayData.create_from(frequencies(time_range=None)).items}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_every_sliding_window_has_a_release_without_data_whatever_their_number(count: int) -> None:
+    transform = frequencies(time_range=(0, 60 + 20 * (count - 1)))
+    counters = counters_by_window([], SLIDING, transform, runner=FN_API)
+    assert_counters(counters, {20.0 * number: "" for number in range(count)})
