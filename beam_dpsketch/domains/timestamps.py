@@ -55,7 +55,7 @@ class TimestampDomain(Domain):
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
         else:
-            values = [_micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
+            values = [micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
         micros, usable = whole_numbers(values, low, high)
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
@@ -83,8 +83,8 @@ def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
     return times.astype("datetime64[us]").view(np.int64)
 
 
-def _micros_of(value: Any) -> Any:
-    """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`."""
+def micros_of(value: Any) -> Any:
+    """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`; or `None`."""
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime.datetime):

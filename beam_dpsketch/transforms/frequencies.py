@@ -25,7 +25,9 @@ class PrivateFrequencies:
     class Globally(PrivateRelease):
         """Elements to one `ReleasedSketch` (one per window).
 
-        Empty input in the global window gives a release too, so that nothing is said by its absence.
+        Empty input in the global window gives a release too, so that nothing is said by its absence; so does every
+        window of `time_range`. Without it, windows without data have no release. Data that arrive after the watermark
+        has passed the end of their window are dropped.
 
         Args:
           spec: the sketch; see `SketchSpec` and `SketchSpec.for_accuracy`.
@@ -36,6 +38,10 @@ class PrivateFrequencies:
           unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
           bounds: what one unit may contribute; more is dropped, at random.
           sketch: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
+          time_range: (start, end) of the windows to release, as Beam Timestamps, datetimes (without a time zone: UTC)
+            or seconds. Each window in it gets a release, whether it has data or not; elements in others are dropped,
+            before anything is bounded. It must begin and end with a window. `None` takes the windows that have data,
+            and the privacy statement says that these are published.
         """
 
         def __init__(
@@ -49,9 +55,10 @@ class PrivateFrequencies:
             unit: str | None = None,
             bounds: ContributionBounds = DEFAULT_BOUNDS,
             sketch: str = "count_sketch",
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit)
+            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit, time_range=time_range)
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
@@ -66,6 +73,8 @@ class PrivateFrequencies:
           key: the key, a field name or a callable; `None` where elements are pairs.
           public_keys: the keys to release.
           keys_are_public: the caller's word that the keys in the data may be published.
+          time_range: as in `Globally`, with `public_keys`: each of them gets a release in each window of the range.
+            In windows, `public_keys` need it.
         """
 
         def __init__(
@@ -82,10 +91,13 @@ class PrivateFrequencies:
             sketch: str = "count_sketch",
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys)
+            super().__init__(
+                _recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys, time_range=time_range
+            )
 
 
 def _recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:

@@ -23,6 +23,7 @@ from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 _WHOLE_ELEMENTS = Elements()
@@ -64,6 +65,7 @@ class PrivateRelease(beam.PTransform):
         *,
         unit: str | None,
         keys: Keys | None = None,
+        time_range: tuple[Any, Any] | None = None,
     ) -> None:
         super().__init__()
         _validate.instance(PrivacySpec, privacy=privacy)
@@ -77,11 +79,17 @@ class PrivateRelease(beam.PTransform):
             check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
         if keys is None and recipe.bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+        if time_range is not None and keys is not None and keys.public is None:
+            raise ValueError(
+                "time_range with keys_are_public=True would still show which windows have data for a key; list the "
+                "keys with public_keys, or leave time_range out"
+            )
         calibrate(recipe.kind, recipe.spec, privacy, bounds=recipe.bounds)
         self._recipe = recipe
         self._privacy = privacy
         self._elements = elements
         self._keys = keys
+        self._time_range = None if time_range is None else TimeRange.declared(time_range)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         windows = check_windowing(pcoll)
@@ -129,6 +137,7 @@ class PrivateRelease(beam.PTransform):
             "rho": float(self._privacy.rho),
             "neighboring": self._privacy.neighboring.name,
             **bounds,
+            **({} if self._time_range is None else {"time_range": str(self._time_range)}),
         }
 
     def _check_windows(self, elements: beam.PCollection, windows: int) -> None:
@@ -137,10 +146,11 @@ class PrivateRelease(beam.PTransform):
                 "SlidingWindows with privacy_id would let one privacy id into any number of overlapping windows; use "
                 'FixedWindows, or unit="record"'
             )
-        if not is_global(elements) and self._keys is not None and self._keys.public is not None:
+        declared = self._window_starts(elements) is not None
+        if not declared and not is_global(elements) and self._keys is not None and self._keys.public is not None:
             raise WindowingError(
-                "public_keys in windows would show which windows have data for a key; use the global window, or "
-                "keys_are_public=True"
+                "public_keys in windows would show which windows have data for a key; declare the windows with "
+                "time_range=(start, end), or use the global window, or keys_are_public=True"
             )
 
     def _unit(self, elements: beam.PCollection) -> PrivacyUnit:
@@ -149,31 +159,42 @@ class PrivateRelease(beam.PTransform):
         return PrivacyUnit.PRIVACY_ID if is_global(elements) else PrivacyUnit.PRIVACY_ID_IN_WINDOW
 
     def _disclosed(self, elements: beam.PCollection) -> Disclosure:
-        disclosed = Disclosure.NONE if is_global(elements) else Disclosure.WINDOWS
+        disclosed = Disclosure.WINDOWS if self._time_range is None and not is_global(elements) else Disclosure.NONE
         if self._keys is not None and self._keys.public is None:
             disclosed |= Disclosure.KEYS
         return disclosed
 
     def _combined(self, elements: beam.PCollection) -> beam.PCollection:
-        if self._keys is None:
-            values, selectors = self._values(elements, None)
-            combine = beam.CombineGlobally(RawSketchFn(self._recipe, selectors))
-            return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
-        values, selectors = self._values(elements, self._keys.public)
-        if self._keys.public is not None:
-            nothing = self._recipe.nothing()
-            every_key = elements.pipeline | "PublicKeys" >> beam.Create(
-                [(key, nothing) for key in self._keys.public], reshuffle=False
-            )
-            values = (values, every_key) | "WithEveryKey" >> beam.Flatten()
-        return values | "Combine" >> beam.CombinePerKey(RawSketchFn(self._recipe, selectors))
+        starts = self._window_starts(elements)
+        if starts is not None:
+            in_range = beam.ParDo(InDeclaredWindows(starts)).with_output_types(elements.element_type)
+            elements = elements | "InTimeRange" >> in_range
+        values, selectors = self._values(elements)
+        if starts is not None:
+            every = elements.pipeline | "EveryWindow" >> InEveryWindow(starts, values.windowing, self._nothing())
+            values = (values, every) | "WithEveryWindow" >> beam.Flatten()
+        elif self._keys is not None and self._keys.public is not None:
+            every = elements.pipeline | "PublicKeys" >> beam.Create(self._nothing(), reshuffle=False)
+            values = (values, every) | "WithEveryKey" >> beam.Flatten()
+        if self._keys is not None:
+            return values | "Combine" >> beam.CombinePerKey(RawSketchFn(self._recipe, selectors))
+        combine = beam.CombineGlobally(RawSketchFn(self._recipe, selectors))
+        return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
 
-    def _values(
-        self, elements: beam.PCollection, public_keys: tuple[Any, ...] | None
-    ) -> tuple[beam.PCollection, Elements]:
+    def _window_starts(self, elements: beam.PCollection) -> range | None:
+        if self._time_range is None:
+            return None
+        return self._time_range.window_starts(elements.windowing.windowfn, len(self._nothing()))
+
+    def _nothing(self) -> list[Any]:
+        """No contributions, to each release of a window that is made whatever the data."""
+        nothing = self._recipe.nothing()
+        return [nothing] if self._keys is None else [(key, nothing) for key in self._keys.public or ()]
+
+    def _values(self, elements: beam.PCollection) -> tuple[beam.PCollection, Elements]:
         """What is to be combined, keyed if there are keys, and how to read it."""
         keyed = self._keys is not None
-        records = Records(self._elements, keyed=keyed, public_keys=public_keys)
+        records = Records(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
         if self._elements.privacy_id is not None:
             bounded = elements | "BoundContributions" >> _Bounded(records, self._recipe)
             return bounded, _WHOLE_ELEMENTS

@@ -26,6 +26,8 @@ class PrivateQuantiles:
     class Globally(PrivateRelease):
         """Elements to one `ReleasedDyadicCountSketch` (one per window).
 
+        Which windows have a release, and what becomes of late data: see `PrivateFrequencies.Globally`.
+
         Args:
           domain: the ordered universe, declared because taking it from the data would publish it. Values outside are
             clamped; nulls, NaN and values of other types are dropped.
@@ -37,6 +39,7 @@ class PrivateQuantiles:
           bounds: what one unit may contribute; more is dropped, at random.
           memory: bytes of a release, counted at 4 a counter; see `TreeSpec.for_memory`.
           spec: the layout, instead of the one for `memory`; its domain must be `domain`.
+          time_range: the windows to release, with data or without; as in `PrivateFrequencies.Globally`.
         """
 
         def __init__(
@@ -51,9 +54,12 @@ class PrivateQuantiles:
             bounds: ContributionBounds = DEFAULT_BOUNDS,
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, unit=unit)
+            super().__init__(
+                tree_recipe(domain, bounds, memory, spec), privacy, elements, unit=unit, time_range=time_range
+            )
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedDyadicCountSketch`).
@@ -62,7 +68,7 @@ class PrivateQuantiles:
 
         Args:
           domain, privacy, item, weight, privacy_id, unit, bounds, memory, spec: as in `Globally`.
-          key, public_keys, keys_are_public: as in `PrivateFrequencies.PerKey`.
+          key, public_keys, keys_are_public, time_range: as in `PrivateFrequencies.PerKey`.
         """
 
         def __init__(
@@ -80,10 +86,18 @@ class PrivateQuantiles:
             spec: TreeSpec | None = None,
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, unit=unit, keys=keys)
+            super().__init__(
+                tree_recipe(domain, bounds, memory, spec),
+                privacy,
+                elements,
+                unit=unit,
+                keys=keys,
+                time_range=time_range,
+            )
 
 
 def tree_recipe(domain: Domain, bounds: ContributionBounds, memory: int, spec: TreeSpec | None) -> Recipe:

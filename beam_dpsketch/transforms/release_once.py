@@ -37,7 +37,9 @@ class ReleaseOnce(beam.DoFn):
     def process(self, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
-            raise WindowingError("a window fired more than once; remove triggers and lateness before the release")
+            raise WindowingError(
+                "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
+            )
         if self._keyed:
             key, accumulator = element
             yield key, self._release(accumulator.to_sketch())

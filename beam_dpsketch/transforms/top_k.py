@@ -53,11 +53,13 @@ class PrivateTopK:
     class Globally(PrivateRelease):
         """Elements to one `TopK` (one per window).
 
+        Which windows have a release, and what becomes of late data: see `PrivateFrequencies.Globally`.
+
         Args:
           domain: the universe: an ordered `Domain`, or `TextDomain` or `BytesDomain`.
           privacy: what each release spends.
           k: how many values are wanted.
-          item, weight, privacy_id, unit, bounds, memory: as in `PrivateQuantiles.Globally`.
+          item, weight, privacy_id, unit, bounds, memory, time_range: as in `PrivateQuantiles.Globally`.
         """
 
         def __init__(
@@ -72,9 +74,10 @@ class PrivateTopK:
             unit: str | None = None,
             bounds: ContributionBounds = DEFAULT_BOUNDS,
             memory: int = DEFAULT_MEMORY,
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit)
+            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit, time_range=time_range)
             self._k = _checked(k)
 
         def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -87,7 +90,7 @@ class PrivateTopK:
 
         Args:
           domain, privacy, k, item, weight, privacy_id, unit, bounds, memory: as in `Globally`.
-          key, public_keys, keys_are_public: as in `PrivateFrequencies.PerKey`.
+          key, public_keys, keys_are_public, time_range: as in `PrivateFrequencies.PerKey`.
         """
 
         def __init__(
@@ -105,10 +108,13 @@ class PrivateTopK:
             memory: int = DEFAULT_MEMORY,
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
+            time_range: tuple[Any, Any] | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit, keys=keys)
+            super().__init__(
+                _recipe(domain, bounds, memory), privacy, elements, unit=unit, keys=keys, time_range=time_range
+            )
             self._k = _checked(k)
 
         def expand(self, pcoll: beam.PCollection) -> beam.PCollection:

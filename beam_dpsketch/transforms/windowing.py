@@ -2,12 +2,12 @@
 
 Guarantee: where `check_windowing` returns, each key and window fires once, and an element is in at most the returned
 number of windows. Early, late and repeated firings release the same data again, each time with new noise, and the
-average of the releases is less and less private.
+average of the releases is less and less private. Data that arrive after the watermark has passed the end of their
+window are dropped: to count them, their window would have to be released a second time.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import apache_beam as beam
@@ -35,9 +35,14 @@ def check_windowing(elements: beam.PCollection) -> int:
         )
     if windowing.allowed_lateness != 0:
         raise WindowingError(
-            "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto"
+            "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto "
+            "(data later than the watermark are then dropped)"
         )
-    return _windows_per_element(windowing.windowfn, elements.is_bounded)
+    if is_global(elements) and not elements.is_bounded:
+        raise WindowingError(
+            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
+        )
+    return windows_per_element(windowing.windowfn)
 
 
 def is_global(elements: beam.PCollection) -> bool:
@@ -45,19 +50,16 @@ def is_global(elements: beam.PCollection) -> bool:
     return type(elements.windowing.windowfn) is window.GlobalWindows
 
 
-def _windows_per_element(windowfn: Any, is_bounded: bool) -> int:
-    if type(windowfn) is window.GlobalWindows:
-        if not is_bounded:
-            raise WindowingError(
-                "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
-            )
-        return 1
-    if type(windowfn) is window.FixedWindows:
+def windows_per_element(windowfn: Any) -> int:
+    """The most windows that one element can be in; `WindowingError` if that cannot be known or is not private."""
+    if type(windowfn) in (window.GlobalWindows, window.FixedWindows):
         return 1
     if type(windowfn) is window.SlidingWindows:
-        return max(1, math.ceil(windowfn.size.micros / windowfn.period.micros))
+        return -(-windowfn.size.micros // windowfn.period.micros)  # rounded up
     if type(windowfn) is window.Sessions:
-        raise WindowingError("Sessions publish when a person was active; use FixedWindows or SlidingWindows")
+        raise WindowingError(
+            "WindowInto(Sessions(...)) publishes when a person was active; use FixedWindows or SlidingWindows"
+        )
     raise WindowingError(
         f"the window function {type(windowfn).__name__} is unknown, so the windows of an element cannot be counted; "
         "use GlobalWindows, FixedWindows or SlidingWindows"

@@ -74,7 +74,7 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
         "trigger=Repeatedly .* remove it from WindowInto",
     ),
     "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* remove it"),
-    "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions .* use FixedWindows or SlidingWindows"),
+    "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* use FixedWindows or SlidingWindows"),
     "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is unknown.* use GlobalWindows, FixedWindows"),
     "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is unknown"),
 }
@@ -127,7 +127,10 @@ def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused(
     sliding = source | beam.WindowInto(window.SlidingWindows(60, 10))
     with pytest.raises(WindowingError, match=r'SlidingWindows with privacy_id .* use FixedWindows, or unit="record"'):
         sliding | globally(privacy_id=len)
-    with pytest.raises(WindowingError, match=r"public_keys in windows .* use the global window, or keys_are_public"):
+    with pytest.raises(
+        WindowingError,
+        match=r"public_keys in windows .* time_range=\(start, end\), or use the global window, or keys_are_public",
+    ):
         source | "Fixed" >> beam.WindowInto(FIXED) | per_key(public_keys=["a"])
 
 

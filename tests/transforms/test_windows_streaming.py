@@ -92,7 +92,7 @@ def test_only_the_first_pane_of_a_window_is_released(timing: int) -> None:
     ((key, released),) = once(keyed=True).process(("k", ACCUMULATOR), pane(timing, 0))
     assert key == "k"
     assert isinstance(released, ReleasedSketch)
-    with pytest.raises(WindowingError, match="fired more than once; remove triggers and lateness"):
+    with pytest.raises(WindowingError, match="fired more than once; remove trigger and allowed_lateness"):
         list(once().process(ACCUMULATOR, pane(timing, 1)))
 
 
