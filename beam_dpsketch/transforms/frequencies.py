@@ -51,7 +51,7 @@ class PrivateFrequencies:
             sketch: str = "count_sketch",
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit)
+            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, unit=unit)
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
@@ -85,10 +85,11 @@ class PrivateFrequencies:
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys)
+            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys)
 
 
-def _recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+def frequency_recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+    """The recipe of a flat sketch, by its name."""
     _validate.one_of(SKETCHES, sketch=sketch)
     _validate.instance(SketchSpec, spec=spec)
     _validate.instance(ContributionBounds, bounds=bounds)
