@@ -16,6 +16,8 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch import CountSketch, PrivacySpec, PrivacyUnit, SketchSpec, SketchTimeline, TimelineNode, release
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.timeline import averaged_variance, covering
 from benchmarks.measuring import environment
@@ -39,23 +41,13 @@ def errors(windows: int, width: int) -> dict[str, Read]:
     raw = CountSketch(SketchSpec(depth=1, width=width))
     timeline = SketchTimeline(nodes(raw, windows), start=0.0, window_size=1.0, windows=windows)
     single = np.cumsum([release(raw, PRIVACY).counters[0] for _ in range(windows)], axis=0)
-    one_item_a_column = representatives(raw.spec)
+    columns = cells.columns(fingerprints(range(20 * width)), seed=raw.spec.seed, row=0, width=width)
+    one_item_a_column = np.unique(columns, return_index=True)[1]
     return {
         "binary tree": lambda last: timeline.prefix(last).counters[0],
         "binary tree, averaged": lambda last: timeline.averaged_estimate(one_item_a_column, 0, last),
         "independent noise": lambda last: single[last],
     }
-
-
-def representatives(spec: SketchSpec) -> list[int]:
-    """An item for each column."""
-    found: dict[int, int] = {}
-    for item in range(1000 * spec.width):
-        column = int(np.flatnonzero(CountSketch(spec).accumulate([item]).counters[0])[0])
-        found.setdefault(column, item)
-        if len(found) == spec.width:
-            break
-    return list(found.values())
 
 
 def theory(windows: int) -> dict[str, np.ndarray]:
@@ -72,7 +64,7 @@ def theory(windows: int) -> dict[str, np.ndarray]:
 def main() -> None:
     """Print two lines for each method and horizon."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--width", type=int, default=1000, help="columns, each an independent repetition")
+    parser.add_argument("--width", type=int, default=4000, help="columns, each an independent repetition")
     width = parser.parse_args().width
     unit = math.sqrt(Fraction(4) / (2 * PRIVACY.rho))
     print(environment("numpy", "beam-dpsketch"))

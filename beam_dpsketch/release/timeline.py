@@ -74,7 +74,7 @@ class SketchTimeline:
         _validate.positive_finite(window_size=window_size)
         if not math.isfinite(start):
             raise ValueError("start must be finite")
-        self._start, self._size, self._windows = start, window_size, int(windows)
+        self._start, self._size, self._windows = _micros(start), _micros(window_size), int(windows)
         self._nodes: dict[tuple[int, int], ReleasedSketch] = {}
         self._averages: dict[tuple[int, int], np.ndarray] = {}
         for node in nodes:
@@ -95,7 +95,7 @@ class SketchTimeline:
 
     def window_of(self, time: float) -> int:
         """The window that a time, in seconds since the epoch, falls into."""
-        window = math.floor((time - self._start) / self._size)
+        window = (_micros(time) - self._start) // self._size
         self._check(window, window)
         return window
 
@@ -160,6 +160,11 @@ class SketchTimeline:
 
     def __repr__(self) -> str:
         return f"<SketchTimeline of {self._windows} windows, {self.available} available>"
+
+
+def _micros(seconds: float) -> int:
+    """Whole microseconds, in which times are exact."""
+    return round(seconds * 1_000_000)
 
 
 def averaged_variance(level: int) -> float:

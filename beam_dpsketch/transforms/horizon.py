@@ -28,11 +28,19 @@ class Horizon:
 
     @classmethod
     def declared(cls, start: Any, window_size: Any, windows: int) -> Horizon:
-        """The horizon of such arguments; refuses what is no time and no power of two."""
+        """The horizon of such arguments; refuses what Beam's times cannot hold, and what is no power of two.
+
+        Between workers Beam's times are whole milliseconds, rounded towards 1970: an end before 1970 would come out in
+        the next window.
+        """
         tree_height(windows)
         horizon = cls(Timestamp.of(start).micros, Duration.of(window_size).micros, int(windows))
         if horizon.size <= 0:
             raise ValueError("window_size must be greater than 0")
+        if horizon.start < 0:
+            raise ValueError("start must be in 1970 or later, because Beam rounds earlier times into the next window")
+        if horizon.start % 1000 or horizon.size % 1000:
+            raise ValueError("start and window_size must be whole milliseconds, which is all that Beam keeps of times")
         if horizon.end > MAX_TIMESTAMP.micros:
             raise ValueError("the horizon must end before the last timestamp of Beam")
         return horizon

@@ -174,7 +174,7 @@ def test_averages_weigh_by_inverse_variance() -> None:
     by_place = {(node.level, node.index): node.release.counters for node in nodes}
     children = by_place[0, 0] + by_place[0, 1]
     averaged = timeline(nodes, 8)._average((1, 0))
-    np.testing.assert_allclose(averaged, 2 / 3 * by_place[1, 0] + 1 / 3 * children)
+    np.testing.assert_allclose(averaged, 2 / 3 * by_place[1, 0] + 1 / 3 * children, atol=1e-9)
 
 
 def test_nodes_come_as_windows_close() -> None:

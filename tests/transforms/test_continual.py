@@ -123,6 +123,15 @@ def test_edges_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [int(np.abs(nodes[0, index]).sum() / SPEC.depth) for index in range(WINDOWS)] == [2, 1, 0, 0, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("start", "size"), [(0, 10), (0.001, 0.001), (107.5, 2.25), (1.7e9, 86_400)])
+def test_windows_of_any_start_and_length(start: float, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record at the start of each window but the second, so that each node has as many as it has windows."""
+    visits = [Visit("ann", "a", start + size * index) for index in range(WINDOWS) if index != 1]
+    nodes = sums(monkeypatch, bounded(frequencies(start=start, window_size=size), visits))
+    for (level, index), counters in nodes.items():
+        assert np.abs(counters).max() == (1 << level) - (index == 1 >> level)
+
+
 def test_empty_input_is_released_as_well() -> None:
     nodes = released(frequencies(), [])
     assert sorted((node.level, node.index) for node in nodes) == sorted(expected([]))
@@ -347,6 +356,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "not a power of two": ({"windows": 6}, "windows must be a power of two, got 6"),
     "one window": ({"windows": 1}, "windows must be between 2 and 1048576"),
     "no length": ({"window_size": 0}, "window_size must be greater than 0"),
+    "before 1970": ({"start": -0.5}, "start must be in 1970 or later"),
+    "start between milliseconds": ({"start": 1e-4}, "start and window_size must be whole milliseconds"),
+    "size between milliseconds": ({"window_size": 0.5001}, "start and window_size must be whole milliseconds"),
     "too far": ({"start": MAX_TIMESTAMP}, "must end before the last timestamp"),
     "no unit": ({"unit": None}, "exactly one of privacy_id and unit"),
     "both units": ({"unit": "record", "privacy_id": "who"}, "exactly one of privacy_id and unit"),
