@@ -26,6 +26,7 @@ from beam_dpsketch.release.prefix import ReleasedPrefixTree
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree

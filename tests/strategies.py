@@ -69,7 +69,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
         neighboring=draw(st.sampled_from(NeighboringRelation)),
         unit=unit,
-        bounds=draw(bounds(single=unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE))),
+        bounds=draw(bounds(single=unit.name.startswith("RECORD"))),
         windows=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         release_ids=tuple(draw(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=3, unique=True))),

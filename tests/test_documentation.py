@@ -43,6 +43,17 @@ def test_the_quantiles_are_those_of_the_delays():
     assert "root mean square" in output.getvalue()
 
 
+def test_ranges_of_windows_are_estimated_for_one_rho():
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(fenced("## Over time"), "README.md", "exec"), {"__name__": "readme"})
+    oslo, lima = map(float, re.findall(r"[\d.]+", output.getvalue().splitlines()[0]))
+    assert abs(oslo - 8 * 2400) < 300
+    assert abs(lima - 8 * 1200) < 300
+    assert "one record, over the whole declared horizon" in output.getvalue()
+    assert "rho = 1 zCDP" in output.getvalue()
+
+
 def test_the_pipeline_prints_the_largest_cities(printed):
     assert "item='Oslo'" in printed.splitlines()[0]
 

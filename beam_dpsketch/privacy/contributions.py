@@ -29,6 +29,13 @@ class PrivacyUnit(enum.Enum):
     )
     PRIVACY_ID = "all records of one privacy id"
     PRIVACY_ID_IN_WINDOW = "all records of one privacy id within one window (not over several windows)"
+    RECORD_OVER_HORIZON = "one record, over the whole declared horizon"
+    PRIVACY_ID_OVER_HORIZON = "all records of one privacy id, over the whole declared horizon"
+
+    @property
+    def over_horizon(self) -> bool:
+        """Whether the releases are nodes of a tree over time; a partition is then a window of the horizon."""
+        return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,7 @@ class ContributionBounds:
 
 def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> None:
     """Refuses bounds that say a single record contributes several."""
-    single = unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE)
+    single = unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
     if single and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
         raise ValueError(
             "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "

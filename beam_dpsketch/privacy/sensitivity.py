@@ -9,10 +9,13 @@ paper. Each entry is attained by brute force in the tests.
 
 from __future__ import annotations
 
+import dataclasses
+
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation
 
 MAX_WINDOWS = (1 << 32) - 1
+MAX_HORIZON = 1 << 20
 
 
 def squared_l2_sensitivity(
@@ -51,3 +54,55 @@ def squared_l2_sensitivity(
         row = 2
     # int: numpy's integers overflow.
     return row * int(cells_per_item) * bounds.max_weight_per_partition**2 * bounds.max_partitions * int(windows)
+
+
+def squared_l2_sensitivity_over_time(
+    *,
+    cells_per_item: int,
+    has_signs: bool,
+    bounds: ContributionBounds,
+    neighboring: NeighboringRelation,
+    windows: int,
+) -> int:
+    """The largest squared L2 change of all nodes of a binary tree over time that one privacy unit can cause.
+
+    The leaves are the windows of a horizon, and a node is the sketch of all windows below it. A unit reaches m =
+    max_partitions windows, each within the bounds. In a node above k of them its weight adds up, so the square is
+    k^2 times that of one window; nodes of a level are orthogonal. The most that m windows can do on a level whose
+    nodes have s windows is to fill m // s nodes and to put the rest into another: (m // s) s^2 + (m mod s)^2. m
+    neighbouring windows from the first on do so on all levels at once. A record (m = 1) is in one node a level:
+    log2(windows) + 1 times the square of one window.
+
+    Args:
+      cells_per_item: as in `squared_l2_sensitivity`.
+      has_signs: as there.
+      bounds: what one unit may contribute; a partition is a window.
+      neighboring: as in `squared_l2_sensitivity`.
+      windows: the windows of the horizon, a power of two.
+    """
+    reached = bounds.max_partitions
+    if reached > windows:
+        raise ValueError(f"bounds.max_partitions must be at most the {windows} windows of the horizon, got {reached}")
+    factor = 0
+    for level in range(tree_height(windows)):
+        full, rest = divmod(reached, 1 << level)
+        factor += full * 4**level + rest**2
+    one_window = squared_l2_sensitivity(
+        cells_per_item=cells_per_item,
+        has_signs=has_signs,
+        bounds=dataclasses.replace(bounds, max_partitions=1),
+        neighboring=neighboring,
+    )
+    return one_window * factor
+
+
+def tree_height(windows: int) -> int:
+    """The levels of a binary tree over this many windows, log2(windows) + 1; refuses numbers that have none.
+
+    >>> tree_height(1024)
+    11
+    """
+    _validate.whole(low=2, high=MAX_HORIZON, windows=windows)
+    if int(windows) & (int(windows) - 1):
+        raise ValueError(f"windows must be a power of two, got {windows}: declare a longer horizon")
+    return int(windows).bit_length()

@@ -15,6 +15,7 @@ import numpy as np
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.sketches import CountSketch
+from beam_dpsketch.sketches.spec import SketchSpec
 
 
 class ReleasedCountSketch(ReleasedFrequencies):
@@ -33,11 +34,16 @@ class ReleasedCountSketch(ReleasedFrequencies):
         return middle, middle - margin, middle + margin
 
     def _median(self, keys: np.ndarray) -> np.ndarray:
-        rows = np.empty((self._spec.depth, len(keys)))
-        for row in range(self._spec.depth):
-            columns, signs = cells.columns_and_signs(keys, seed=self._spec.seed, row=row, width=self._spec.width)
-            rows[row] = self._counters[row, columns] * signs
-        return np.median(rows, axis=0)
+        return median_of_rows(self._spec, self._counters, keys)
+
+
+def median_of_rows(spec: SketchSpec, counters: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """The median over rows of each key's signed counters, which may be integers or floats, shape (depth, width)."""
+    rows = np.empty((spec.depth, len(keys)))
+    for row in range(spec.depth):
+        columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
+        rows[row] = counters[row, columns] * signs
+    return np.median(rows, axis=0)
 
 
 def median_margin(counters: np.ndarray, *, confidence: float) -> float:

@@ -65,12 +65,26 @@ class ReleasedSketch(ABC):
           other: a release of the same kind and spec, with the same relation and unit.
           units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum.
         """
+        self._check_same_kind(other)
+        return self._sum(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+
+    def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
+        """The release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
+
+        That both are nodes of the same tree is the caller's promise; `SketchTimeline` combines this way. The rho of
+        each is already that of all nodes of the horizon together, so that it neither adds nor is a maximum.
+        """
+        self._check_same_kind(other)
+        return self._sum(other, self._privacy.within_horizon(other._privacy))
+
+    def _sum(self: Self, other: ReleasedSketch, statement: PrivacyStatement) -> Self:
+        return type(self)(self._spec, self._counters + other._counters, statement)
+
+    def _check_same_kind(self, other: ReleasedSketch) -> None:
         if type(self) is not type(other) or self._spec != other._spec:
             raise IncompatibleSketchError(
                 f"only releases of one kind and spec can be combined: {self!r} and {other!r} differ"
             )
-        statement = self._privacy.composed(other._privacy, units_disjoint=units_disjoint)
-        return type(self)(self._spec, self._counters + other._counters, statement)
 
     def to_bytes(self) -> bytes:
         """The release in the package's versioned format, readable by every later version."""

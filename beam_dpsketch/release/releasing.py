@@ -17,7 +17,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
@@ -50,7 +50,8 @@ def release(
       bounds: what one unit contributed at most; here the caller's promise, which the transforms enforce. May be left
         out if no weights were accumulated: one record of weight 1.
       unit: whose presence is hidden.
-      windows: releases (windows) that one unit can reach; rho covers all of them.
+      windows: releases (windows) that one unit can reach; rho covers all of them. If the unit is one over a horizon,
+        the raw sketch is one node of a binary tree over time, and this is the number of windows of the horizon.
       disclosed: what is published beside the release, for the statement.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
@@ -68,7 +69,7 @@ def release(
     _validate.instance(ContributionBounds, bounds=bounds)
     _validate.instance(PrivacyUnit, unit=unit)
     check_unit_fits_bounds(unit, bounds)
-    noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, windows=windows)
+    noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, unit=unit, windows=windows)
     statement = PrivacyStatement(
         rho=privacy.rho,
         sigma_squared_per_level=noise,
@@ -89,12 +90,14 @@ def calibrate(
     privacy: PrivacySpec,
     *,
     bounds: ContributionBounds,
+    unit: PrivacyUnit = PrivacyUnit.RECORD,
     windows: int = 1,
 ) -> tuple[Fraction, ...]:
     """The noise parameter sigma^2 of each table in a release of such a sketch; refuses settings that cannot work."""
+    sensitivity = squared_l2_sensitivity_over_time if unit.over_horizon else squared_l2_sensitivity
     return tuple(
         sigma_squared(
-            squared_sensitivity=squared_l2_sensitivity(
+            squared_sensitivity=sensitivity(
                 cells_per_item=table.cells_per_item,
                 has_signs=table.has_signs,
                 bounds=bounds,

@@ -55,7 +55,8 @@ class PrivacyStatement:
       neighboring: the relation between neighbouring inputs.
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped before the sketch.
-      windows: how many windows (releases) one unit could reach; rho covers all of them.
+      windows: how many windows (releases) one unit could reach; rho covers all of them. Of a unit over a horizon: the
+        windows of the horizon; rho covers all nodes of the tree over them.
       disclosed: what is published without noise.
       release_ids: 16 random bytes for each release inside.
     """
@@ -103,6 +104,24 @@ class PrivacyStatement:
         The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
         other: each input then changes by an addition or a removal, at most half the rho of a replacement.
         """
+        return self._joined(other, max(self.rho, other.rho) if units_disjoint else self.rho + other.rho)
+
+    def within_horizon(self, other: PrivacyStatement) -> PrivacyStatement:
+        """The statement of two nodes of one tree over time together: rho stays.
+
+        The noise of each node was calibrated to what a unit can change in all nodes of the horizon, so rho is the
+        price of the whole tree, paid once, and reading several nodes of it costs no more.
+        """
+        if not self.unit.over_horizon or any(
+            getattr(self, name) != getattr(other, name) for name in ("rho", "bounds", "windows")
+        ):
+            raise IncompatibleSketchError(
+                "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
+            )
+        return self._joined(other, self.rho)
+
+    def _joined(self, other: PrivacyStatement, rho: Fraction) -> PrivacyStatement:
+        """The statement of the sum of two releases that together cost this rho."""
         for name in ("neighboring", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
@@ -113,7 +132,7 @@ class PrivacyStatement:
             raise IncompatibleSketchError("a release cannot be combined with itself: a release id is in both")
         return dataclasses.replace(
             self,
-            rho=max(self.rho, other.rho) if units_disjoint else self.rho + other.rho,
+            rho=rho,
             sigma_squared_per_level=tuple(
                 mine + theirs
                 for mine, theirs in zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
@@ -148,8 +167,6 @@ class PrivacyStatement:
         return dp_accounting.ZCDpEvent(rho=_rounded_up(self.rho))
 
     def __str__(self) -> str:
-        bounds = self.bounds
-        weights = f"{bounds.min_weight} to {bounds.max_weight}"
         sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
         noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
         lines = [
@@ -157,13 +174,20 @@ class PrivacyStatement:
             f"{_RELATION[self.neighboring]} ({self.neighboring.name}).",
             f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
             f"epsilon = {_up(self.epsilon(USUAL_DELTA), 4):g} at delta = {USUAL_DELTA:g}.",
-            f"Bounds enforced on each: {bounds.max_contributions_per_partition} record(s) per partition, "
-            f"{bounds.max_partitions} partition(s), weights {weights}, {self.windows} window(s).",
+            f"Bounds enforced on each: {self._bounds_in_words()}.",
             f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
             f"{len(self.release_ids)} release(s).",
             f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
         ]
         return "\n".join(lines)
+
+    def _bounds_in_words(self) -> str:
+        bounds = self.bounds
+        weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
+        records = f"{bounds.max_contributions_per_partition} record(s)"
+        if self.unit.over_horizon:
+            return f"{records} per window, {bounds.max_partitions} of the {self.windows} windows, {weights}"
+        return f"{records} per partition, {bounds.max_partitions} partition(s), {weights}, {self.windows} window(s)"
 
     def _disclosed(self) -> list[str]:
         return [words for flag, words in _DISCLOSED.items() if flag in self.disclosed]

@@ -1,6 +1,7 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
 from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn, DyadicCountSketchFn
+from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
 from beam_dpsketch.transforms.contribution_bounding import BoundContributions, Contribution
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles

@@ -82,6 +82,17 @@ class RawSketchFn(beam.CombineFn):
         return self._recipe.contributions(items.filter(mask), weights.filter(mask))
 
 
+class SumFn(RawSketchFn):
+    """Raw accumulators to their sum, without noise."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe, Elements())
+
+    def add_input(self, mutable_accumulator: SketchAccumulator, element: SketchAccumulator) -> SketchAccumulator:
+        mutable_accumulator.absorb(element)
+        return mutable_accumulator
+
+
 class _ReleasingFn(RawSketchFn):
     """A CombineFn whose output is a release."""
 

@@ -58,7 +58,8 @@ class PrivateFrequencies:
             time_range: tuple[Any, Any] | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(_recipe(sketch, spec, bounds), privacy, elements, unit=unit, time_range=time_range)
+            recipe = frequency_recipe(sketch, spec, bounds)
+            super().__init__(recipe, privacy, elements, unit=unit, time_range=time_range)
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
@@ -95,12 +96,12 @@ class PrivateFrequencies:
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            super().__init__(
-                _recipe(sketch, spec, bounds), privacy, elements, unit=unit, keys=keys, time_range=time_range
-            )
+            recipe = frequency_recipe(sketch, spec, bounds)
+            super().__init__(recipe, privacy, elements, unit=unit, keys=keys, time_range=time_range)
 
 
-def _recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+def frequency_recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+    """The recipe of a flat sketch, by its name."""
     _validate.one_of(SKETCHES, sketch=sketch)
     _validate.instance(SketchSpec, spec=spec)
     _validate.instance(ContributionBounds, bounds=bounds)

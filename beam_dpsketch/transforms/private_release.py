@@ -26,7 +26,7 @@ from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
-_WHOLE_ELEMENTS = Elements()
+WHOLE_ELEMENTS = Elements()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,15 +68,7 @@ class PrivateRelease(beam.PTransform):
         time_range: tuple[Any, Any] | None = None,
     ) -> None:
         super().__init__()
-        _validate.instance(PrivacySpec, privacy=privacy)
-        if (elements.privacy_id is None) == (unit is None):
-            raise ValueError(
-                'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
-                'a person, unit="record" only single records'
-            )
-        if unit is not None:
-            _validate.one_of(("record",), unit=unit)
-            check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
+        check_unit(recipe, privacy, elements, unit)
         if keys is None and recipe.bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
         if time_range is not None and keys is not None and keys.public is None:
@@ -128,17 +120,8 @@ class PrivateRelease(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""
-        recipe = self._recipe
-        bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
-        return {
-            "sketch": recipe.kind.name,
-            "counters": recipe.spec.cells,
-            **{name: getattr(recipe.spec, name) for name in ("depth", "width") if hasattr(recipe.spec, name)},
-            "rho": float(self._privacy.rho),
-            "neighboring": self._privacy.neighboring.name,
-            **bounds,
-            **({} if self._time_range is None else {"time_range": str(self._time_range)}),
-        }
+        declared = {} if self._time_range is None else {"time_range": str(self._time_range)}
+        return {**settings(self._recipe, self._privacy), **declared}
 
     def _check_windows(self, elements: beam.PCollection, windows: int) -> None:
         if windows > 1 and self._elements.privacy_id is not None:
@@ -196,15 +179,41 @@ class PrivateRelease(beam.PTransform):
         keyed = self._keys is not None
         records = Records(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
         if self._elements.privacy_id is not None:
-            bounded = elements | "BoundContributions" >> _Bounded(records, self._recipe)
-            return bounded, _WHOLE_ELEMENTS
+            bounded = elements | "BoundContributions" >> Bounded(records, self._recipe)
+            return bounded, WHOLE_ELEMENTS
         if keyed:
             key_records = beam.ParDo(KeyRecords(records, self._recipe)).with_output_types(tuple[Any, Any])
             return elements | "Key" >> key_records, self._elements
         return elements, self._elements
 
 
-class _Bounded(beam.PTransform):
+def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: str | None) -> None:
+    """Refuses a release that does not say whose privacy it protects, or bounds that do not fit it."""
+    _validate.instance(PrivacySpec, privacy=privacy)
+    if (elements.privacy_id is None) == (unit is None):
+        raise ValueError(
+            'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
+            'a person, unit="record" only single records'
+        )
+    if unit is not None:
+        _validate.one_of(("record",), unit=unit)
+        check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
+
+
+def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:
+    """The public settings of a release as display data."""
+    bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
+    return {
+        "sketch": recipe.kind.name,
+        "counters": recipe.spec.cells,
+        **{name: getattr(recipe.spec, name) for name in ("depth", "width") if hasattr(recipe.spec, name)},
+        "rho": float(privacy.rho),
+        "neighboring": privacy.neighboring.name,
+        **bounds,
+    }
+
+
+class Bounded(beam.PTransform):
     """Contribution bounding as one step of the graph."""
 
     def __init__(self, records: Records, recipe: Recipe) -> None:

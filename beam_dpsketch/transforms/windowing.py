@@ -22,6 +22,25 @@ _FINER = "for early answers, use finer windows, each with its own release"
 
 def check_windowing(elements: beam.PCollection) -> int:
     """The most windows that one element can be in; `WindowingError` if a window may be released more than once."""
+    _check_fires_once(elements)
+    if is_global(elements) and not elements.is_bounded:
+        raise WindowingError(
+            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
+        )
+    return windows_per_element(elements.windowing.windowfn)
+
+
+def check_no_windowing(elements: beam.PCollection) -> None:
+    """Refuses windows before a transform that makes its own, and what else may release a window more than once."""
+    if not is_global(elements):
+        raise WindowingError(
+            f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows of its "
+            "horizon itself; remove the WindowInto"
+        )
+    _check_fires_once(elements)
+
+
+def _check_fires_once(elements: beam.PCollection) -> None:
     _check_upstream_flattens(elements)
     _check_exactly_once(elements.pipeline)
     windowing = elements.windowing
@@ -38,11 +57,6 @@ def check_windowing(elements: beam.PCollection) -> int:
             "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto "
             "(data later than the watermark are then dropped)"
         )
-    if is_global(elements) and not elements.is_bounded:
-        raise WindowingError(
-            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
-        )
-    return windows_per_element(windowing.windowfn)
 
 
 def is_global(elements: beam.PCollection) -> bool:

@@ -65,12 +65,25 @@ def good() -> dict[str, ReleasedSketch]:
     second = by_hand.released(
         CountMin, SketchSpec(depth=1, width=3), [[10, 20, 30]], release_ids=(bytes(16),), rho=Fraction(1, 3)
     )
+    nodes = [
+        by_hand.released(
+            CountMin,
+            SketchSpec(depth=1, width=2),
+            [[4, index]],
+            unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=5),
+            windows=64,
+            release_ids=(bytes([index]) * 16,),
+        )
+        for index in range(2)
+    ]
     return {
         "count_min": by_hand.without_noise(count_min),
         "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),
         "count_sketch_int16": wide,
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
+        "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
         **_trees(),
     }
 

@@ -183,6 +183,10 @@ def test_golden_releases_have_their_known_answers():
     assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
     assert it["count_min_combined"].privacy.rho == Fraction(5, 6)
     assert it["count_min_combined"].privacy.sigma_squared == 18
+    over_horizon = it["count_min_over_horizon"]
+    assert over_horizon.counters.tolist() == [[8, 1]]
+    assert over_horizon.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert (over_horizon.privacy.rho, over_horizon.privacy.windows) == (Fraction(1, 2), 64)
 
 
 @pytest.mark.parametrize("name", [name for name in golden.good() if name.startswith(("dyadic", "prefix"))])

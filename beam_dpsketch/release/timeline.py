@@ -1,0 +1,178 @@
+"""Releases over time: any range of windows, and every prefix, from the released nodes of a binary tree.
+
+Guarantee: each node is one release of the exact sum of its windows, and any range of windows is a sum of at most
+2 log2(T) nodes, a prefix of at most log2(T) + 1. All answers are post-processing of nodes whose noise was calibrated to
+the whole tree, so their rho is that of the horizon, whatever is asked and how often. Sources: Chan, Shi and Song 2011
+(the tree), Zhao et al., NeurIPS 2022, Appendix D (its sketches), Honaker 2015 (the weighted average).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
+from beam_dpsketch.release.released import ReleasedSketch
+
+
+@dataclasses.dataclass(frozen=True)
+class TimelineNode:
+    """One released node of a tree over time.
+
+    Attributes:
+      level: 0 for single windows; a node has 2**level windows.
+      index: its place on the level: its windows are index * 2**level and those after it.
+      release: the sketch of these windows.
+    """
+
+    level: int
+    index: int
+    release: ReleasedSketch
+
+    @property
+    def windows(self) -> range:
+        """The windows in it."""
+        return range(self.index << self.level, (self.index + 1) << self.level)
+
+
+def covering(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """(level, index) of the fewest nodes that make up the windows first to last.
+
+    >>> list(covering(0, 6))
+    [(2, 0), (1, 2), (0, 6)]
+    """
+    start, end = first, last + 1
+    while start < end:
+        fits = (end - start).bit_length() - 1
+        aligned = (start & -start).bit_length() - 1 if start else fits
+        level = min(fits, aligned)
+        yield level, start >> level
+        start += 1 << level
+
+
+class SketchTimeline:
+    """What the released nodes of one horizon say about any of its windows.
+
+    A node is there once its last window has closed, so that everything up to then can be asked at any time.
+
+    Args:
+      nodes: all nodes of one continual release that there are so far, in any order.
+      start: when the horizon starts, in seconds since the epoch.
+      window_size: the length of a window in seconds.
+      windows: the number of windows of the horizon, T.
+    """
+
+    def __init__(self, nodes: Iterable[TimelineNode], *, start: float, window_size: float, windows: int) -> None:
+        height = tree_height(windows)
+        _validate.positive_finite(window_size=window_size)
+        if not math.isfinite(start):
+            raise ValueError("start must be finite")
+        self._start, self._size, self._windows = _micros(start), _micros(window_size), int(windows)
+        self._nodes: dict[tuple[int, int], ReleasedSketch] = {}
+        self._averages: dict[tuple[int, int], np.ndarray] = {}
+        for node in nodes:
+            place = node.level, node.index
+            if not (0 <= node.level < height and 0 <= node.index < windows >> node.level):
+                raise ValueError(f"no node {place} is in a tree over {windows} windows")
+            if place in self._nodes:
+                raise ValueError(f"node {place} is there twice: the nodes are of more than one release")
+            statement = node.release.privacy
+            if not statement.unit.over_horizon or statement.windows != windows:
+                raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
+            self._nodes[place] = node.release
+
+    @property
+    def available(self) -> int:
+        """How many windows, from the first on, are closed and can be asked about."""
+        return next((window for window in range(self._windows) if not self._has_all_nodes_to(window)), self._windows)
+
+    def window_of(self, time: float) -> int:
+        """The window that a time, in seconds since the epoch, falls into."""
+        window = (_micros(time) - self._start) // self._size
+        self._check(window, window)
+        return window
+
+    def between(self, first: int, last: int) -> ReleasedSketch:
+        """The release of the windows first to last, both included: the sum of at most 2 log2(T) nodes."""
+        nodes = [self._nodes[place] for place in self._places(first, last)]
+        total = nodes[0]
+        for node in nodes[1:]:
+            total = total.combine_within_horizon(node)
+        return total
+
+    def prefix(self, last: int) -> ReleasedSketch:
+        """The release of everything from the start of the horizon to the end of a window."""
+        return self.between(0, last)
+
+    def averaged_estimate(self, items: Iterable[Any], first: int, last: int) -> np.ndarray:
+        """The estimated weight of each item in the windows first to last, with less noise; of CountSketches only.
+
+        Each node is replaced by the average, weighted by inverse variances, of its own counters and of the sum of
+        its two children's averages (Honaker's bottom-up estimate). The variance of a large node falls to about half.
+        The averaged counters are no integers and so no release; their estimates are float64 of shape (n,).
+        """
+        places = self._places(first, last)
+        release = self._nodes[places[0]]
+        if not isinstance(release, ReleasedCountSketch):
+            raise TypeError(f"averages are made of CountSketches only, not of {type(release).__name__}")
+        counters = np.sum([self._average(place) for place in places], axis=0)
+        keys = fingerprints(items, item_hash=release.spec.item_hash, item_key=release.spec.item_key)
+        return median_of_rows(release.spec, counters, keys)
+
+    def _average(self, place: tuple[int, int]) -> np.ndarray:
+        """The averaged counters of a node."""
+        if place not in self._averages:
+            level, index = place
+            counters = self._nodes[place].counters.astype(np.float64)
+            if level:
+                children = self._average((level - 1, 2 * index)) + self._average((level - 1, 2 * index + 1))
+                of_own = averaged_variance(level)
+                counters = of_own * counters + (1 - of_own) * children
+            self._averages[place] = counters
+        return self._averages[place]
+
+    def _places(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The nodes of a range; refuses what is not in the horizon or not released yet."""
+        self._check(first, last)
+        places = list(covering(first, last))
+        if any(place not in self._nodes for place in places):
+            available = self.available
+            there = f"windows 0 to {available - 1} are available" if available else "no window is available"
+            raise ValueError(f"windows {first} to {last} are not all released yet: {there}")
+        return places
+
+    def _check(self, first: int, last: int) -> None:
+        _validate.whole(low=0, high=self._windows - 1, first=first, last=last)
+        if first > last:
+            raise ValueError(f"first must be at most last, got {first} and {last}")
+
+    def _has_all_nodes_to(self, window: int) -> bool:
+        """Whether all nodes whose last window is this one are there."""
+        end = window + 1
+        return all((level, (end >> level) - 1) in self._nodes for level in range((end & -end).bit_length()))
+
+    def __repr__(self) -> str:
+        return f"<SketchTimeline of {self._windows} windows, {self.available} available>"
+
+
+def _micros(seconds: float) -> int:
+    """Whole microseconds, in which times are exact."""
+    return round(seconds * 1_000_000)
+
+
+def averaged_variance(level: int) -> float:
+    """The variance of a node's average in units of sigma^2: 1, 2/3, 4/7, ..., down to 1/2.
+
+    It is also the weight of the node's own counters in it.
+    """
+    variance = 1.0
+    for _ in range(level):
+        variance = 1 / (1 + 1 / (2 * variance))
+    return variance

@@ -1,0 +1,225 @@
+"""Continual release: the answers so far, at the end of every window, for the rho of one release.
+
+Guarantee: all releases of one horizon together are rho-zCDP for the unit that their privacy statement names. The
+windows of the horizon, declared before any data is seen, are the leaves of a binary tree over time; every node, empty
+ones too, is summed exactly, noised once and released once, as soon as its last window closes. Records outside the
+horizon, and records later than the watermark, are dropped. `SketchTimeline` answers any range of windows and every
+prefix from the nodes. Source: Zhao et al., NeurIPS 2022, Appendix D.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch.domains import Domain
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.release.timeline import TimelineNode
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
+from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
+from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.frequencies import frequency_recipe
+from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
+from beam_dpsketch.transforms.quantiles import tree_recipe
+from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.windowing import check_no_windowing
+
+
+class _ContinualRelease(beam.PTransform):
+    """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
+
+    def __init__(
+        self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon, *, unit: str | None
+    ) -> None:
+        super().__init__()
+        check_unit(recipe, privacy, elements, unit)
+        self._unit = PrivacyUnit.PRIVACY_ID_OVER_HORIZON if unit is None else PrivacyUnit.RECORD_OVER_HORIZON
+        self._noise = calibrate(
+            recipe.kind, recipe.spec, privacy, bounds=recipe.bounds, unit=self._unit, windows=horizon.windows
+        )
+        self._recipe = recipe
+        self._privacy = privacy
+        self._elements = elements
+        self._horizon = horizon
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        check_no_windowing(pcoll)
+        self._elements.check_schema(pcoll.element_type)
+        horizon, recipe = self._horizon, self._recipe
+        sums = self._sums_of_windows(pcoll)
+        nodes = [sums | "Release0" >> self._nodes(0)]
+        for level in range(1, tree_height(horizon.windows)):
+            sums = (
+                sums
+                | f"Pair{level}" >> horizon.window_into(level)
+                | f"Sum{level}" >> beam.CombineGlobally(SumFn(recipe)).without_defaults()
+            )
+            nodes.append(sums | f"Release{level}" >> self._nodes(level))
+        return nodes | "AllLevels" >> beam.Flatten()
+
+    def default_label(self) -> str:
+        """The name for users, such as `PrivateContinualFrequencies.Globally`."""
+        return type(self).__qualname__
+
+    def explain(self) -> str:
+        """What will be released, in words."""
+        height = tree_height(self._horizon.windows)
+        sigmas = [math.sqrt(value) for value in self._noise]
+        return "\n".join(
+            (
+                f"{2 * self._horizon.windows - 1} releases of a {self._recipe.kind.name} of {self._recipe.spec.cells} "
+                f"counters, over {self._horizon.windows} windows.",
+                f"Noise: sigma = {min(sigmas):.4g} to {max(sigmas):.4g} on each counter of a release; up to {height} "
+                f"of them add up in a prefix, up to {2 * (height - 1)} in another range of windows.",
+                f"Privacy: rho = {float(self._privacy.rho):g}, {self._privacy.neighboring.name}, for all of them "
+                f"together; protected: {self._unit.value}.",
+            )
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        """The public settings."""
+        return {**settings(self._recipe, self._privacy), "windows": self._horizon.windows}
+
+    def _sums_of_windows(self, elements: beam.PCollection) -> beam.PCollection:
+        """The exact accumulator of every window of the horizon."""
+        if self._elements.privacy_id is None:
+            inside, selectors = elements | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)), self._elements
+        else:
+            inside, selectors = self._bounded(elements), WHOLE_ELEMENTS
+        every_window = elements.pipeline | "EveryWindow" >> beam.Create(
+            [(index, self._recipe.nothing()) for index in range(self._horizon.windows)], reshuffle=False
+        )
+        return (
+            (
+                inside | "Windows" >> self._horizon.window_into(0),
+                every_window
+                | "TimeOfEmpty" >> beam.ParDo(AtWindow(self._horizon))
+                | "WindowsOfEmpty" >> self._horizon.window_into(0),
+            )
+            | "WithEveryWindow" >> beam.Flatten()
+            | "Sum0" >> beam.CombineGlobally(RawSketchFn(self._recipe, selectors)).without_defaults()
+        )
+
+    def _bounded(self, elements: beam.PCollection) -> beam.PCollection:
+        """Bounded contributions at the times of their windows; a partition of the bounds is a window."""
+        if not elements.is_bounded:
+            raise WindowingError(
+                "privacy_id in continual release needs bounded input, because what one id may contribute is chosen "
+                'over the whole horizon before its first window is released; for unbounded input, use unit="record"'
+            )
+        return (
+            elements
+            | "WithWindow" >> beam.ParDo(WithWindow(self._horizon)).with_output_types(tuple[int, Any])
+            | "BoundContributions" >> Bounded(Records(self._elements, keyed=True), self._recipe)
+            | "TimeOfBounded" >> beam.ParDo(AtWindow(self._horizon))
+        )
+
+    def _nodes(self, level: int) -> beam.PTransform:
+        return _ReleaseLevel(self._privacy, self._recipe.bounds, self._unit, self._horizon, level)
+
+
+class PrivateContinualFrequencies:
+    """How often each item occurs, in every range of windows of a horizon."""
+
+    class Globally(_ContinualRelease):
+        """Elements with timestamps to `TimelineNode`s of `ReleasedSketch`es, for a `SketchTimeline`.
+
+        Input has no windows of its own. A node comes out in the last of its windows, when that closes.
+
+        Args:
+          spec: the sketch of each node.
+          privacy: what all releases of the horizon spend together.
+          start: when the first window opens: a Beam `Timestamp`, or seconds since the epoch.
+          window_size: the length of a window: a Beam `Duration`, or seconds.
+          windows: how many windows there are, a power of two.
+          item, weight, sketch: as in `PrivateFrequencies.Globally`.
+          privacy_id: who is protected: all records of one id, over the whole horizon. Bounded input only.
+          unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
+          bounds: what one unit may contribute: a partition is a window, so `max_contributions_per_partition` records
+            in each of at most `max_partitions` windows of the horizon; more is dropped, at random.
+        """
+
+        def __init__(
+            self,
+            spec: SketchSpec,
+            privacy: PrivacySpec,
+            *,
+            start: Any,
+            window_size: Any,
+            windows: int,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            sketch: str = "count_sketch",
+        ) -> None:
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            horizon = Horizon.declared(start, window_size, windows)
+            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon, unit=unit)
+
+
+class PrivateContinualQuantiles:
+    """Distributions of ordered values, in every range of windows of a horizon."""
+
+    class Globally(_ContinualRelease):
+        """Elements with timestamps to `TimelineNode`s of `ReleasedDyadicCountSketch`es, for a `SketchTimeline`.
+
+        Args:
+          domain, item, weight, memory, spec: as in `PrivateQuantiles.Globally`; memory is that of one node.
+          privacy, start, window_size, windows, privacy_id, unit, bounds: as in `PrivateContinualFrequencies.Globally`.
+        """
+
+        def __init__(
+            self,
+            domain: Domain,
+            privacy: PrivacySpec,
+            *,
+            start: Any,
+            window_size: Any,
+            windows: int,
+            item: Selector = None,
+            weight: Selector = None,
+            privacy_id: Selector = None,
+            unit: str | None = None,
+            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            memory: int = DEFAULT_MEMORY,
+            spec: TreeSpec | None = None,
+        ) -> None:
+            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            horizon = Horizon.declared(start, window_size, windows)
+            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon, unit=unit)
+
+
+class _ReleaseLevel(beam.PTransform):
+    """Accumulators of the nodes of a level to `TimelineNode`s, in the last of their windows."""
+
+    def __init__(
+        self, privacy: PrivacySpec, bounds: ContributionBounds, unit: PrivacyUnit, horizon: Horizon, level: int
+    ) -> None:
+        super().__init__()
+        self._release_once = ReleaseOnce(
+            privacy, bounds=bounds, unit=unit, windows=horizon.windows, disclosed=Disclosure.NONE, keyed=False
+        )
+        self._horizon = horizon
+        self._level = level
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return (
+            pcoll
+            | "ReleaseOnce" >> beam.ParDo(self._release_once)
+            | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
+            | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
+            | "LastWindow" >> self._horizon.window_into(0)
+        )

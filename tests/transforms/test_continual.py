@@ -1,0 +1,378 @@
+"""Continual release: every node of the horizon once, exactly, with noise of its own, on bounded and on live input."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import trigger, window
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
+
+from beam_dpsketch import (
+    ContributionBounds,
+    CountMin,
+    CountSketch,
+    IntegerDomain,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleasedDyadicCountSketch,
+    SketchSpec,
+    SketchTimeline,
+    TimelineNode,
+    WindowingError,
+)
+from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.release import releasing
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
+from tests.noise_audit import audit
+from tests.transforms.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
+
+SPEC = SketchSpec(depth=3, width=16)
+START, SIZE, WINDOWS = 1007, 10, 8
+HORIZON = {"start": START, "window_size": SIZE, "windows": WINDOWS}
+PRIVACY = PrivacySpec(rho=0.1)
+Build = Callable[[beam.Pipeline], beam.PCollection]
+Counters = dict[tuple[int, int], np.ndarray]
+EDGES = [START - 0.001, START, START + 9.999, START + 10, START + 79.999, START + 80]
+"""Just before the horizon, in windows 0, 0, 1 and 7, just after it."""
+
+
+class Visit(NamedTuple):
+    """A record."""
+
+    who: str
+    item: str
+    time: float
+
+
+VISITS = [
+    *(Visit("early", "outside", time) for time in (0.0, START - 0.001, START + 80, 1e9)),
+    *(Visit("ann", "a", START + 5.0) for _ in range(5)),
+    *(Visit("ann", "b", START + second) for second in (12.0, 33.0, 44.0, 79.5)),
+    *(Visit("bob", "b", START + second) for second in (9.999, 10.0, 13.0, 70.0)),
+]
+
+
+def frequencies(**arguments: Any) -> PrivateContinualFrequencies.Globally:
+    arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
+    spec, privacy = arguments.pop("spec", SPEC), arguments.pop("privacy", PRIVACY)
+    return PrivateContinualFrequencies.Globally(spec, privacy, **HORIZON | {"item": "item"} | arguments)
+
+
+def stamped(visits: Iterable[Visit]) -> list[window.TimestampedValue]:
+    return [window.TimestampedValue(visit, visit.time) for visit in visits]
+
+
+def unpacked(value: window.TimestampedValue) -> window.TimestampedValue:
+    return value
+
+
+def bounded(transform: beam.PTransform, visits: Iterable[Visit] = VISITS) -> Build:
+    """The transform on a bounded input."""
+    return lambda pipeline: pipeline | beam.Create(stamped(visits)) | beam.Map(unpacked) | transform
+
+
+def released(transform: beam.PTransform, visits: Iterable[Visit] = VISITS) -> list[TimelineNode]:
+    """All nodes, of a bounded input."""
+    return seen_by_sink(bounded(transform, visits))
+
+
+def sums(monkeypatch: pytest.MonkeyPatch, build: Build, *options: str, runner: str = FN_API) -> Counters:
+    """The exact counters of all nodes, from the real pipeline with noise of zero."""
+    with monkeypatch.context() as patched:
+        patched.setattr(releasing, "add_noise", lambda counters, sigma_squared: counters.copy())
+        nodes = seen_by_sink(build, *options, runner=runner)
+    assert len({(node.level, node.index) for node in nodes}) == len(nodes) == 2 * WINDOWS - 1
+    return {(node.level, node.index): node.release.counters for node in nodes}
+
+
+def expected(visits: Iterable[Visit], kind: Any = CountSketch) -> Counters:
+    """The counters of every node, from raw sketches."""
+    places = [(level, index) for level in range(4) for index in range(WINDOWS >> level)]
+    found = {}
+    for level, index in places:
+        start, size = START + index * (SIZE << level), SIZE << level
+        items = [visit.item for visit in visits if start <= visit.time < start + size]
+        found[level, index] = kind(SPEC).accumulate(items).counters
+    return found
+
+
+def same(first: Counters, second: Counters) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[place], second[place]) for place in first)
+
+
+@pytest.mark.parametrize(("sketch", "kind"), [("count_sketch", CountSketch), ("count_min", CountMin)])
+def test_every_node_is_the_exact_sum_of_its_windows(sketch: str, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows without data are nodes too, and records outside the horizon are in none."""
+    assert same(sums(monkeypatch, bounded(frequencies(sketch=sketch))), expected(VISITS, kind))
+
+
+def test_edges_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = [Visit("ann", "a", time) for time in EDGES]
+    nodes = sums(monkeypatch, bounded(frequencies(), visits))
+    assert same(nodes, expected(visits))
+    assert [int(np.abs(nodes[0, index]).sum() / SPEC.depth) for index in range(WINDOWS)] == [2, 1, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 10), (0.001, 0.001), (107.5, 2.25), (1.7e9, 86_400)])
+def test_windows_of_any_start_and_length(start: float, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record at the start of each window but the second, so that each node has as many as it has windows."""
+    visits = [Visit("ann", "a", start + size * index) for index in range(WINDOWS) if index != 1]
+    nodes = sums(monkeypatch, bounded(frequencies(start=start, window_size=size), visits))
+    for (level, index), counters in nodes.items():
+        assert np.abs(counters).max() == (1 << level) - (index == 1 >> level)
+
+
+def test_empty_input_is_released_as_well() -> None:
+    nodes = released(frequencies(), [])
+    assert sorted((node.level, node.index) for node in nodes) == sorted(expected([]))
+    assert len({node.release.privacy.release_ids for node in nodes}) == 15
+
+
+def test_the_statement() -> None:
+    nodes = released(frequencies())
+    for node in nodes:
+        statement = node.release.privacy
+        assert statement.unit is PrivacyUnit.RECORD_OVER_HORIZON
+        assert (statement.rho, statement.windows, statement.disclosed) == (Fraction(1, 10), WINDOWS, Disclosure.NONE)
+        assert statement.sigma_squared == Fraction(4 * SPEC.depth * 4, 2) / Fraction(1, 10)
+    line = SketchTimeline(nodes, start=START, window_size=SIZE, windows=WINDOWS)
+    assert line.available == WINDOWS
+    assert line.prefix(6).privacy.rho == Fraction(1, 10)
+
+
+def test_noise_is_drawn_once_for_each_node_and_independently() -> None:
+    """Residuals of all nodes, halves against each other: shared or repeated noise would correlate."""
+    spec = SketchSpec(depth=4, width=512)
+    nodes = sorted(
+        released(frequencies(spec=spec, privacy=PrivacySpec(rho=1.0))), key=lambda node: (node.level, node.index)
+    )
+    residuals = []
+    for node in nodes[:-1]:  # an even number
+        windows = [START + SIZE * end for end in (node.windows[0], node.windows[-1] + 1)]
+        items = [visit.item for visit in VISITS if windows[0] <= visit.time < windows[1]]
+        residuals.append((node.release.counters - CountSketch(spec).accumulate(items).counters).ravel())
+    halves = np.concatenate(residuals[::2]), np.concatenate(residuals[1::2])
+    assert audit(*halves, Fraction(4 * 4 * 4, 2)) == set()
+
+
+def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, drawn = mechanism.discrete_gaussian.sample, []
+
+    def repeated(size: int, sigma_squared: Fraction) -> np.ndarray:
+        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
+        return drawn[0]
+
+    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+    nodes = released(frequencies(spec=SketchSpec(depth=4, width=512), privacy=PrivacySpec(rho=1.0)), [])
+    residuals = [node.release.counters.ravel() for node in nodes[:-1]]
+    alarms = audit(np.concatenate(residuals[::2]), np.concatenate(residuals[1::2]), Fraction(4 * 4 * 4, 2))
+    assert "cross-correlation" in alarms
+
+
+def test_a_replayed_bundle_shows_one_value() -> None:
+    nodes = seen_by_sink(
+        lambda pipeline: pipeline | beam.Create(stamped(VISITS)) | beam.Map(unpacked) | frequencies(),
+        "--direct_runner_bundle_repeat=3",
+    )
+    seen = collections.defaultdict(set)
+    for node in nodes:
+        seen[node.level, node.index].add(node.release.to_bytes())
+    assert len(seen) == 15
+    assert {len(values) for values in seen.values()} == {1}
+
+
+class WithTimes(beam.DoFn):
+    """A node with the start and the end of its window, and its timestamp."""
+
+    def process(self, element: Any, where: Any = beam.DoFn.WindowParam, when: Any = beam.DoFn.TimestampParam) -> Any:
+        yield element, float(where.start), float(where.end), float(when)
+
+
+def test_nodes_come_in_the_last_of_their_windows() -> None:
+    outputs = released(frequencies() | "Times" >> beam.ParDo(WithTimes()))
+    assert len(outputs) == 15
+    for node, start, end, when in outputs:
+        assert start == START + SIZE * node.windows[-1]
+        assert start <= when < end == start + SIZE
+
+
+def live(*, last: int = WINDOWS) -> Stream:
+    """The visits as a stream that ends after some windows; one visit comes too late."""
+    stream = Stream().advance_watermark_to(0)
+    for index in range(-1, last):
+        start = START + SIZE * index
+        stream.add_elements(stamped(visit for visit in VISITS if start <= visit.time < start + SIZE))
+        if index == 3:
+            stream.add_elements(stamped([Visit("bob", "late", START + 1.0)]))
+        stream.advance_watermark_to(start + SIZE)
+    return stream.advance_watermark_to_infinity()
+
+
+def test_a_stream_gives_the_same_nodes_without_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sums(monkeypatch, lambda pipeline: pipeline | live() | frequencies(), "--streaming", runner=BUNDLE_BASED)
+    assert same(found, expected(VISITS))
+
+
+def test_nodes_of_a_stream_are_out_when_their_last_window_closes() -> None:
+    """What is grouped downstream, window by window, is what closed with the window."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        nodes = pipeline | live() | frequencies()
+        return nodes | beam.Map(lambda node: (None, (node.level, node.index))) | beam.GroupByKey()
+
+    groups = [sorted(places) for _, places in seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)]
+    assert sorted(groups) == sorted(
+        [
+            [(0, 0)],
+            [(0, 1), (1, 0)],
+            [(0, 2)],
+            [(0, 3), (1, 1), (2, 0)],
+            [(0, 4)],
+            [(0, 5), (1, 2)],
+            [(0, 6)],
+            [(0, 7), (1, 3), (2, 1), (3, 0)],
+        ]
+    )
+
+
+def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ann has 5 records in one window and one in each of four others: two windows are kept, two records in each."""
+    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2)
+    visits = [visit for visit in VISITS if visit.who != "bob"]
+    nodes = sums(monkeypatch, bounded(frequencies(privacy_id="who", bounds=bounds), visits))
+    records = [int(np.abs(nodes[0, index]).max()) for index in range(WINDOWS)]
+    assert sum(count > 0 for count in records) == 2
+    assert sum(records) in (2, 3)
+    assert int(np.abs(nodes[3, 0]).sum()) > 0
+    for level in range(3):
+        for index in range(WINDOWS >> (level + 1)):
+            children = nodes[level, 2 * index] + nodes[level, 2 * index + 1]
+            np.testing.assert_array_equal(nodes[level + 1, index], children)
+
+
+def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=9, max_partitions=8)
+    transform = frequencies(privacy_id="who", bounds=bounds)
+    assert same(sums(monkeypatch, bounded(transform)), expected(VISITS))
+    statement = released(transform)[0].release.privacy
+    assert statement.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert "9 record(s) per window, 8 of the 8 windows" in str(statement)
+    levels = 8 * 1 + 4 * 4 + 2 * 16 + 1 * 64
+    assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81 * levels, 2) / Fraction(1, 10)
+
+
+def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_pydict({"item": ["a", "b", "b"]})
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25) | frequencies()
+
+    nodes = sums(monkeypatch, build)
+    assert same(nodes, expected([Visit("", item, START + 25.0) for item in "abb"]))
+
+
+def test_quantiles_over_time() -> None:
+    transform = PrivateContinualQuantiles.Globally(
+        IntegerDomain(0, 999), PrivacySpec(rho=1.0), unit="record", memory=1 << 14, **HORIZON
+    )
+    values = [window.TimestampedValue(i % 1000, START + (i // 1000) * 2) for i in range(40_000)]
+    nodes = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
+    answer = SketchTimeline(nodes, start=START, window_size=SIZE, windows=WINDOWS).between(1, 5)
+    assert isinstance(answer, ReleasedDyadicCountSketch)
+    assert abs(answer.quantile(0.5) - 500) <= 20
+    assert math.isclose(answer.total(), 25_000, rel_tol=0.02)
+
+
+def test_starts_and_sizes_may_be_those_of_beam() -> None:
+    given = frequencies(start=Timestamp(START), window_size=Duration(SIZE))
+    assert given._horizon == frequencies()._horizon
+
+
+def test_explanation_and_settings() -> None:
+    text = frequencies().explain()
+    assert "15 releases of a count_sketch of 48 counters, over 8 windows" in text
+    assert "up to 4 of them add up in a prefix, up to 6 in another range" in text
+    assert "rho = 0.1, REPLACE_ONE, for all of them together" in text
+    assert frequencies().display_data()["windows"] == WINDOWS
+    assert frequencies().default_label() == "PrivateContinualFrequencies.Globally"
+
+
+WINDOWED = {
+    "fixed": (
+        beam.WindowInto(window.FixedWindows(60)),
+        "FixedWindows before continual release.* remove the WindowInto",
+    ),
+    "sliding": (beam.WindowInto(window.SlidingWindows(60, 20)), "SlidingWindows before continual release"),
+    "sessions": (beam.WindowInto(window.Sessions(60)), "Sessions before continual release"),
+    "trigger": (
+        beam.WindowInto(
+            window.GlobalWindows(),
+            trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        ),
+        "trigger=Repeatedly .* remove it from WindowInto",
+    ),
+    "lateness": (beam.WindowInto(window.GlobalWindows(), allowed_lateness=10), "allowed_lateness must be 0"),
+}
+
+
+@pytest.mark.parametrize(("windowing", "message"), WINDOWED.values(), ids=WINDOWED)
+def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, message: str) -> None:
+    elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | windowing
+    with pytest.raises(WindowingError, match=message):
+        elements | frequencies(item=None)
+
+
+def test_privacy_ids_of_a_stream_are_refused() -> None:
+    elements = beam.Pipeline(runner=BUNDLE_BASED) | live()
+    with pytest.raises(WindowingError, match=r'needs bounded input.* for unbounded input, use unit="record"'):
+        elements | frequencies(privacy_id="who")
+
+
+def test_batches_with_privacy_ids_are_refused() -> None:
+    batch = pa.RecordBatch.from_pydict({"item": ["a"], "who": ["ann"]})
+    with pytest.raises(Exception, match="takes rows, not batches: a batch has one timestamp"):
+        seen_by_sink(
+            lambda pipeline: (
+                pipeline
+                | beam.Create([batch])
+                | beam.Map(window.TimestampedValue, START)
+                | frequencies(privacy_id="who")
+            )
+        )
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "not a power of two": ({"windows": 6}, "windows must be a power of two, got 6"),
+    "one window": ({"windows": 1}, "windows must be between 2 and 1048576"),
+    "no length": ({"window_size": 0}, "window_size must be greater than 0"),
+    "before 1970": ({"start": -0.5}, "start must be in 1970 or later"),
+    "start between milliseconds": ({"start": 1e-4}, "start and window_size must be whole milliseconds"),
+    "size between milliseconds": ({"window_size": 0.5001}, "start and window_size must be whole milliseconds"),
+    "too far": ({"start": MAX_TIMESTAMP}, "must end before the last timestamp"),
+    "no unit": ({"unit": None}, "exactly one of privacy_id and unit"),
+    "both units": ({"unit": "record", "privacy_id": "who"}, "exactly one of privacy_id and unit"),
+    "records of a record": ({"bounds": ContributionBounds(max_partitions=2)}, "at 1 when the unit is one record"),
+    "too many windows": (
+        {"privacy_id": "who", "bounds": ContributionBounds(max_partitions=9)},
+        "max_partitions must be at most the 8 windows",
+    ),
+    "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
+    "no such sketch": ({"sketch": "bloom"}, "sketch must be one of"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        frequencies(**arguments)
