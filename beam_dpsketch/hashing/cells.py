@@ -29,6 +29,19 @@ def columns_and_signs(fingerprints: np.ndarray, *, seed: int, row: int, width: i
     return _scaled(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
 
 
+def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
+    """The counter that each fingerprint meets in each row, times its sign if there are signs: float64, (depth, n)."""
+    depth, width = counters.shape
+    found = np.empty((depth, len(fingerprints)))
+    for row in range(depth):
+        if has_signs:
+            in_row, signs = columns_and_signs(fingerprints, seed=seed, row=row, width=width)
+            found[row] = counters[row, in_row] * signs
+        else:
+            found[row] = counters[row, columns(fingerprints, seed=seed, row=row, width=width)]
+    return found
+
+
 def _scaled(mixed: np.ndarray, width: int) -> np.ndarray:
     """The high 32 bits, scaled to [0, width)."""
     return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)

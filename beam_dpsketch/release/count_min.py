@@ -63,14 +63,7 @@ class ReleasedCountMin(ReleasedFrequencies):
         return upper - 2 * offset - collisions, upper
 
     def _minimum(self, keys: np.ndarray) -> np.ndarray:
-        spec = self._spec
-        return np.min(
-            [
-                self._counters[row, cells.columns(keys, seed=spec.seed, row=row, width=spec.width)]
-                for row in range(spec.depth)
-            ],
-            axis=0,
-        ).astype(np.float64)
+        return cells.read_rows(self._counters, keys, seed=self._spec.seed, has_signs=False).min(axis=0)
 
     def _offset(self, guarantee: str, failure_probability: float) -> float:
         return noise_offset(

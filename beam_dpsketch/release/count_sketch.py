@@ -39,11 +39,7 @@ class ReleasedCountSketch(ReleasedFrequencies):
 
 def median_of_rows(spec: SketchSpec, counters: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """The median over rows of each key's signed counters, which may be integers or floats, shape (depth, width)."""
-    rows = np.empty((spec.depth, len(keys)))
-    for row in range(spec.depth):
-        columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
-        rows[row] = counters[row, columns] * signs
-    return np.median(rows, axis=0)
+    return np.median(cells.read_rows(counters, keys, seed=spec.seed, has_signs=True), axis=0)
 
 
 def median_margin(counters: np.ndarray, *, confidence: float) -> float:

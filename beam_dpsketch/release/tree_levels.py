@@ -53,13 +53,8 @@ class TreeLevel:
         """What each row says of each node, float64 of shape (depth, n), before any correction."""
         if self.is_exact:
             return self.counters[:, nodes.astype(np.int64)].astype(np.float64)
-        found = np.empty((self.spec.depth, len(nodes)))
-        for row in range(self.spec.depth):
-            columns, signs = cells.columns_and_signs(nodes, seed=self.spec.seed, row=row, width=self.spec.width)
-            found[row] = self.counters[row, columns]
-            if self.sketch == "count_sketch":
-                found[row] *= signs
-        return found
+        has_signs = self.sketch == "count_sketch"
+        return cells.read_rows(self.counters, nodes, seed=self.spec.seed, has_signs=has_signs)
 
     def variance(self, *, mean: bool = False) -> float:
         """The variance of an estimate of one node, noise and collisions together."""
