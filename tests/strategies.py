@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, NeighboringRelation, PrivacyUnit, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 
 KINDS = (CountMin, CountSketch)
@@ -72,5 +73,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         bounds=draw(bounds(single=unit.name.startswith("RECORD"))),
         windows=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
+        period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
+        randomness=draw(st.sampled_from(Randomness)),
         release_ids=tuple(draw(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=3, unique=True))),
     )

@@ -31,6 +31,7 @@ class PrivacyUnit(enum.Enum):
     PRIVACY_ID_IN_WINDOW = "all records of one privacy id within one window (not over several windows)"
     RECORD_OVER_HORIZON = "one record, over the whole declared horizon"
     PRIVACY_ID_OVER_HORIZON = "all records of one privacy id, over the whole declared horizon"
+    PRIVACY_ID_IN_PERIOD = "all records of one privacy id within one declared period (not over several periods)"
 
     @property
     def over_horizon(self) -> bool:

@@ -8,12 +8,22 @@ Steinke 2020 (arXiv:2004.00010), Theorem 4.
 
 from __future__ import annotations
 
+import enum
 from fractions import Fraction
 
 import numpy as np
 
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+
+
+class Randomness(enum.Enum):
+    """Where the noise comes from; the value is its meaning in words."""
+
+    SYSTEM = "the entropy of the operating system"
+    KEYED = (
+        "a generator keyed with a secret, so the guarantee holds against those who cannot break it or learn the secret"
+    )
 
 
 def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:

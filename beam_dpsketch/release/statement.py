@@ -19,11 +19,13 @@ from beam_dpsketch.privacy.contributions import (
     check_unit_fits_bounds,
 )
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 
 USUAL_DELTA = 1e-6
 
 _LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
+_LONGEST_PERIOD = (1 << 63) - 1
 _LARGEST_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
 
 
@@ -58,7 +60,9 @@ class PrivacyStatement:
       windows: how many windows (releases) one unit could reach; rho covers all of them. Of a unit over a horizon: the
         windows of the horizon; rho covers all nodes of the tree over them.
       disclosed: what is published without noise.
-      release_ids: 16 random bytes for each release inside.
+      period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
+      randomness: where the noise came from.
+      release_ids: 16 bytes for each release inside, of which no two releases have the same.
     """
 
     rho: Fraction
@@ -68,6 +72,8 @@ class PrivacyStatement:
     bounds: ContributionBounds
     windows: int = 1
     disclosed: Disclosure = Disclosure.NONE
+    period_micros: int = 0
+    randomness: Randomness = Randomness.SYSTEM
     release_ids: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
@@ -84,6 +90,9 @@ class PrivacyStatement:
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
         _validate.whole_fields(self, "windows", low=1, high=MAX_WINDOWS)
+        _validate.whole_fields(self, "period_micros", low=0, high=_LONGEST_PERIOD)
+        if (self.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (self.period_micros > 0):
+            raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")
         check_unit_fits_bounds(self.unit, self.bounds)
 
     @property
@@ -128,6 +137,8 @@ class PrivacyStatement:
                     f"releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
                     f"{getattr(other, name).value!r}"
                 )
+        if self.period_micros != other.period_micros:
+            raise IncompatibleSketchError("releases with periods of different lengths cannot be combined")
         if set(self.release_ids) & set(other.release_ids):
             raise IncompatibleSketchError("a release cannot be combined with itself: a release id is in both")
         return dataclasses.replace(
@@ -140,6 +151,7 @@ class PrivacyStatement:
             bounds=self.bounds.union(other.bounds),
             windows=max(self.windows, other.windows),
             disclosed=self.disclosed | other.disclosed,
+            randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
         )
 
@@ -154,7 +166,9 @@ class PrivacyStatement:
             "unit": self.unit.value,
             **dataclasses.asdict(self.bounds),
             "windows": self.windows,
+            "period_seconds": self.period_micros / 1_000_000,
             "disclosed": self._disclosed(),
+            "randomness": self.randomness.value,
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 
@@ -176,7 +190,7 @@ class PrivacyStatement:
             f"epsilon = {_up(self.epsilon(USUAL_DELTA), 4):g} at delta = {USUAL_DELTA:g}.",
             f"Bounds enforced on each: {self._bounds_in_words()}.",
             f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
-            f"{len(self.release_ids)} release(s).",
+            f"{len(self.release_ids)} release(s){self._keyed()}.",
             f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
         ]
         return "\n".join(lines)
@@ -187,7 +201,13 @@ class PrivacyStatement:
         records = f"{bounds.max_contributions_per_partition} record(s)"
         if self.unit.over_horizon:
             return f"{records} per window, {bounds.max_partitions} of the {self.windows} windows, {weights}"
-        return f"{records} per partition, {bounds.max_partitions} partition(s), {weights}, {self.windows} window(s)"
+        windows = f"{self.windows} window(s)"
+        if self.period_micros:
+            windows += f" of each period of {self.period_micros / 1_000_000:g} seconds"
+        return f"{records} per partition, {bounds.max_partitions} partition(s), {weights}, {windows}"
+
+    def _keyed(self) -> str:
+        return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"
 
     def _disclosed(self) -> list[str]:
         return [words for flag, words in _DISCLOSED.items() if flag in self.disclosed]

@@ -1,4 +1,4 @@
-"""Writes the golden releases in `tests/vectors/v1` that do not exist yet; never changes one that does.
+"""Writes the golden releases in `tests/vectors/v1` and `v2` that do not exist yet; never changes one that does.
 
 python -m tests.release.golden
 """
@@ -28,11 +28,13 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
 from tests.release import by_hand
 
-FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
+VECTORS = pathlib.Path(__file__).parents[1] / "vectors"
+FOLDER = VECTORS / "v1"
 DIGEST_BYTES = 16
 
 
@@ -84,8 +86,25 @@ def good() -> dict[str, ReleasedSketch]:
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
         "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
+        **_since_version_2(),
         **_trees(),
     }
+
+
+def _since_version_2() -> dict[str, ReleasedSketch]:
+    """Releases that say what version 1 of the format had no room for."""
+    spec = SketchSpec(depth=1, width=2)
+    day = 24 * 60 * 60 * 1_000_000
+    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "windows": 3, "period_micros": day}
+    return {
+        "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period),
+        "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
+    }
+
+
+def path(name: str) -> pathlib.Path:
+    """The file of a good release, in the folder of the format version that it is written in."""
+    return VECTORS / ("v2" if name in _since_version_2() else "v1") / f"{name}.dpsketch"
 
 
 def _trees() -> dict[str, ReleasedSketch]:
@@ -158,12 +177,12 @@ def bad() -> dict[str, bytes]:
 
 def write_missing() -> None:
     """Writes what is missing."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    files = {name: release.to_bytes() for name, release in good().items()} | bad()
-    for name, data in files.items():
-        path = FOLDER / f"{name}.dpsketch"
-        if not path.exists():
-            path.write_bytes(data)
+    files = {path(name): release.to_bytes() for name, release in good().items()}
+    files |= {FOLDER / f"{name}.dpsketch": data for name, data in bad().items()}
+    for file, data in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            file.write_bytes(data)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, PrivacyUnit
+from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import USUAL_DELTA, Disclosure
 from tests import strategies
 from tests.release.by_hand import statement
@@ -48,6 +50,30 @@ def test_the_relation_and_the_unit_are_in_the_words():
     assert "within one window (not over several windows)" in text
     assert "weights 0 to 1" in text
     assert "which keys" not in text
+
+
+def test_a_period_and_a_secret_key_are_in_the_words():
+    text = str(
+        statement(
+            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, windows=3, period_micros=3_600_000_000, randomness=Randomness.KEYED
+        )
+    )
+    assert "within one declared period (not over several periods)" in text
+    assert "3 window(s) of each period of 3600 seconds" in text
+    assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
+
+
+def test_releases_of_different_periods_are_not_combined():
+    unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
+    hour, day = (statement(unit=unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
+    with pytest.raises(IncompatibleSketchError, match="periods of different lengths"):
+        hour.composed(dataclasses.replace(day, release_ids=(bytes(16),)), units_disjoint=False)
+
+
+def test_a_combination_with_a_keyed_release_is_keyed():
+    system, keyed = statement(), statement(randomness=Randomness.KEYED, release_ids=(bytes(16),))
+    for first, second in ((system, keyed), (keyed, system)):
+        assert first.composed(second, units_disjoint=False).randomness is Randomness.KEYED
 
 
 def test_several_levels_show_their_range():
@@ -113,6 +139,9 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
     ("changes", "message"),
     [
         ({"rho": Fraction(0)}, "rho must be between"),
+        ({"period_micros": -1}, "period_micros"),
+        ({"period_micros": 5}, "period_micros must be above 0 if"),
+        ({"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 if"),
         ({"rho": Fraction(-1)}, "rho must be between"),
         ({"rho": Fraction(1 << 65)}, "rho must be between"),
         ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),

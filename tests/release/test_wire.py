@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
+from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure
 from tests import strategies
 from tests.release import by_hand, golden
@@ -158,14 +159,14 @@ def test_what_is_not_bytes_is_refused(value):
 
 @pytest.mark.parametrize("name", golden.good())
 def test_golden_releases_are_read_and_written_for_ever(name):
-    data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()
+    data = golden.path(name).read_bytes()
     it = ReleasedSketch.from_bytes(data)
     assert it.to_bytes() == data
     assert it == golden.good()[name]
 
 
 def test_golden_releases_have_their_known_answers():
-    it = {name: ReleasedSketch.from_bytes((golden.FOLDER / f"{name}.dpsketch").read_bytes()) for name in golden.good()}
+    it = {name: ReleasedSketch.from_bytes(golden.path(name).read_bytes()) for name in golden.good()}
     offset = 3 * math.sqrt(2 * math.log(4 * 24 / 0.01))
     assert it["count_min"].spec == SketchSpec(depth=3, width=8, seed=7)
     np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "nothing"]) - offset, [5, 2, 0], atol=1e-9)
@@ -187,11 +188,21 @@ def test_golden_releases_have_their_known_answers():
     assert over_horizon.counters.tolist() == [[8, 1]]
     assert over_horizon.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
     assert (over_horizon.privacy.rho, over_horizon.privacy.windows) == (Fraction(1, 2), 64)
+    in_period = it["count_min_in_period"].privacy
+    assert (in_period.unit, in_period.windows) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
+    assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
+    assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED
+
+
+def test_a_release_is_written_in_the_first_version_with_room_for_it():
+    versions = {name: int.from_bytes(it.to_bytes()[4:6], "little") for name, it in golden.good().items()}
+    assert {name for name, version in versions.items() if version == 2} == {"count_min_in_period", "count_min_keyed"}
+    assert set(versions.values()) == {1, 2}
 
 
 @pytest.mark.parametrize("name", [name for name in golden.good() if name.startswith(("dyadic", "prefix"))])
 def test_golden_trees_have_the_spec_and_the_counters_they_were_written_with(name):
-    it, expected = ReleasedSketch.from_bytes((golden.FOLDER / f"{name}.dpsketch").read_bytes()), golden.good()[name]
+    it, expected = ReleasedSketch.from_bytes(golden.path(name).read_bytes()), golden.good()[name]
     assert type(it) is type(expected)
     assert (it.spec, it.privacy) == (expected.spec, expected.privacy)
     assert it.counters.tolist() == list(range(expected.spec.cells))
