@@ -9,7 +9,9 @@ prefix from the nodes. Source: Zhao et al., NeurIPS 2022, Appendix D.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -29,6 +31,7 @@ from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
+from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
 from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
@@ -36,7 +39,7 @@ from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
-class _ContinualRelease(beam.PTransform):
+class _ContinualRelease(Replayable):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
     def __init__(
@@ -55,6 +58,7 @@ class _ContinualRelease(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_no_windowing(pcoll)
+        warn_of_replays(pcoll, self._idempotent_noise)
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
@@ -89,7 +93,8 @@ class _ContinualRelease(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """The public settings."""
-        return {**settings(self._recipe, self._privacy), "windows": self._horizon.windows}
+        horizon = {"windows": self._horizon.windows}
+        return {**settings(self._recipe, self._privacy), **horizon, **self.display_of_noise()}
 
     def _sums_of_windows(self, elements: beam.PCollection) -> beam.PCollection:
         """The exact accumulator of every window of the horizon."""
@@ -126,7 +131,17 @@ class _ContinualRelease(beam.PTransform):
         )
 
     def _nodes(self, level: int) -> beam.PTransform:
-        return _ReleaseLevel(self._privacy, self._recipe.bounds, self._unit, self._horizon, level)
+        release_once = functools.partial(
+            ReleaseOnce,
+            self._privacy,
+            bounds=self._recipe.bounds,
+            unit=self._unit,
+            windows=self._horizon.windows,
+            disclosed=Disclosure.NONE,
+            keyed=False,
+            idempotent_noise=self._idempotent_noise,
+        )
+        return _ReleaseLevel(release_once, self._horizon, level)
 
 
 class PrivateContinualFrequencies:
@@ -205,20 +220,16 @@ class PrivateContinualQuantiles:
 class _ReleaseLevel(beam.PTransform):
     """Accumulators of the nodes of a level to `TimelineNode`s, in the last of their windows."""
 
-    def __init__(
-        self, privacy: PrivacySpec, bounds: ContributionBounds, unit: PrivacyUnit, horizon: Horizon, level: int
-    ) -> None:
+    def __init__(self, release_once: Callable[..., ReleaseOnce], horizon: Horizon, level: int) -> None:
         super().__init__()
-        self._release_once = ReleaseOnce(
-            privacy, bounds=bounds, unit=unit, windows=horizon.windows, disclosed=Disclosure.NONE, keyed=False
-        )
+        self._release_once = release_once
         self._horizon = horizon
         self._level = level
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return (
             pcoll
-            | "ReleaseOnce" >> beam.ParDo(self._release_once)
+            | "ReleaseOnce" >> beam.ParDo(self._release_once(transform=transform_path(pcoll)))
             | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
             | "LastWindow" >> self._horizon.window_into(0)

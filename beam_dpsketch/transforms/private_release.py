@@ -21,6 +21,7 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
@@ -54,7 +55,7 @@ class Keys:
         return cls(tuple(map(decode, encoded)))
 
 
-class PrivateRelease(beam.PTransform):
+class PrivateRelease(Replayable):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
 
     def __init__(
@@ -87,6 +88,7 @@ class PrivateRelease(beam.PTransform):
         windows = check_windowing(pcoll)
         self._check_windows(pcoll, windows)
         self._elements.check_schema(pcoll.element_type)
+        warn_of_replays(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
@@ -101,6 +103,8 @@ class PrivateRelease(beam.PTransform):
                     windows=windows,
                     disclosed=self._disclosed(pcoll),
                     keyed=keyed,
+                    idempotent_noise=self._idempotent_noise,
+                    transform=transform_path(pcoll),
                 )
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
@@ -121,7 +125,7 @@ class PrivateRelease(beam.PTransform):
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""
         declared = {} if self._time_range is None else {"time_range": str(self._time_range)}
-        return {**settings(self._recipe, self._privacy), **declared}
+        return {**settings(self._recipe, self._privacy), **declared, **self.display_of_noise()}
 
     def _check_windows(self, elements: beam.PCollection, windows: int) -> None:
         if windows > 1 and self._elements.privacy_id is not None:
