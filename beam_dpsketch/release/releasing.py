@@ -11,6 +11,7 @@ as it is.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from fractions import Fraction
 from typing import Any
@@ -94,10 +95,8 @@ def release(
     )
     random_bytes = os.urandom if keyed is None else keyed.random_bytes(_all_of(raw, statement))
     statement = dataclasses.replace(statement, release_ids=(random_bytes(RELEASE_ID_BYTES),))
-    noisy = [
-        add_noise(counters, variance, random_bytes=random_bytes)
-        for counters, variance in zip(raw.counter_tables(), noise, strict=True)
-    ]
+    add = add_noise if keyed is None else functools.partial(add_noise, random_bytes=random_bytes)
+    noisy = [add(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
     return _RELEASED[type(raw)](raw.spec, np.concatenate(noisy, axis=None), statement)
 
 

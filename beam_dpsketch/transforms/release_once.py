@@ -56,7 +56,7 @@ class ReleaseOnce(beam.DoFn):
         self._randomness = None
 
     def process(
-        self, element: Any, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam
+        self, element: Any, pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
