@@ -41,6 +41,7 @@ def release(
     unit: PrivacyUnit = PrivacyUnit.RECORD,
     windows: int = 1,
     disclosed: Disclosure = Disclosure.NONE,
+    period_micros: int = 0,
 ) -> ReleasedSketch:
     """Adds noise to a raw sketch and returns what may be published.
 
@@ -53,6 +54,7 @@ def release(
       windows: releases (windows) that one unit can reach; rho covers all of them. If the unit is one over a horizon,
         the raw sketch is one node of a binary tree over time, and this is the number of windows of the horizon.
       disclosed: what is published beside the release, for the statement.
+      period_micros: how long a period is, if the unit is one within a period: then it can reach so many windows there.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -78,6 +80,7 @@ def release(
         bounds=bounds,
         windows=windows,
         disclosed=disclosed,
+        period_micros=period_micros,
         release_ids=(os.urandom(RELEASE_ID_BYTES),),
     )
     noisy = [add_noise(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]

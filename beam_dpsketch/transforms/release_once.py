@@ -28,9 +28,16 @@ class ReleaseOnce(beam.DoFn):
         windows: int,
         disclosed: Disclosure,
         keyed: bool,
+        period_micros: int = 0,
     ) -> None:
         self._release = functools.partial(
-            release, privacy=privacy, bounds=bounds, unit=unit, windows=windows, disclosed=disclosed
+            release,
+            privacy=privacy,
+            bounds=bounds,
+            unit=unit,
+            windows=windows,
+            disclosed=disclosed,
+            period_micros=period_micros,
         )
         self._keyed = keyed
 
