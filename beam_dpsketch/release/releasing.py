@@ -51,6 +51,7 @@ def release(
     unit: PrivacyUnit = PrivacyUnit.RECORD,
     windows: int = 1,
     disclosed: Disclosure = Disclosure.NONE,
+    period_micros: int = 0,
     keyed: KeyedRandomness | None = None,
 ) -> ReleasedSketch:
     """Adds noise to a raw sketch and returns what may be published.
@@ -64,6 +65,7 @@ def release(
       windows: releases (windows) that one unit can reach; rho covers all of them. If the unit is one over a horizon,
         the raw sketch is one node of a binary tree over time, and this is the number of windows of the horizon.
       disclosed: what is published beside the release, for the statement.
+      period_micros: how long a period is, if the unit is one within a period: then it can reach so many windows there.
       keyed: the secret that noise and release id are made from; `None` takes the system's entropy.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
@@ -90,6 +92,7 @@ def release(
         bounds=bounds,
         windows=windows,
         disclosed=disclosed,
+        period_micros=period_micros,
         randomness=Randomness.SYSTEM if keyed is None else Randomness.KEYED,
         release_ids=(bytes(RELEASE_ID_BYTES),),
     )

@@ -17,7 +17,6 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
@@ -29,6 +28,7 @@ from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.first_windows import FirstWindows
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
 from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
@@ -120,17 +120,25 @@ class _ContinualRelease(Replayable):
         return values | "Sum0" >> beam.CombineGlobally(fn).without_defaults()
 
     def _bounded(self, elements: beam.PCollection) -> beam.PCollection:
-        """Bounded contributions at the times of their windows; a partition of the bounds is a window."""
+        """Bounded contributions in their windows; a partition of the bounds is a window."""
         if not elements.is_bounded:
-            raise WindowingError(
-                "privacy_id in continual release needs bounded input, because what one id may contribute is chosen "
-                'over the whole horizon before its first window is released; for unbounded input, use unit="record"'
-            )
+            return self._bounded_as_they_come(elements)
         return (
             elements
             | "WithWindow" >> beam.ParDo(WithWindow(self._horizon)).with_output_types(tuple[int, Any])
             | "BoundContributions" >> Bounded(Records(self._elements, keyed=True), self._recipe)
             | "TimeOfBounded" >> beam.ParDo(AtWindow(self._horizon))
+        )
+
+    def _bounded_as_they_come(self, elements: beam.PCollection) -> beam.PCollection:
+        """The same on a stream: of each privacy id the first windows count in which it has data."""
+        records, bounds = Records(self._elements, keyed=False), self._recipe.bounds
+        return (
+            elements
+            | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)).with_output_types(elements.element_type)
+            | "WindowsToBound" >> self._horizon.window_into(0)
+            | "FirstWindows" >> FirstWindows(records, bounds.max_partitions, self._horizon.as_window())
+            | "BoundContributions" >> Bounded(records, self._recipe)
         )
 
     def _nodes(self, level: int) -> beam.PTransform:
@@ -162,10 +170,11 @@ class PrivateContinualFrequencies:
           window_size: the length of a window: a Beam `Duration`, or seconds.
           windows: how many windows there are, a power of two.
           item, weight, sketch: as in `PrivateFrequencies.Globally`.
-          privacy_id: who is protected: all records of one id, over the whole horizon. Bounded input only.
+          privacy_id: who is protected: all records of one id, over the whole horizon.
           unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
           bounds: what one unit may contribute: a partition is a window, so `max_contributions_per_partition` records
-            in each of at most `max_partitions` windows of the horizon; more is dropped, at random.
+            in each of at most `max_partitions` windows of the horizon; more is dropped. Which windows count of an id is
+            random on bounded input; on unbounded input it is the first ones with data of the id.
         """
 
         def __init__(

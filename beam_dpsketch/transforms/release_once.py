@@ -22,7 +22,7 @@ class ReleaseOnce(beam.DoFn):
     """Accumulators to releases; raises if a window fires a second time.
 
     Args:
-      privacy, bounds, unit, windows, disclosed: as for `release`.
+      privacy, bounds, unit, windows, disclosed, period_micros: as for `release`.
       keyed: whether elements are (key, accumulator).
       idempotent_noise: makes the noise a function of a secret; `None` takes the system's entropy.
       transform: the path of the transform whose releases these are.
@@ -37,11 +37,18 @@ class ReleaseOnce(beam.DoFn):
         windows: int,
         disclosed: Disclosure,
         keyed: bool,
+        period_micros: int = 0,
         idempotent_noise: IdempotentNoise | None = None,
         transform: str = "",
     ) -> None:
         self._release = functools.partial(
-            release, privacy=privacy, bounds=bounds, unit=unit, windows=windows, disclosed=disclosed
+            release,
+            privacy=privacy,
+            bounds=bounds,
+            unit=unit,
+            windows=windows,
+            disclosed=disclosed,
+            period_micros=period_micros,
         )
         self._keyed = keyed
         self._idempotent_noise = idempotent_noise
