@@ -69,7 +69,6 @@ class State:
         self._step = merge_in_state
         self.places: dict[tuple[BoundedWindow, bytes], Place] = defaultdict(Place)
 
-
     @property
     def size(self) -> int:
         """Bytes kept in all."""
