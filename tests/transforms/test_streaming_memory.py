@@ -1,4 +1,4 @@
-"""A day of windows in one stream: state is gone with its window, and memory stays flat."""
+"""What a runner keeps of a stream: sums in an open window, nothing of a closed one, no more after a day of windows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from apache_beam.runners.direct.direct_userstate import BagRuntimeState
 from apache_beam.transforms.trigger import InMemoryUnmergedState
 
 from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
-from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies, streaming_state
 from tests.transforms.pipelines import BUNDLE_BASED, seen_by_sink
 from tests.transforms.streams import in_windows, state_everywhere, stepped
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures(state_everywhere.__name__)]
+pytestmark = pytest.mark.usefixtures(state_everywhere.__name__)
 STATM = Path("/proc/self/statm")
 DAY = 24 * 60 * 60
 MARGIN = 8_000_000
@@ -27,6 +27,7 @@ UNITS = {
     "record": {"unit": "record"},
     "privacy id": {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)},
 }
+MARKER = "-----"
 _kept: list[Any] = []
 
 
@@ -55,6 +56,30 @@ def bytes_in_states() -> int:
     return sum(len(value) for tag, values in cells if tag.startswith("user/") for value in values)
 
 
+class Peek(beam.DoFn):
+    """Markers to the bytes in states when they come."""
+
+    def process(self, element: str) -> Iterator[int]:
+        if element == MARKER:
+            yield bytes_in_states()
+
+
+@pytest.mark.parametrize("elements", [50, 3000])
+def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
+    """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""
+    timed = [*((f"{i:05d}", 50 * i / elements) for i in range(elements)), (MARKER, 59)]
+    spec = SketchSpec(depth=5, width=64)
+    transform = PrivateFrequencies.PerKey(spec, PrivacySpec(rho=0.1), key=len, unit="record", keys_are_public=True)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        source = pipeline | stepped(timed, 60, 60, bundle=50)
+        _ = source | in_windows(60) | transform
+        return source | beam.ParDo(Peek())
+
+    (kept,) = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
+    assert 0 < kept <= 2 * 8 * spec.cells + streaming_state.MIN_WAITING
+
+
 def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> tuple[int, int]:
     """How much more memory and state the last quarter of a day of windows takes than the second, at most."""
     length = DAY // windows
@@ -72,6 +97,7 @@ def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> 
     return resident[1] - resident[0], state[1] - state[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
 @pytest.mark.parametrize(("unit", "windows"), [("record", 480), ("privacy id", 144)])
 def test_memory_is_flat_over_a_day_of_windows(unit: str, windows: int) -> None:
@@ -80,6 +106,7 @@ def test_memory_is_flat_over_a_day_of_windows(unit: str, windows: int) -> None:
     assert state <= 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
 def test_releases_that_are_kept_would_be_found() -> None:
     """0.65 MB in each of the 48 windows between the quarters."""
@@ -89,6 +116,7 @@ def test_releases_that_are_kept_would_be_found() -> None:
         _kept.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
 @pytest.mark.parametrize("unit", UNITS)
 def test_state_that_is_not_cleared_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
