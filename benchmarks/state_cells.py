@@ -1,19 +1,23 @@
-"""A stand-in for a streaming runner's state: delivers payloads to a stateful step and counts the bytes that it keeps."""
+"""A stand-in for a streaming runner: drives a transform up to its state and counts the bytes there."""
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from apache_beam.transforms.window import BoundedWindow
+import apache_beam as beam
+from apache_beam.transforms.window import BoundedWindow, FixedWindows, IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.transforms.streaming_state import MergeInState
 
+WINDOW = IntervalWindow(0, 60)
+
 
 class Cell:
-    """Encoded values of one state: a bag, of which a single value is a case; and a timer."""
+    """Encoded values of one state: a bag, of which a single value is a case; or a timer."""
 
     def __init__(self, coder: Any = None, *, single: bool = False) -> None:
         self._coder = coder
@@ -63,11 +67,16 @@ class Place:
 
 
 class State:
-    """The state of a `MergeInState`, by window and key."""
+    """The state of a `MergeInState`, by window and key.
+
+    Args:
+      merge_in_state: the step.
+    """
 
     def __init__(self, merge_in_state: MergeInState) -> None:
         self._step = merge_in_state
         self.places: dict[tuple[BoundedWindow, bytes], Place] = defaultdict(Place)
+        self.delivered = 0
 
     @property
     def size(self) -> int:
@@ -78,10 +87,12 @@ class State:
         """What a bundle of the step before gave, one by one."""
         for output in outputs:
             (window,) = output.windows
-            place = self.places[window, output.value[0]]
-            self._step.process(output.value, window, place.payloads, place.sizes, place.end)
+            key, payload = output.value
+            place = self.places[window, key]
+            self.delivered += len(payload)
+            self._step.process((key, payload), window, place.payloads, place.sizes, place.end)
 
-    def fire(self, window: BoundedWindow) -> list[tuple[bytes, bytes]]:
+    def fire(self, window: BoundedWindow = WINDOW) -> list[tuple[bytes, bytes]]:
         """The end of a window: all its timers fire."""
         merged = []
         for (where, key), place in self.places.items():
@@ -89,3 +100,52 @@ class State:
                 merged.extend(self._step.at_end(key, place.payloads, place.sizes))
                 place.end.time = None
         return merged
+
+
+class Driven:
+    """A transform on a stream, up to its state, all in one window.
+
+    Args:
+      transform: the private transform.
+    """
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        pipeline = beam.Pipeline(runner="FnApiRunner")
+        elements = pipeline | beam.Create([])
+        elements.is_bounded = False
+        _ = elements | beam.WindowInto(FixedWindows(60)) | transform
+        *self._before, merge_in_state = _dofns_up_to_state(pipeline)
+        self.state = State(merge_in_state)
+
+    def bundle(self, elements: Iterable[Any]) -> None:
+        """One bundle of elements."""
+        outputs = [WindowedValue(element, WINDOW.max_timestamp(), (WINDOW,)) for element in elements]
+        for dofn in self._before:
+            outputs = list(_outputs(dofn, outputs))
+        self.state.deliver(outputs)
+
+
+def _dofns_up_to_state(pipeline: beam.Pipeline) -> list[beam.DoFn]:
+    """The DoFns from the windows on, up to and with `MergeInState`."""
+    dofns: list[beam.DoFn] = []
+
+    class Visitor(beam.pipeline.PipelineVisitor):
+        def visit_transform(self, step: Any) -> None:
+            dofn = getattr(step.transform, "fn", None)
+            if isinstance(step.transform, beam.WindowInto):
+                dofns.clear()
+            elif isinstance(dofn, beam.DoFn) and not any(isinstance(one, MergeInState) for one in dofns):
+                dofns.append(dofn)
+
+    pipeline.visit(Visitor())
+    return dofns
+
+
+def _outputs(dofn: beam.DoFn, elements: Iterable[WindowedValue]) -> Iterator[WindowedValue]:
+    """What a DoFn makes of a bundle."""
+    windowed = "window" in inspect.signature(dofn.process).parameters
+    dofn.start_bundle()
+    for element in elements:
+        for output in dofn.process(element.value, *element.windows[:windowed]) or ():
+            yield output if isinstance(output, WindowedValue) else element.with_value(output)
+    yield from dofn.finish_bundle() or ()

@@ -235,7 +235,7 @@ def test_only_streams_are_merged_in_state(name: str) -> None:
     assert stateful_steps(pipeline) == []
 
 
-@pytest.mark.parametrize("runner", ["PortableRunner", "PrismRunner", "FlinkRunner", "DataflowRunner"])
+@pytest.mark.parametrize("runner", ["PortableRunner", "PrismRunner", "FlinkRunner"])
 def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
 
