@@ -340,7 +340,11 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
 
 
-def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen() -> None:
+def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if many records gather, and are bounded before all of them are there."""
+    monkeypatch.setattr("beam_dpsketch.transforms.contribution_bounding._GATHERED_RECORDS", 1)
     bounds = ContributionBounds(max_contributions_per_partition=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]
