@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -20,16 +21,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountMin, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import ContributionBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms import window_bounding as steps
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.contribution_bounding import _BoundShard, random_ranks
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.first_windows import FirstWindows
 from beam_dpsketch.transforms.records import Columns, Records, by_key, table
 from beam_dpsketch.transforms.window_limit import last_time
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
+from tests.transforms.test_runners import RUNNERS, TABLE, VISITS
 from tests.transforms.test_windows_streaming import WithWindow
 
 ONE_COUNTER = SketchSpec(depth=1, width=1)
@@ -243,6 +247,59 @@ def test_pairs_and_rows_are_read_like_everywhere() -> None:
             totals(source, FIXED, per_key(key=None, period=300), runner)
 
 
+class _Passed(beam.DoFn):
+    def process(self, element: Any, where: Any = beam.DoFn.WindowParam) -> Any:
+        yield float(where.start), len(element) if isinstance(element, (pa.Table, pd.DataFrame)) else 1
+
+
+ENGINES = [name if name == "bundle based" else pytest.param(name, marks=pytest.mark.engine) for name in RUNNERS]
+
+
+@pytest.mark.parametrize("name", ["fn api", *ENGINES])
+def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name: str) -> None:
+    """Seven ids, each with records in five minutes, as streams would pass them: two minutes of each pass."""
+    runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
+    visits = [(visit, minute * 60.0) for visit in VISITS for minute in range(5)]
+    frames = [TABLE.to_pandas(), TABLE]
+    kinds: dict[str, list[Timed]] = {
+        "tuples": visits,
+        "dicts": [(visit._asdict(), time) for visit, time in visits],
+        "rows": [(beam.Row(**visit._asdict()), time) for visit, time in visits],
+        "batches": [(frame, minute * 60.0) for frame in frames for minute in range(5)],
+    }
+    records = Records(Elements(item="page", privacy_id="user"), keyed=False)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return [
+            pipeline
+            | f"Create {kind}" >> beam.Create(elements, reshuffle=False)
+            | f"Stamp {kind}" >> beam.Map(stamp)
+            | f"Windows {kind}" >> beam.WindowInto(FIXED)
+            | f"First {kind}" >> FirstWindows(records, 2, window.FixedWindows(300))
+            | f"Passed {kind}" >> beam.ParDo(_Passed())
+            | f"Kind {kind}" >> beam.Map(lambda passed, kind: (kind, *passed), kind)
+            for kind, elements in kinds.items()
+        ] | beam.Flatten()
+
+    found = seen_by_sink(build, *options, runner=runner)
+    for kind in kinds:
+        assert sum(size for of, _, size in found if of == kind) == 2 * len(VISITS) * (2 if kind == "batches" else 1)
+
+
+@pytest.mark.parametrize("name", ["fn api", *ENGINES])
+def test_random_windows_on_every_runner(name: str) -> None:
+    runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
+    transform = globally(privacy_id="user", item="page", period=300)
+    elements = [(TABLE, 60.0 * minute) for minute in range(5)] + [(visit, 60.0) for visit in VISITS]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        source = pipeline | beam.Create(elements) | beam.Map(stamp) | beam.WindowInto(FIXED)
+        return source | ExactCounters(transform)
+
+    total = sum(counters[0][0] for counters in seen_by_sink(build, *options, runner=runner))
+    assert 2 * len(VISITS) <= total <= 3 * len(VISITS)
+
+
 # By hand, without a runner: any split into bundles, any windows.
 
 RECORDS = Records(Elements(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
@@ -376,6 +433,24 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
     monkeypatch.setattr(steps.cells, "mix", lambda keys, *, seed, row: keys if row == 3 else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10
+
+
+def test_the_explanation_counts_the_windows() -> None:
+    bounds = ContributionBounds()
+    text = globally(bounds=bounds, max_windows=9).explain()
+    assert "Windows: rho covers the 9 windows in which a unit may count." in text
+    (once,) = calibrate(CountMin, ONE_COUNTER, PRIVACY, bounds=bounds)
+    assert f"sigma = {3 * math.sqrt(once):.4g} to" in text
+    assert "Windows" not in globally(max_windows=1).explain()
+    trees = {
+        windows: PrivateQuantiles.Globally(
+            IntegerDomain(0, 9), PRIVACY, privacy_id="user", max_windows=windows, memory=1 << 10
+        ).explain(n=10_000)
+        for windows in (1, 9)
+    }
+    assert "covers the 9 windows" in trees[9]
+    error = {windows: float(text.split("at most about ")[1].split()[0]) for windows, text in trees.items()}
+    assert math.isclose(error[9], 3 * error[1], rel_tol=0.01)
 
 
 STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] = {
