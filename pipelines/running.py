@@ -11,6 +11,8 @@ from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 
+Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
+
 
 def parser(description: str, *, output: str, data: str | None = None) -> argparse.ArgumentParser:
     """The arguments of all examples; those it does not know are for the runner. The default data are the flights."""
