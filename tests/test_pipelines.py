@@ -146,7 +146,7 @@ def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: p
 
 @on_every_runner
 def test_cancelled_flights(runner: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cancelled_flights.main([*sample.options(tmp_path / "flown"), *RUNNERS[runner]])
+    cancelled_flights.main([*sample.options(tmp_path / "flown"), "--epsilon=100000", *RUNNERS[runner]])
     printed = capsys.readouterr().out
     truth = Counter(flight.dest for flight in left(sample))
     cancelled = sum(not flight.flew for flight in sample.flights)
