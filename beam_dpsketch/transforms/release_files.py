@@ -1,8 +1,8 @@
-"""`WriteReleases`, `ReadReleases` and `read_releases`: releases in files on any filesystem of Beam, and back.
+"""`WriteReleases`, `ReadReleases`, `read_releases` and `window_file`: releases in files, and back.
 
-Files are TFRecord files, protected by checksums. Each record is a key in canonical bytes (none for releases without
-keys), with its length before it, and the bytes of one release. A node of a timeline has the key (name of the type,
-level, index).
+Files are TFRecord files on any filesystem of Beam, protected by checksums. Each record is a key in canonical bytes
+(none for releases without keys), with its length before it, and the bytes of one release. A node of a timeline has the
+key (name of the type, level, index).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _WriteWindow(beam.DoFn):
         self._prefix = prefix
 
     def process(self, element: tuple[str, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
-        path = f"{self._prefix}-{compact_time(window.start)}-{compact_time(window.end)}{SUFFIX}"
+        path = window_file(self._prefix, window.start, window.end)
         unfinished = f"{path}.{uuid.uuid4().hex}"
         with FileSystems.create(unfinished) as file:
             for record in element[1]:
@@ -80,12 +80,22 @@ class _WriteWindow(beam.DoFn):
         yield path
 
 
-def compact_time(time: Timestamp) -> str:
-    """A time in UTC without punctuation, so that it fits into names of files.
+def window_file(file_path_prefix: str, start: Any, end: Any) -> str:
+    """The name of the file in which `WriteReleases` puts the releases of a window.
 
-    >>> compact_time(Timestamp(1357016400)), compact_time(Timestamp(0.25))
-    ('20130101T050000Z', '19700101T000000.250000Z')
+    Args:
+      file_path_prefix: as given to `WriteReleases`.
+      start: when the window opens: a Beam `Timestamp`, or seconds since the epoch.
+      end: when it closes.
+
+    >>> window_file("out/hours", 1357016400, 1357020000)
+    'out/hours-20130101T050000Z-20130101T060000Z.dpsketch'
     """
+    return f"{file_path_prefix}-{_compact(Timestamp.of(start))}-{_compact(Timestamp.of(end))}{SUFFIX}"
+
+
+def _compact(time: Timestamp) -> str:
+    """A time without punctuation; a fraction of a second only if there is one."""
     moment = time.to_utc_datetime()
     return moment.strftime("%Y%m%dT%H%M%S") + (f".{moment.microsecond:06}Z" if moment.microsecond else "Z")
 

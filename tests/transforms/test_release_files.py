@@ -9,6 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import trigger, window
+from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from beam_dpsketch.transforms import (
     ReadReleases,
     WriteReleases,
     read_releases,
+    window_file,
 )
 from beam_dpsketch.transforms.release_files import from_record, to_record
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
@@ -94,6 +96,10 @@ def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str
     for name in NAMES:
         assert {key for key, _ in read_releases(str(tmp_path / name))} == {"a", "b"}
     assert len({each for _, each in read_releases(str(tmp_path / "out-*"))}) == 4
+
+
+def test_names_of_windows_keep_fractions_of_seconds() -> None:
+    assert window_file("a/b", 0.25, Timestamp(1)) == "a/b-19700101T000000.250000Z-19700101T000001Z.dpsketch"
 
 
 def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
