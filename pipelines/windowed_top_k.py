@@ -147,7 +147,8 @@ def print_verdict(windows: list[Comparison], k: int, hours: int) -> None:
     elif least > half_width:
         print("the lists stand out of the noise, their order does not.")
     else:
-        print("the lists are mostly noise.\nTake longer windows, or add windows up later, which adds up their noise.")
+        print("the lists are mostly noise.")
+        print("Intervals hold for each airport alone, and the largest of many estimates are large by luck.")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -235,7 +235,7 @@ def test_who_follows_a_pipeline_sees_its_failure_and_no_files_of_earlier_runs(ru
 @needs_flights
 @pytest.mark.slow
 def test_a_week_of_the_real_flights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    windowed_top_k.main([f"--output={tmp_path}/top", "--epsilon=1000"])
+    windowed_top_k.main([f"--output={tmp_path}/top", "--epsilon=60"])
     printed = capsys.readouterr().out
     assert "966 departures" in printed
     found = int(re.search(r"(\d+) of 35 listed airports", printed).group(1))
