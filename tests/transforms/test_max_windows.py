@@ -27,9 +27,10 @@ from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms import window_bounding as steps
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.contribution_bounding import _BoundShard, random_ranks
+from beam_dpsketch.transforms.contribution_bounding import _BoundShard
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.ranks import RandomRanks
 from beam_dpsketch.transforms.records import Columns, Records, by_key, table
 from beam_dpsketch.transforms.window_limit import last_time
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
@@ -317,7 +318,7 @@ def bounded(
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = Recipe(CountMin, ONE_COUNTER, bounds)
-    bound = steps._BoundInWindows(bounds, max_windows, salt=salt)
+    bound = steps._BoundInWindows(bounds, max_windows, RandomRanks(salt))
     shard = steps._ShardWithWindows(RECORDS, bounds, bound, recipe)
     shards: dict[int, list[bytes]] = defaultdict(list)
     for bundle in bundles:
@@ -417,8 +418,9 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     records = Records(Elements(item="item", privacy_id="user"), keyed=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
-    read = read.append_column("rank", random_ranks(len(ids))).append_column("window", pa.array([*range(5)] * units))
-    kept = steps._BoundInWindows(bounds, 2, salt=salt).fully(read)
+    ranks = RandomRanks(salt)
+    read = ranks.begun(read).append_column("window", pa.array([*range(5)] * units))
+    kept = steps._BoundInWindows(bounds, 2, ranks).fully(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units

@@ -25,7 +25,7 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.transforms import contribution_bounding as steps
+from beam_dpsketch.transforms.bounding_rule import Bound
 from tests.tolerances import two_sample_p_value
 from tests.transforms.pipelines import SPEC, seen_by_sink
 from tests.transforms.test_continual import HORIZON, START, same, sums
@@ -275,7 +275,7 @@ def test_what_is_kept_of_a_unit_is_distributed_as_if_the_deleted_records_had_nev
     assert never_saw[-1] == forgot[-1] == 0
     assert stats.chisquare(forgot[:-1]).pvalue >= LEVEL
     assert same_choices(never_saw, forgot)
-    monkeypatch.setattr(steps._Bound, "fully", _sample_and_net)
+    monkeypatch.setattr(Bound, "fully", _sample_and_net)
     assert not same_choices(never_saw, chosen(after))
 
 
