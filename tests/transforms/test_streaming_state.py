@@ -170,7 +170,7 @@ def test_state_grows_with_the_sketch_and_the_ids_but_not_with_the_elements(unit:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_of_a_million_elements(unit: str) -> None:
-    few, more, most = benchmark.measured(unit, benchmark.SIZES, bundle=5_000)
+    few, more, most = benchmark.measured(unit, benchmark.SIZES)
     assert most.raw == 10 * more.raw == 100 * few.raw
     assert most.peak <= (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
 
