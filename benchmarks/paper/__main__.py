@@ -1,7 +1,7 @@
 """The paper's figures, theorems and privacy, with this package: `make figures`, or ``python -m benchmarks.paper``.
 
 It writes CSV files and figures into results/, and the page README.md, and prints what is demanded beside what was
-measured. Full size takes 4 to 6 minutes on two cores. The page is always made from all CSV files that are there, so a
+measured. Full size takes about three minutes. The page is always made from all CSV files that are there, so a
 part that is not run again, such as the trace or the peers, keeps its last measurement.
 """
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from benchmarks.paper import demands, departures
 from benchmarks.paper.records import Row, only, published, select
 
+OUR_COUNTS, THEIR_COUNTS = "beam_dpsketch, CountSketch", "PipelineDP, COUNT per item"
+
 
 def section_text(name: str, **numbers: float | str) -> str:
     """A section of page.md, with its numbers."""
@@ -144,11 +146,16 @@ def _peers(tables: dict[str, list[Row]]) -> list[str]:
         return []
     widest = select(quantiles, bits=max(row["bits"] for row in quantiles))
     ours = {row["rho"]: row["mean"] for row in widest if row["library"] == "beam_dpsketch"}
+    ours_counts = select(counts, library=OUR_COUNTS)
     others = [row for row in widest if row["library"].startswith(("PipelineDP", "OpenDP"))]
     text = section_text(
         "peers",
         worst=min(row["mean"] / ours[row["rho"]] for row in others),
-        epsilons=", ".join(f"rho {row['rho']}: {row['epsilon']:.2f}" for row in select(counts, library=OUR_COUNTS)),
+        epsilons=", ".join(f"rho {row['rho']}: {row['epsilon']:.2f}" for row in ours_counts),
+        counts=", ".join(
+            f"{row['mean'] / only(counts, 'mean', library=THEIR_COUNTS, rho=row['rho']):.1f} (rho = {row['rho']})"
+            for row in ours_counts
+        ),
     )
     table = markdown_table(
         ("log2 U", "rho", "library", "error / N", "point error / N"),
@@ -162,9 +169,6 @@ def _peers(tables: dict[str, list[Row]]) -> list[str]:
         ((row["rho"], row["library"], f"{row['mean']:.2f}", f"{row['released']:.2f}") for row in counts),
     )
     return [text, table, frequent]
-
-
-OUR_COUNTS = "beam_dpsketch, CountSketch"
 
 
 def _departures(tables: dict[str, list[Row]]) -> list[str]:

@@ -178,7 +178,7 @@ def pipeline_dp_counts(records: np.ndarray, rho: str) -> dict[int, float]:
 
 
 def measure(bits: Iterable[int] = BITS, rhos: Iterable[str] = RHOS, seeds: int = 2) -> list[Row]:
-    """All rows; takes about ten minutes."""
+    """All rows; takes about six minutes."""
     for name in ("pipeline_dp", "opendp", "datasketches"):
         module(name)
     return quantile_rows(bits, rhos, seeds) + frequency_rows(rhos, seeds)

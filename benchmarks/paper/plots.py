@@ -185,11 +185,11 @@ def peers(path: Path, rows: list[Row]) -> None:
     figure, panels = plt.subplots(1, len(rhos), figsize=(10, 4.2), sharey=True, squeeze=False)
     looks = dict(zip(dict.fromkeys(row["library"] for row in rows if row["library"] != "exact"), LOOKS, strict=False))
     for panel, rho in zip(panels[0], rhos, strict=True):
-        for library, (color, marker) in looks.items():
+        for place, (library, (color, marker)) in enumerate(looks.items()):
             found = [row for row in select(rows, library=library) if row["rho"] in (rho, "none")]
             private = found and found[0]["rho"] != "none"
             panel.plot(
-                [row["bits"] for row in found],
+                [row["bits"] + 0.35 * (place - (len(looks) - 1) / 2) for row in found],  # side by side
                 [max(row["mean"], 1e-6) for row in found],
                 "-" if private else ":",
                 marker=marker,
