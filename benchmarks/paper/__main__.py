@@ -104,7 +104,8 @@ def measurements(
     if "peers" in parts:
         from benchmarks.paper import peers
 
-        found["peers"] = lambda: peers.measure(size.bits, size.rhos, min(size.seeds, 2)), "data and hash 0 to 1"
+        few = min(size.seeds, 2)
+        found["peers"] = lambda: peers.measure(size.bits, size.rhos, few), f"data and hash 0 to {few - 1}"
     return found
 
 
