@@ -33,6 +33,8 @@ from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, ch
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.streaming_state import keeps_state
+from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
@@ -100,16 +102,17 @@ class _ContinualRelease(beam.PTransform):
         every_window = elements.pipeline | "EveryWindow" >> beam.Create(
             [(index, self._recipe.nothing()) for index in range(self._horizon.windows)], reshuffle=False
         )
-        return (
-            (
-                inside | "Windows" >> self._horizon.window_into(0),
-                every_window
-                | "TimeOfEmpty" >> beam.ParDo(AtWindow(self._horizon))
-                | "WindowsOfEmpty" >> self._horizon.window_into(0),
-            )
-            | "WithEveryWindow" >> beam.Flatten()
-            | "Sum0" >> beam.CombineGlobally(RawSketchFn(self._recipe, selectors)).without_defaults()
-        )
+        values = (
+            inside | "Windows" >> self._horizon.window_into(0),
+            every_window
+            | "TimeOfEmpty" >> beam.ParDo(AtWindow(self._horizon))
+            | "WindowsOfEmpty" >> self._horizon.window_into(0),
+        ) | "WithEveryWindow" >> beam.Flatten()
+        fn = RawSketchFn(self._recipe, selectors)
+        if keeps_state(values):
+            values = values | "SumInState" >> SumsInState(self._recipe, selectors, keyed=False)
+            fn = SumFn(self._recipe)
+        return values | "Sum0" >> beam.CombineGlobally(fn).without_defaults()
 
     def _bounded(self, elements: beam.PCollection) -> beam.PCollection:
         """Bounded contributions at the times of their windows; a partition of the bounds is a window."""

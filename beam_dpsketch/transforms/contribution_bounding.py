@@ -27,7 +27,9 @@ from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
-from beam_dpsketch.transforms.records import Columns, Records, by_key, table
+from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
+from beam_dpsketch.transforms.streaming_bounding import MergeTables
+from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 SHARDS = 256
@@ -95,12 +97,12 @@ def bounded_tables(
     """Elements to tables of the records that are kept, one for each shard."""
     bound = _Bound(bounds, salt=secrets.randbits(64))
     shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
-    return (
-        elements
-        | "Shard" >> beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[int, bytes])
-        | "GroupByShard" >> beam.GroupByKey()
-        | "Bound" >> beam.ParDo(_BoundShard(bound))
-    )
+    shard = beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[bytes, bytes])
+    sharded = elements | "Shard" >> shard
+    if keeps_state(elements):
+        merge = beam.ParDo(MergeInState(MergeTables(bound))).with_output_types(tuple[bytes, bytes])
+        sharded = sharded | "MergeInState" >> merge
+    return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
 
 
 class _Bound:
@@ -197,7 +199,7 @@ class _ShardRecords(beam.DoFn):
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
         for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > start:
-                payload = (shard, _to_bytes(records.slice(start, end - start)))
+                payload = (bytes([shard]), to_bytes(records.slice(start, end - start)))
                 yield WindowedValue(payload, window.max_timestamp(), (window,))
 
 
@@ -214,11 +216,11 @@ class _BoundShard(beam.DoFn):
     def __init__(self, bound: _Bound) -> None:
         self._bound = bound
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[pa.Table]:
+    def process(self, element: tuple[bytes, Iterable[bytes]]) -> Iterator[pa.Table]:
         gathered: list[pa.Table] = []
         size = 0
         for payload in element[1]:
-            gathered.append(_from_bytes(payload))
+            gathered.append(from_bytes(payload))
             size += len(gathered[-1])
             if size > _GATHERED_RECORDS:
                 gathered = [self._bound.partly(pa.concat_tables(gathered))]
@@ -247,14 +249,3 @@ def _codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """A column as positions in the list of its distinct values."""
     encoded = values.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
-
-
-def _to_bytes(records: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_table(records)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()

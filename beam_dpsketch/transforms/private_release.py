@@ -18,11 +18,13 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.streaming_state import keeps_state
+from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
@@ -159,9 +161,13 @@ class PrivateRelease(beam.PTransform):
         elif self._keys is not None and self._keys.public is not None:
             every = elements.pipeline | "PublicKeys" >> beam.Create(self._nothing(), reshuffle=False)
             values = (values, every) | "WithEveryKey" >> beam.Flatten()
+        fn = RawSketchFn(self._recipe, selectors)
+        if self._elements.privacy_id is None and keeps_state(values):  # bounded records all come as a window ends
+            values = values | "SumInState" >> SumsInState(self._recipe, selectors, keyed=self._keys is not None)
+            fn = SumFn(self._recipe)
         if self._keys is not None:
-            return values | "Combine" >> beam.CombinePerKey(RawSketchFn(self._recipe, selectors))
-        combine = beam.CombineGlobally(RawSketchFn(self._recipe, selectors))
+            return values | "Combine" >> beam.CombinePerKey(fn)
+        combine = beam.CombineGlobally(fn)
         return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
 
     def _window_starts(self, elements: beam.PCollection) -> range | None:

@@ -182,6 +182,19 @@ class KeyRecords(beam.DoFn):
         yield from by_key(kept, self._recipe)
 
 
+def to_bytes(records: pa.Table) -> bytes:
+    """A table of records for another worker, in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, records.schema) as writer:
+        writer.write_table(records)
+    return sink.getvalue().to_pybytes()
+
+
+def from_bytes(data: bytes) -> pa.Table:
+    """What `to_bytes` wrote."""
+    return pa.ipc.open_stream(data).read_all()
+
+
 def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:
     """The contributions of each key in a table."""
     keys = bounded["key"].combine_chunks().dictionary_encode()

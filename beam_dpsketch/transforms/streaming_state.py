@@ -1,0 +1,80 @@
+"""State of streams: what comes in during a window is merged as it comes, and leaves at the end of the window.
+
+Guarantee: the state of a key and window is one merged payload and at most as many bytes again (or `MIN_WAITING`, if
+that is more) that wait to be merged, beside the last payload; it is gone when the window has ended. Each payload is in
+exactly one output of its key and window. There may be several outputs, if a runner lets late data through, so they are
+to be grouped by a `GroupByKey`, which fires once and drops the late ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+
+MIN_WAITING = 1 << 12
+_KEY, _WINDOW = beam.DoFn.KeyParam, beam.DoFn.WindowParam
+_NO_HOLDS = (BundleBasedDirectRunner, SwitchingDirectRunner)
+
+
+def keeps_state(elements: beam.PCollection) -> bool:
+    """Whether what is made of these elements is to be merged in state: those of streams, where runners can do it.
+
+    `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold the watermark for timers: where the
+    watermark jumps over the end of a window, it drops as late what their timers emit.
+    """
+    return not elements.is_bounded and not isinstance(elements.pipeline.runner, _NO_HOLDS)
+
+
+class MergeInState(beam.DoFn):
+    """(key, payload), both bytes, to (key, merged payload) at the end of each window.
+
+    Args:
+      merge: payloads to one payload; associative, and the order does not matter.
+    """
+
+    PAYLOADS = BagStateSpec("payloads", coders.BytesCoder())
+    SIZES = ReadModifyWriteStateSpec("sizes", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))
+    END = TimerSpec("end", TimeDomain.WATERMARK)
+    _PAYLOADS, _SIZES, _END = (
+        beam.DoFn.StateParam(PAYLOADS),
+        beam.DoFn.StateParam(SIZES),
+        beam.DoFn.TimerParam(END),
+    )
+
+    def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
+        self._merge = merge
+
+    def process(
+        self,
+        element: tuple[bytes, bytes],
+        window: Any = _WINDOW,
+        payloads: Any = _PAYLOADS,
+        sizes: Any = _SIZES,
+        end: Any = _END,
+    ) -> None:
+        _, payload = element
+        known = sizes.read()
+        if known is None:
+            end.set(window.max_timestamp())  # not later: runners remove the state of a window right after it
+        merged, waiting = known or (0, 0)
+        waiting += len(payload)
+        payloads.add(payload)
+        if waiting > max(merged, MIN_WAITING):
+            everything = self._merge(payloads.read())
+            payloads.clear()
+            payloads.add(everything)
+            merged, waiting = len(everything), 0
+        sizes.write((merged, waiting))
+
+    @on_timer(END)
+    def at_end(self, key: Any = _KEY, payloads: Any = _PAYLOADS, sizes: Any = _SIZES) -> Iterator[tuple[bytes, bytes]]:
+        """The merged payload of a window that has ended."""
+        yield key, self._merge(payloads.read())
+        payloads.clear()
+        sizes.clear()

@@ -1,0 +1,99 @@
+"""Sums of streams: one exact accumulator in state for each key, shard and window, instead of elements.
+
+Streaming runners do not sum before they group: without this, elements would wait until their window ends.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.streaming_state import MergeInState
+
+# A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
+# keep up with all bundles where there are no keys; a key is one shard, because keys spread the work themselves.
+SHARDS = 8
+BUFFERED_ELEMENTS = 1 << 16
+
+
+class SumsInState(beam.PTransform):
+    """Elements in windows to accumulators, or (key, accumulator): for each window and key `SHARDS` at most.
+
+    Args:
+      recipe: the sketch.
+      elements: the selectors, on the value if keyed.
+      keyed: whether elements are (key, value), with keys in their plain form.
+    """
+
+    def __init__(self, recipe: Recipe, elements: Elements, *, keyed: bool) -> None:
+        super().__init__()
+        self._recipe = recipe
+        self._elements = elements
+        self._keyed = keyed
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        sum_bundle = SumBundle(RawSketchFn(self._recipe, self._elements), keyed=self._keyed)
+        read = _keyed_accumulator if self._keyed else _accumulator
+        return (
+            pcoll
+            | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
+            | "Merge" >> beam.ParDo(MergeInState(MergeSums(self._recipe))).with_output_types(tuple[bytes, bytes])
+            | "Read" >> beam.Map(read, self._recipe)
+        )
+
+
+class SumBundle(beam.DoFn):
+    """Elements to (shard or encoded key, bytes of the accumulator), one for each bundle and window."""
+
+    def __init__(self, sum_fn: RawSketchFn, *, keyed: bool) -> None:
+        self._sum_fn = sum_fn
+        self._keyed = keyed
+
+    def start_bundle(self) -> None:
+        self._sums: dict[tuple[Any, Any], SketchAccumulator] = {}
+        self._buffered = 0
+
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
+        key, value = element if self._keyed else (None, element)
+        accumulator = self._sums.get((window, key))
+        if accumulator is None:
+            accumulator = self._sums[window, key] = self._sum_fn.create_accumulator()
+        self._sum_fn.add_input(accumulator, value)
+        self._buffered += 1
+        return () if self._buffered < BUFFERED_ELEMENTS else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        shard = bytes([secrets.randbelow(SHARDS)])
+        for (window, key), accumulator in self._sums.items():
+            payload = encode(key) if self._keyed else shard, accumulator.to_bytes()
+            yield WindowedValue(payload, window.max_timestamp(), (window,))
+        self.start_bundle()
+
+
+class MergeSums:
+    """Bytes of accumulators to those of their sum."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+
+    def __call__(self, payloads: Iterable[bytes]) -> bytes:
+        total = SketchAccumulator(self._recipe)
+        for payload in payloads:
+            total.absorb(SketchAccumulator.from_bytes(self._recipe, payload))
+        return total.to_bytes()
+
+
+def _accumulator(merged: tuple[bytes, bytes], recipe: Recipe) -> SketchAccumulator:
+    return SketchAccumulator.from_bytes(recipe, merged[1])
+
+
+def _keyed_accumulator(merged: tuple[bytes, bytes], recipe: Recipe) -> tuple[Any, SketchAccumulator]:
+    return decode(merged[0]), SketchAccumulator.from_bytes(recipe, merged[1])

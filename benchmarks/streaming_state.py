@@ -1,0 +1,91 @@
+"""What a stream keeps in state until its window ends: ``python -m benchmarks.streaming_state``.
+
+The private transforms as they are, driven bundle by bundle as a streaming runner does it, with state cells that count
+their encoded bytes (`state_cells.py`). All elements are in one window. Two cases: unit="record", one key of
+`PrivateFrequencies.PerKey`; and privacy_id= with a fixed number of ids, all 256 shards of `PrivateFrequencies.Globally`
+together. Beside it what a GroupByKey would keep instead: the elements, or what the bundles make of them.
+Takes about 3 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from apache_beam.coders import FastPrimitivesCoder
+
+from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch.transforms import PrivateFrequencies
+from benchmarks import sources
+from benchmarks.measuring import environment
+from benchmarks.state_cells import Driven
+
+SPEC = SketchSpec(depth=5, width=2048)
+PRIVACY = PrivacySpec(rho=1.0)
+SIZES = (10_000, 100_000, 1_000_000)
+BUNDLE = 1_000
+IDS, KEEP = 1_000, 5
+KEY = "one key"
+SEED = 1
+BAR = 8 * SPEC.cells  # the sketch as 64-bit counters in memory
+GROWTH = 1.5  # of the state of all ids, which have more records than are kept from the first size on
+TRANSFORMS = {
+    "record": lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", item="page", keys_are_public=True),
+    "privacy id": lambda: PrivateFrequencies.Globally(
+        SPEC,
+        PRIVACY,
+        privacy_id="user",
+        item="page",
+        bounds=ContributionBounds(max_contributions_per_partition=KEEP),
+    ),
+}
+
+
+class Measured(NamedTuple):
+    """Bytes after so many elements."""
+
+    elements: int
+    raw: int
+    delivered: int
+    state: int
+    peak: int
+
+
+def measured(unit: str, sizes: tuple[int, ...], bundle: int = BUNDLE) -> Iterator[Measured]:
+    """Bytes at each of the sizes of one stream, and the most that they were until then."""
+    driven, coder = Driven(TRANSFORMS[unit]()), FastPrimitivesCoder()
+    users, pages = sources.columns(max(sizes), max(1, max(sizes) // IDS), SEED)
+    raw = peak = 0
+    for start in range(0, max(sizes), bundle):
+        elements: list[Any] = list(map(sources.Visit, users[start : start + bundle], pages[start : start + bundle]))
+        raw += sum(len(coder.encode(tuple(element))) for element in elements)
+        driven.bundle([(KEY, element) for element in elements] if unit == "record" else elements)
+        state = driven.state.size
+        peak = max(peak, state)
+        if start + bundle in sizes:
+            yield Measured(start + bundle, raw, driven.state.delivered, state, peak)
+
+
+def main() -> None:
+    """Print one line per case and size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="default: %(default)s")
+    arguments = parser.parse_args()
+    print(environment("apache-beam", "numpy", "pyarrow", "beam-dpsketch"))
+    print(f"{SPEC.depth} x {SPEC.width:,} CountSketch ({BAR:,} bytes as 64-bit counters); bundles of {BUNDLE:,};")
+    print(f"one window; data seed {SEED}. Privacy ids: {IDS:,}, at most {KEEP} records kept of each. Bytes.")
+    print(f"{'unit':<12}{'elements':>10}{'as elements':>14}{'as bundles':>14}{'state':>12}{'largest':>12}", end="")
+    print(f"{'bar':>14}  met")
+    for unit in TRANSFORMS:
+        bar = BAR
+        for row in measured(unit, tuple(arguments.sizes)):
+            if unit != "record" and row.elements == min(arguments.sizes):
+                bar = GROWTH * row.peak
+            met = "yes" if row.peak <= bar else "NO"
+            columns = "".join(f"{value:>{width},}" for value, width in zip(row, (10, 14, 14, 12, 12), strict=True))
+            print(f"{unit:<12}{columns}{f'<= {bar:,.0f}':>14}  {met}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
