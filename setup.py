@@ -32,6 +32,7 @@ setup(
     package_data={"beam_dpsketch": ["py.typed", "README.md"]},
     install_requires=[
         "apache-beam>=2.77,<3",
+        "cryptography>=39",
         "google-crc32c>=1.5",
         "mmh3>=5.0",
         "numpy>=1.26",

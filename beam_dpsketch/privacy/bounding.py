@@ -41,12 +41,27 @@ def kept(
     new_unit[1:] = units[1:] != units[:-1]
     new_group = new_unit.copy()
     new_group[1:] |= partitions[1:] != partitions[:-1]
-    within_group = _since_last(new_group)
-    groups_before = np.cumsum(new_group)
-    groups_before -= groups_before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
-    keep = within_group < bounds.max_contributions_per_partition
-    keep &= groups_before < bounds.max_partitions
+    keep = _since_last(new_group) < bounds.max_contributions_per_partition
+    keep &= _groups_before(new_unit, new_group) < bounds.max_partitions
     return order[keep]
+
+
+def in_kept_windows(units: np.ndarray, windows: np.ndarray, window_ranks: np.ndarray, max_windows: int) -> np.ndarray:
+    """The positions of the records in the windows that are kept of their unit, in no particular order.
+
+    Args:
+      units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
+      windows: which window each record is in, whole numbers.
+      window_ranks: uint64, equal within a unit and window; the max_windows least are kept.
+      max_windows: how many windows to keep of each unit.
+    """
+    order = np.lexsort((windows, window_ranks, units))
+    units, windows = units[order], windows[order]
+    new_unit = np.ones(len(order), dtype=bool)
+    new_unit[1:] = units[1:] != units[:-1]
+    new_window = new_unit.copy()
+    new_window[1:] |= windows[1:] != windows[:-1]
+    return order[_groups_before(new_unit, new_window) < max_windows]
 
 
 def netted(
@@ -62,6 +77,12 @@ def netted(
     positions = np.flatnonzero(starts)
     net = np.add.reduceat(weights[order], positions) if len(positions) else weights[:0]
     return order[positions][net != 0], net[net != 0]
+
+
+def _groups_before(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:
+    """How many groups of the same unit come before the group of each place."""
+    before = np.cumsum(new_group)
+    return before - before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
 
 
 def _since_last(marks: np.ndarray) -> np.ndarray:

@@ -31,7 +31,10 @@ class PrivacyUnit(enum.Enum):
     PRIVACY_ID_IN_WINDOW = "all records of one privacy id within one window (not over several windows)"
     RECORD_OVER_HORIZON = "one record, over the whole declared horizon"
     PRIVACY_ID_OVER_HORIZON = "all records of one privacy id, over the whole declared horizon"
-    PRIVACY_ID_IN_PERIOD = "all records of one privacy id within one declared period (not over several periods)"
+    PRIVACY_ID_IN_PERIOD = (
+        "all that one privacy id contributes to the windows that end within one declared period (not over several "
+        "periods)"
+    )
 
     @property
     def over_horizon(self) -> bool:

@@ -9,12 +9,13 @@ Steinke 2020 (arXiv:2004.00010), Theorem 4.
 from __future__ import annotations
 
 import enum
+import os
 from fractions import Fraction
 
 import numpy as np
 
 from beam_dpsketch.privacy import discrete_gaussian
-from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
 
 
 class Randomness(enum.Enum):
@@ -45,6 +46,7 @@ def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
     return result
 
 
-def add_noise(counters: np.ndarray, sigma_squared: Fraction) -> np.ndarray:
-    """A new int64 array of the same shape: each counter plus its own discrete Gaussian from the system's entropy."""
-    return counters + discrete_gaussian.sample(counters.size, sigma_squared).reshape(counters.shape)
+def add_noise(counters: np.ndarray, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
+    """A new int64 array of the same shape: each counter plus its own discrete Gaussian, out of fresh random bytes."""
+    noise = discrete_gaussian.sample(counters.size, sigma_squared, random_bytes=random_bytes)
+    return counters + noise.reshape(counters.shape)

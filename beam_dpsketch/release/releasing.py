@@ -2,11 +2,16 @@
 
 Guarantee: the release is rho-zCDP for the given neighbouring relation, if no unit contributed more than `bounds`
 allow. Every call draws new noise from the operating system's entropy and is one more release: call it once for
-each sketch. The raw sketch is left as it is.
+each sketch. With `keyed` randomness the noise is a function of the secret, its context, all settings and all exact
+counters: equal calls are one release, byte for byte, and calls that differ in anything have unrelated noise. Were any
+of them left out, two releases of equal counters that differ in it would give the counters away. The raw sketch is left
+as it is.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from fractions import Fraction
 from typing import Any
@@ -14,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
-from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
@@ -24,8 +31,11 @@ from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.prefix import ReleasedPrefixTree
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.wire import RELEASE_ID_BYTES
+from beam_dpsketch.release.wire import RELEASE_ID_BYTES, pack
 from beam_dpsketch.sketches import RawSketch
+
+NOISE_VERSION = 1
+"""Of what turns random bytes into noise; another version of a keyed release is another release."""
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
     kind.raw_type: kind
@@ -41,6 +51,8 @@ def release(
     unit: PrivacyUnit = PrivacyUnit.RECORD,
     windows: int = 1,
     disclosed: Disclosure = Disclosure.NONE,
+    period_micros: int = 0,
+    keyed: KeyedRandomness | None = None,
 ) -> ReleasedSketch:
     """Adds noise to a raw sketch and returns what may be published.
 
@@ -53,6 +65,8 @@ def release(
       windows: releases (windows) that one unit can reach; rho covers all of them. If the unit is one over a horizon,
         the raw sketch is one node of a binary tree over time, and this is the number of windows of the horizon.
       disclosed: what is published beside the release, for the statement.
+      period_micros: how long a period is, if the unit is one within a period: then it can reach so many windows there.
+      keyed: the secret that noise and release id are made from; `None` takes the system's entropy.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -78,10 +92,20 @@ def release(
         bounds=bounds,
         windows=windows,
         disclosed=disclosed,
-        release_ids=(os.urandom(RELEASE_ID_BYTES),),
+        period_micros=period_micros,
+        randomness=Randomness.SYSTEM if keyed is None else Randomness.KEYED,
+        release_ids=(bytes(RELEASE_ID_BYTES),),
     )
-    noisy = [add_noise(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
+    random_bytes = os.urandom if keyed is None else keyed.random_bytes(_all_of(raw, statement))
+    statement = dataclasses.replace(statement, release_ids=(random_bytes(RELEASE_ID_BYTES),))
+    add = add_noise if keyed is None else functools.partial(add_noise, random_bytes=random_bytes)
+    noisy = [add(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
     return _RELEASED[type(raw)](raw.spec, np.concatenate(noisy, axis=None), statement)
+
+
+def _all_of(raw: RawSketch, statement: PrivacyStatement) -> bytes:
+    """All that must be equal for the noise to be equal: its version, kind, spec, exact counters, and the statement."""
+    return encode(("noise", NOISE_VERSION, pack(raw.name, raw.spec, raw.to_vector(), statement)))
 
 
 def calibrate(

@@ -201,10 +201,12 @@ class PrivacyStatement:
         records = f"{bounds.max_contributions_per_partition} record(s)"
         if self.unit.over_horizon:
             return f"{records} per window, {bounds.max_partitions} of the {self.windows} windows, {weights}"
-        windows = f"{self.windows} window(s)"
+        partitions, windows = f"{bounds.max_partitions} partition(s)", f"{self.windows} window(s)"
+        if self.windows > 1 or self.period_micros:
+            partitions += " per window"
         if self.period_micros:
             windows += f" of each period of {self.period_micros / 1_000_000:g} seconds"
-        return f"{records} per partition, {bounds.max_partitions} partition(s), {weights}, {windows}"
+        return f"{records} per partition, {partitions}, {weights}, {windows}"
 
     def _keyed(self) -> str:
         return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"

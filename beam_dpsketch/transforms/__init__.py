@@ -4,6 +4,7 @@ from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn, Dyad
 from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
 from beam_dpsketch.transforms.contribution_bounding import BoundContributions, Contribution
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
+from beam_dpsketch.transforms.idempotent_noise import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
 from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases

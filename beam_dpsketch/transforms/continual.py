@@ -9,13 +9,14 @@ prefix from the nodes. Source: Zhao et al., NeurIPS 2022, Appendix D.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
 
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
@@ -27,8 +28,10 @@ from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.first_windows import FirstWindows
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
+from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
 from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
@@ -38,7 +41,7 @@ from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
-class _ContinualRelease(beam.PTransform):
+class _ContinualRelease(Replayable):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
     def __init__(
@@ -57,6 +60,7 @@ class _ContinualRelease(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_no_windowing(pcoll)
+        warn_of_replays(pcoll, self._idempotent_noise)
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
@@ -91,7 +95,8 @@ class _ContinualRelease(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """The public settings."""
-        return {**settings(self._recipe, self._privacy), "windows": self._horizon.windows}
+        horizon = {"windows": self._horizon.windows}
+        return {**settings(self._recipe, self._privacy), **horizon, **self.display_of_noise()}
 
     def _sums_of_windows(self, elements: beam.PCollection) -> beam.PCollection:
         """The exact accumulator of every window of the horizon."""
@@ -115,12 +120,9 @@ class _ContinualRelease(beam.PTransform):
         return values | "Sum0" >> beam.CombineGlobally(fn).without_defaults()
 
     def _bounded(self, elements: beam.PCollection) -> beam.PCollection:
-        """Bounded contributions at the times of their windows; a partition of the bounds is a window."""
+        """Bounded contributions in their windows; a partition of the bounds is a window."""
         if not elements.is_bounded:
-            raise WindowingError(
-                "privacy_id in continual release needs bounded input, because what one id may contribute is chosen "
-                'over the whole horizon before its first window is released; for unbounded input, use unit="record"'
-            )
+            return self._bounded_as_they_come(elements)
         return (
             elements
             | "WithWindow" >> beam.ParDo(WithWindow(self._horizon)).with_output_types(tuple[int, Any])
@@ -128,8 +130,29 @@ class _ContinualRelease(beam.PTransform):
             | "TimeOfBounded" >> beam.ParDo(AtWindow(self._horizon))
         )
 
+    def _bounded_as_they_come(self, elements: beam.PCollection) -> beam.PCollection:
+        """The same on a stream: of each privacy id the first windows count in which it has data."""
+        records, bounds = Records(self._elements, keyed=False), self._recipe.bounds
+        return (
+            elements
+            | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)).with_output_types(elements.element_type)
+            | "WindowsToBound" >> self._horizon.window_into(0)
+            | "FirstWindows" >> FirstWindows(records, bounds.max_partitions, self._horizon.as_window())
+            | "BoundContributions" >> Bounded(records, self._recipe)
+        )
+
     def _nodes(self, level: int) -> beam.PTransform:
-        return _ReleaseLevel(self._privacy, self._recipe.bounds, self._unit, self._horizon, level)
+        release_once = functools.partial(
+            ReleaseOnce,
+            self._privacy,
+            bounds=self._recipe.bounds,
+            unit=self._unit,
+            windows=self._horizon.windows,
+            disclosed=Disclosure.NONE,
+            keyed=False,
+            idempotent_noise=self._idempotent_noise,
+        )
+        return _ReleaseLevel(release_once, self._horizon, level)
 
 
 class PrivateContinualFrequencies:
@@ -147,10 +170,11 @@ class PrivateContinualFrequencies:
           window_size: the length of a window: a Beam `Duration`, or seconds.
           windows: how many windows there are, a power of two.
           item, weight, sketch: as in `PrivateFrequencies.Globally`.
-          privacy_id: who is protected: all records of one id, over the whole horizon. Bounded input only.
+          privacy_id: who is protected: all records of one id, over the whole horizon.
           unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
           bounds: what one unit may contribute: a partition is a window, so `max_contributions_per_partition` records
-            in each of at most `max_partitions` windows of the horizon; more is dropped, at random.
+            in each of at most `max_partitions` windows of the horizon; more is dropped. Which windows count of an id is
+            random on bounded input; on unbounded input it is the first ones with data of the id.
         """
 
         def __init__(
@@ -208,20 +232,16 @@ class PrivateContinualQuantiles:
 class _ReleaseLevel(beam.PTransform):
     """Accumulators of the nodes of a level to `TimelineNode`s, in the last of their windows."""
 
-    def __init__(
-        self, privacy: PrivacySpec, bounds: ContributionBounds, unit: PrivacyUnit, horizon: Horizon, level: int
-    ) -> None:
+    def __init__(self, release_once: Callable[..., ReleaseOnce], horizon: Horizon, level: int) -> None:
         super().__init__()
-        self._release_once = ReleaseOnce(
-            privacy, bounds=bounds, unit=unit, windows=horizon.windows, disclosed=Disclosure.NONE, keyed=False
-        )
+        self._release_once = release_once
         self._horizon = horizon
         self._level = level
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return (
             pcoll
-            | "ReleaseOnce" >> beam.ParDo(self._release_once)
+            | "ReleaseOnce" >> beam.ParDo(self._release_once(transform=transform_path(pcoll)))
             | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
             | "LastWindow" >> self._horizon.window_into(0)

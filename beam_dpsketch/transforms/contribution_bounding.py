@@ -85,7 +85,11 @@ class BoundContributions(beam.PTransform):
 
 def bounded_contributions(elements: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
     """Elements to bounded `Contributions`, or (key, `Contributions`) if keyed."""
-    tables = bounded_tables(elements, records, recipe.bounds, recipe)
+    return contributions_of(bounded_tables(elements, records, recipe.bounds, recipe), records, recipe)
+
+
+def contributions_of(tables: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
+    """Tables of kept records to `Contributions`, or (key, `Contributions`) if keyed."""
     if records.keyed:
         return tables | "SplitByKey" >> beam.FlatMap(by_key, recipe).with_output_types(tuple[Any, Contributions])
     return tables | "Unpack" >> beam.Map(_unkeyed, recipe)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from apache_beam.utils.timestamp import Duration
+
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
@@ -56,10 +58,14 @@ class PrivateFrequencies:
             bounds: ContributionBounds = DEFAULT_BOUNDS,
             sketch: str = "count_sketch",
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             recipe = frequency_recipe(sketch, spec, bounds)
-            super().__init__(recipe, privacy, elements, unit=unit, time_range=time_range)
+            super().__init__(
+                recipe, privacy, elements, unit=unit, time_range=time_range, max_windows=max_windows, period=period
+            )
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
@@ -93,11 +99,22 @@ class PrivateFrequencies:
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
             recipe = frequency_recipe(sketch, spec, bounds)
-            super().__init__(recipe, privacy, elements, unit=unit, keys=keys, time_range=time_range)
+            super().__init__(
+                recipe,
+                privacy,
+                elements,
+                unit=unit,
+                keys=keys,
+                time_range=time_range,
+                max_windows=max_windows,
+                period=period,
+            )
 
 
 def frequency_recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:

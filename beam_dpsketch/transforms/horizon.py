@@ -55,6 +55,10 @@ class Horizon:
         size = Duration(micros=self.size << level)
         return beam.WindowInto(window.FixedWindows(size, offset=Timestamp(micros=self.start)))
 
+    def as_window(self) -> window.FixedWindows:
+        """Windows of which one is the horizon."""
+        return window.FixedWindows(Duration(micros=self.size * self.windows), Timestamp(micros=self.start))
+
     def index(self, micros: int, level: int = 0) -> int:
         """Which node of a level a time falls into."""
         return (micros - self.start) // (self.size << level)

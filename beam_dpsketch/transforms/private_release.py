@@ -21,11 +21,14 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_state import keeps_state
 from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
+from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
+from beam_dpsketch.transforms.window_limit import WindowLimit
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
@@ -56,7 +59,7 @@ class Keys:
         return cls(tuple(map(decode, encoded)))
 
 
-class PrivateRelease(beam.PTransform):
+class PrivateRelease(Replayable):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
 
     def __init__(
@@ -68,9 +71,12 @@ class PrivateRelease(beam.PTransform):
         unit: str | None,
         keys: Keys | None = None,
         time_range: tuple[Any, Any] | None = None,
+        max_windows: int | None = None,
+        period: Any = None,
     ) -> None:
         super().__init__()
         check_unit(recipe, privacy, elements, unit)
+        self._limit = WindowLimit.declared(max_windows, period, has_privacy_id=elements.privacy_id is not None)
         if keys is None and recipe.bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
         if time_range is not None and keys is not None and keys.public is None:
@@ -78,7 +84,7 @@ class PrivateRelease(beam.PTransform):
                 "time_range with keys_are_public=True would still show which windows have data for a key; list the "
                 "keys with public_keys, or leave time_range out"
             )
-        calibrate(recipe.kind, recipe.spec, privacy, bounds=recipe.bounds)
+        calibrate(recipe.kind, recipe.spec, privacy, bounds=recipe.bounds, windows=max_windows or 1)
         self._recipe = recipe
         self._privacy = privacy
         self._elements = elements
@@ -88,7 +94,9 @@ class PrivateRelease(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         windows = check_windowing(pcoll)
         self._check_windows(pcoll, windows)
+        windows = self._limit.max_windows if self._limit else windows
         self._elements.check_schema(pcoll.element_type)
+        warn_of_replays(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
@@ -103,6 +111,9 @@ class PrivateRelease(beam.PTransform):
                     windows=windows,
                     disclosed=self._disclosed(pcoll),
                     keyed=keyed,
+                    period_micros=self._limit.period_micros if self._limit else 0,
+                    idempotent_noise=self._idempotent_noise,
+                    transform=transform_path(pcoll),
                 )
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
@@ -122,17 +133,20 @@ class PrivateRelease(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""
-        declared = {} if self._time_range is None else {"time_range": str(self._time_range)}
-        return {**settings(self._recipe, self._privacy), **declared}
+        declared: dict[str, Any] = {} if self._time_range is None else {"time_range": str(self._time_range)}
+        limit = {} if self._limit is None else dataclasses.asdict(self._limit)
+        return {**settings(self._recipe, self._privacy), **declared, **limit, **self.display_of_noise()}
 
     def _check_windows(self, elements: beam.PCollection, windows: int) -> None:
-        if windows > 1 and self._elements.privacy_id is not None:
+        if windows > 1 and self._elements.privacy_id is not None and self._limit is None:
             raise WindowingError(
-                "SlidingWindows with privacy_id would let one privacy id into any number of overlapping windows; use "
-                'FixedWindows, or unit="record"'
+                "SlidingWindows with privacy_id would let one privacy id into any number of overlapping windows; say "
+                'in how many with max_windows, or use FixedWindows, or unit="record"'
             )
-        declared = self._window_starts(elements) is not None
-        if not declared and not is_global(elements) and self._keys is not None and self._keys.public is not None:
+        starts = self._window_starts(elements)
+        if self._limit is not None:
+            self._limit.periods(elements, starts)
+        if starts is None and not is_global(elements) and self._keys is not None and self._keys.public is not None:
             raise WindowingError(
                 "public_keys in windows would show which windows have data for a key; declare the windows with "
                 "time_range=(start, end), or use the global window, or keys_are_public=True"
@@ -141,6 +155,8 @@ class PrivateRelease(beam.PTransform):
     def _unit(self, elements: beam.PCollection) -> PrivacyUnit:
         if self._elements.privacy_id is None:
             return PrivacyUnit.RECORD
+        if self._limit is not None:
+            return self._limit.unit
         return PrivacyUnit.PRIVACY_ID if is_global(elements) else PrivacyUnit.PRIVACY_ID_IN_WINDOW
 
     def _disclosed(self, elements: beam.PCollection) -> Disclosure:
@@ -185,12 +201,17 @@ class PrivateRelease(beam.PTransform):
         keyed = self._keys is not None
         records = Records(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
         if self._elements.privacy_id is not None:
-            bounded = elements | "BoundContributions" >> Bounded(records, self._recipe)
-            return bounded, WHOLE_ELEMENTS
+            return elements | "BoundContributions" >> self._bounded(elements, records), WHOLE_ELEMENTS
         if keyed:
             key_records = beam.ParDo(KeyRecords(records, self._recipe)).with_output_types(tuple[Any, Any])
             return elements | "Key" >> key_records, self._elements
         return elements, self._elements
+
+    def _bounded(self, elements: beam.PCollection, records: Records) -> beam.PTransform:
+        if self._limit is None:
+            return Bounded(records, self._recipe)
+        periods = self._limit.periods(elements, self._window_starts(elements))
+        return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods)
 
 
 def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: str | None) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from apache_beam.utils.timestamp import Duration
+
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -55,10 +57,18 @@ class PrivateQuantiles:
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             super().__init__(
-                tree_recipe(domain, bounds, memory, spec), privacy, elements, unit=unit, time_range=time_range
+                tree_recipe(domain, bounds, memory, spec),
+                privacy,
+                elements,
+                unit=unit,
+                time_range=time_range,
+                max_windows=max_windows,
+                period=period,
             )
 
     class PerKey(PrivateRelease):
@@ -87,6 +97,8 @@ class PrivateQuantiles:
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
@@ -97,6 +109,8 @@ class PrivateQuantiles:
                 unit=unit,
                 keys=keys,
                 time_range=time_range,
+                max_windows=max_windows,
+                period=period,
             )
 
 

@@ -72,9 +72,7 @@ class Records:
 
     def append(self, element: Any, columns: Columns) -> None:
         """Adds an element that is one record."""
-        key, value = self.split(element) if self.keyed else (None, element)
-        if is_batch_type(type(value)):
-            raise TypeError('batches must hold their keys: name the column with key="..." instead of making pairs')
+        key, value = self._record(element)
         if self._privacy_id is not None:
             columns.privacy_ids.append(self._privacy_id(value))
         if self.keyed:
@@ -82,6 +80,10 @@ class Records:
         columns.items.append(self._item(value))
         if self._weight is not None:
             columns.weights.append(self._weight(value))
+
+    def privacy_id(self, element: Any) -> Any:
+        """The privacy id of an element that is one record, `None` if it has none."""
+        return None if self._privacy_id is None else self._privacy_id(self._record(element)[1])
 
     def batch(self, element: Any) -> Columns:
         """The columns of an element that is a batch."""
@@ -92,6 +94,13 @@ class Records:
             column(element, "item", names.item),
             column(element, "weight", names.weight) if self._weight else None,
         )
+
+    def _record(self, element: Any) -> tuple[Any, Any]:
+        """Key (`None` without keys) and value of an element that is one record."""
+        key, value = self.split(element) if self.keyed else (None, element)
+        if is_batch_type(type(value)):
+            raise TypeError('batches must hold their keys: name the column with key="..." instead of making pairs')
+        return key, value
 
     def encoded_keys(self, keys: Any) -> pa.LargeBinaryArray:
         """The canonical bytes of keys, null for those that do not count."""

@@ -1,4 +1,4 @@
-"""The step that draws noise, once for each key and window, and the Reshuffle that makes the draw final."""
+"""The step that draws noise, once for each key and window."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release
 
 
 class ReleaseOnce(beam.DoFn):
-    """Accumulators to releases; raises if a window fires a second time."""
+    """Accumulators to releases; raises if a window fires a second time.
+
+    Args:
+      privacy, bounds, unit, windows, disclosed, period_micros: as for `release`.
+      keyed: whether elements are (key, accumulator).
+      idempotent_noise: makes the noise a function of a secret; `None` takes the system's entropy.
+      transform: the path of the transform whose releases these are.
+    """
 
     def __init__(
         self,
@@ -28,20 +37,43 @@ class ReleaseOnce(beam.DoFn):
         windows: int,
         disclosed: Disclosure,
         keyed: bool,
+        period_micros: int = 0,
+        idempotent_noise: IdempotentNoise | None = None,
+        transform: str = "",
     ) -> None:
         self._release = functools.partial(
-            release, privacy=privacy, bounds=bounds, unit=unit, windows=windows, disclosed=disclosed
+            release,
+            privacy=privacy,
+            bounds=bounds,
+            unit=unit,
+            windows=windows,
+            disclosed=disclosed,
+            period_micros=period_micros,
         )
         self._keyed = keyed
+        self._idempotent_noise = idempotent_noise
+        self._transform = transform
+        self._randomness: KeyedRandomness | None = None
 
-    def process(self, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Any]:
+    def setup(self) -> None:
+        if self._idempotent_noise is not None:
+            self._randomness = self._idempotent_noise.on_worker(self._transform)
+
+    def teardown(self) -> None:
+        self._randomness = None
+
+    def process(
+        self, element: Any, pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
             raise WindowingError(
                 "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
             )
-        if self._keyed:
-            key, accumulator = element
-            yield key, self._release(accumulator.to_sketch())
-        else:
-            yield self._release(element.to_sketch())
+        key, accumulator = element if self._keyed else ((), element)
+        randomness = None
+        if self._idempotent_noise is not None:
+            assert self._randomness is not None
+            randomness = of_release(self._randomness, key, window, pane.index)
+        released = self._release(accumulator.to_sketch(), keyed=randomness)
+        yield (key, released) if self._keyed else released

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.utils.timestamp import Duration
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
@@ -75,9 +76,19 @@ class PrivateTopK:
             bounds: ContributionBounds = DEFAULT_BOUNDS,
             memory: int = DEFAULT_MEMORY,
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            super().__init__(_recipe(domain, bounds, memory), privacy, elements, unit=unit, time_range=time_range)
+            super().__init__(
+                _recipe(domain, bounds, memory),
+                privacy,
+                elements,
+                unit=unit,
+                time_range=time_range,
+                max_windows=max_windows,
+                period=period,
+            )
             self._k = _checked(k)
 
         def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -109,11 +120,20 @@ class PrivateTopK:
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
             time_range: tuple[Any, Any] | None = None,
+            max_windows: int | None = None,
+            period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
             super().__init__(
-                _recipe(domain, bounds, memory), privacy, elements, unit=unit, keys=keys, time_range=time_range
+                _recipe(domain, bounds, memory),
+                privacy,
+                elements,
+                unit=unit,
+                keys=keys,
+                time_range=time_range,
+                max_windows=max_windows,
+                period=period,
             )
             self._k = _checked(k)
 

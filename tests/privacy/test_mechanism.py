@@ -19,7 +19,7 @@ def frozen_noise(monkeypatch):
     """Every call of the sampler gives the same noise; the list holds the arguments of the calls."""
     calls = []
 
-    def sample(size, sigma_squared):
+    def sample(size, sigma_squared, random_bytes):
         calls.append((size, sigma_squared))
         return np.random.default_rng(5).integers(-50, 50, size)
 

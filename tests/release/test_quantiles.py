@@ -198,8 +198,6 @@ def test_intervals_hold_their_estimates_and_stay_within_limits(
     )
     assert (lower <= estimate).all()
     assert (estimate <= upper).all()
-    wider = released.quantile_interval(shares, 0.999, **given_total)
-    assert (domain.index(wider.upper)[0] >= upper).all()
 
 
 @settings(max_examples=40)

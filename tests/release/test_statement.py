@@ -37,7 +37,7 @@ def test_the_statement_in_words():
     assert "exchanged for any other within the bounds (REPLACE_ONE)" in lines[0]
     assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
     assert lines[1].endswith("at delta = 1e-06.")
-    assert "3 record(s) per partition, 2 partition(s), weights -7 to 7, 4 window(s)" in lines[2]
+    assert "3 record(s) per partition, 2 partition(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
     assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[3]
     assert "which keys have data, which windows have data" in lines[4]
 
@@ -58,7 +58,7 @@ def test_a_period_and_a_secret_key_are_in_the_words():
             unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, windows=3, period_micros=3_600_000_000, randomness=Randomness.KEYED
         )
     )
-    assert "within one declared period (not over several periods)" in text
+    assert "contributes to the windows that end within one declared period (not over several periods)" in text
     assert "3 window(s) of each period of 3600 seconds" in text
     assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
 

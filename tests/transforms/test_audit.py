@@ -115,7 +115,7 @@ def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = mechanism.discrete_gaussian.sample
     drawn: list[np.ndarray] = []
 
-    def repeated(size: int, sigma_squared: Fraction) -> np.ndarray:
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
         drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
         return drawn[0]
 
@@ -125,7 +125,7 @@ def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def shared_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = mechanism.discrete_gaussian.sample
 
-    def repeated(size: int, sigma_squared: Fraction) -> np.ndarray:
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
         return np.tile(sample(size // SPEC.depth, sigma_squared), SPEC.depth)
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)

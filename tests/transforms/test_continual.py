@@ -168,7 +168,7 @@ def test_noise_is_drawn_once_for_each_node_and_independently() -> None:
 def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sample, drawn = mechanism.discrete_gaussian.sample, []
 
-    def repeated(size: int, sigma_squared: Fraction) -> np.ndarray:
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
         drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
         return drawn[0]
 

@@ -1,0 +1,104 @@
+"""Streams: elements of a privacy id pass in the first max_windows windows of each period in which it has data.
+
+Guarantee: in each period the elements of a privacy id that pass are in at most max_windows windows; which ones depends
+on that id's elements and their order alone. The state of an id is the windows that it has taken in a period; Beam drops
+it when the period ends, so in the next period the id counts again. An element that comes too late for its own window
+takes one of them too, though it counts nowhere. Elements without a usable privacy id are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.transforms.window import WindowFn
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_dpsketch.hashing.encodings import encode, encode_all
+from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
+
+
+class FirstWindows(beam.PTransform):
+    """Elements in windows to those that pass, at the last times of their windows.
+
+    Args:
+      records: how to read privacy ids.
+      max_windows: how many windows of each privacy id pass in each period.
+      periods: the windows, as Beam calls them, that are the periods.
+    """
+
+    def __init__(self, records: Records, max_windows: int, periods: WindowFn) -> None:
+        super().__init__()
+        self._records = records
+        self._max_windows = max_windows
+        self._periods = periods
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        by_id = beam.typehints.Tuple[bytes, pcoll.element_type]
+        return (
+            pcoll
+            | "ById" >> beam.ParDo(_ById(self._records)).with_output_types(by_id)
+            | "Periods" >> beam.WindowInto(self._periods)
+            | "Take" >> beam.ParDo(_TakeFirst(self._max_windows)).with_output_types(pcoll.element_type)
+            | "OwnWindows" >> IntoOwnWindows(pcoll.windowing)
+        )
+
+
+class _ById(beam.DoFn):
+    """Elements to (privacy id, element) at the last time of their window; batches are split by privacy id."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
+        time = last_time(window)
+        for pair in self._of_batch(element) if is_batch_type(type(element)) else self._of_record(element):
+            yield WindowedValue(pair, time, (window,))
+
+    def _of_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
+        privacy_id = self._records.privacy_id(element)
+        try:
+            encoded = encode(privacy_id)
+        except (TypeError, ValueError):
+            return
+        yield encoded, element
+
+    def _of_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
+        ids = encode_all(self._records.batch(batch).privacy_ids).dictionary_encode()
+        codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(ids.dictionary)))
+        take = batch.take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__
+        for privacy_id, start, end in zip(ids.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
+            yield privacy_id, take(order[start:end])
+
+
+_WINDOWS_TAKEN = beam.DoFn.StateParam(BagStateSpec("windows taken", VarIntCoder()))
+
+
+class _TakeFirst(beam.DoFn):
+    """(privacy id, element) to the element, if its window is, or becomes, one of those that the id takes."""
+
+    def __init__(self, max_windows: int) -> None:
+        self._max_windows = max_windows
+
+    def process(
+        self,
+        element: tuple[bytes, Any],
+        timestamp: Any = beam.DoFn.TimestampParam,
+        taken: Any = _WINDOWS_TAKEN,
+    ) -> Iterator[Any]:
+        end = timestamp.micros // 1000
+        windows = list(taken.read())
+        if end not in windows:
+            if len(windows) >= self._max_windows:
+                return
+            taken.add(end)
+        yield element[1]

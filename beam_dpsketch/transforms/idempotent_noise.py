@@ -1,0 +1,152 @@
+"""Noise that a replay draws again, byte for byte, for runners that may run a release twice.
+
+Guarantee: each release is rho-zCDP against anyone who neither knows the secret nor breaks HMAC-SHA256 and AES-256; the
+guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
+the same release id release the same bytes, which costs nothing more. Different data under one release id cost another
+rho, and show that they differ.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import pathlib
+import warnings
+from typing import Any, TypeVar
+
+import apache_beam as beam
+from apache_beam.utils.secret import Secret
+
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+
+Self = TypeVar("Self", bound="Replayable")
+
+MAX_RELEASE_ID = 1024
+_REPLAYING_RUNNERS = ("FlinkRunner", "SparkRunner")
+
+
+class EnvironmentSecret(Secret):
+    """A secret in an environment variable of each worker, as text of at least 32 characters.
+
+    Args:
+      variable: the name of the variable.
+    """
+
+    def __init__(self, variable: str) -> None:
+        super().__init__()
+        if not isinstance(variable, str) or not variable:
+            raise TypeError("variable must be the name of an environment variable")
+        self._variable = variable
+
+    def get_secret_bytes(self) -> bytes:
+        """The value of the variable, on this worker."""
+        value = os.environb.get(os.fsencode(self._variable))
+        if value is None:
+            raise LookupError(
+                f"the environment variable {self._variable!r} is not set on this worker; set it on every worker, to "
+                "the same secret"
+            )
+        return value
+
+
+class FileSecret(Secret):
+    """A secret in a file on each worker, without the line end after it, if any.
+
+    Args:
+      path: of the file, on the workers.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self._path = os.fspath(path)
+
+    def get_secret_bytes(self) -> bytes:
+        """What is in the file, on this worker."""
+        try:
+            content = pathlib.Path(self._path).read_bytes()
+        except OSError as error:
+            raise LookupError(
+                f"the file of the secret cannot be read on this worker ({type(error).__name__}); put it on every worker"
+            ) from None
+        return content.rstrip(b"\r\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class IdempotentNoise:
+    """A release id, and where workers find the secret; see `Replayable.with_idempotent_noise`."""
+
+    release_id: str
+    secret: Secret
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.release_id, str) or not 0 < len(self.release_id) <= MAX_RELEASE_ID:
+            raise ValueError(f"release_id must be a text of 1 to {MAX_RELEASE_ID} characters")
+        if not isinstance(self.secret, Secret):
+            raise TypeError(
+                "secret must say where workers find the secret: EnvironmentSecret, FileSecret or another Beam Secret; "
+                f"got {type(self.secret).__name__}, which would put it into the pipeline"
+            )
+
+    def on_worker(self, transform: str) -> KeyedRandomness:
+        """The randomness of one transform, given by its path; resolves the secret, so only on workers."""
+        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id, transform)))
+
+
+class Replayable(beam.PTransform):
+    """A transform with releases whose noise can be made idempotent."""
+
+    _idempotent_noise: IdempotentNoise | None = None
+
+    def with_idempotent_noise(self: Self, *, release_id: str, secret: Secret) -> Self:
+        """A copy of the transform whose noise is a function of a secret and of everything that is released.
+
+        For Flink, Spark and other runners whose `Reshuffle` is not durable: after a failure they may compute a window
+        again that is published already, and new noise would be another release of the same data. So the replay
+        releases the same bytes. Which records of a privacy id are kept is decided by the secret too.
+
+        Args:
+          release_id: names this release of this input, such as "visits 2026-11-21". One release id means one
+            immutable input: give every planned release a new one, and run again under an old one only to repeat the
+            same release. A run that sees other data under it (a corrected file, data that were late the first time) is
+            another release of every window that changed: it costs another rho, and reveals the change.
+          secret: where each worker finds the secret, at least 32 random bytes, the same on all: `EnvironmentSecret`,
+            `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
+            Who learns it can take the noise off every release made with it.
+        """
+        changed = copy.copy(self)
+        changed._idempotent_noise = IdempotentNoise(release_id, secret)
+        return changed
+
+    def display_of_noise(self) -> dict[str, Any]:
+        """What display data say of it: the release id, nothing of the secret."""
+        return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
+
+
+def of_release(transform: KeyedRandomness, key: Any, window: Any, pane: int) -> KeyedRandomness:
+    """The randomness of one release of a transform.
+
+    Args:
+      transform: the randomness of the transform.
+      key: the output key, or () without keys.
+      window: its window.
+      pane: its number among the firings of the window.
+    """
+    return transform.within(encode((encode(key), window.start.micros, window.end.micros, pane)))
+
+
+def transform_path(elements: beam.PCollection) -> str:
+    """The path of the transform that is being expanded."""
+    return elements.pipeline.transforms_stack[-1].full_label
+
+
+def warn_of_replays(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
+    """Warns, while the pipeline is built, of a runner that may release a window twice."""
+    runner = type(elements.pipeline.runner).__name__
+    if idempotent_noise is None and runner in _REPLAYING_RUNNERS:
+        warnings.warn(
+            f"after a failure {runner} may draw noise again for a window that is published already, which is another "
+            "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            stacklevel=2,
+        )

@@ -1,0 +1,129 @@
+"""Bounding over several windows: of each privacy id, max_windows of the windows in which it has data.
+
+Guarantee: in each period a privacy id counts in at most max_windows windows, and in each of them within the bounds. On
+bounded input they are chosen uniformly at random, in the shuffle that bounds the records as well. Of unbounded input
+see `beam_dpsketch.transforms.first_windows`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy import bounding
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.contribution_bounding import (
+    _Bound,
+    _BoundShard,
+    _codes,
+    _ShardWindowedRecords,
+    bounded_contributions,
+    contributions_of,
+)
+from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
+
+_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+class BoundedOverWindows(beam.PTransform):
+    """Elements to bounded `Contributions` in their windows, or (key, `Contributions`) if keyed.
+
+    Args:
+      records: how to read the elements.
+      recipe: the sketch, and the bounds within each window.
+      max_windows: how many windows of each privacy id count in each period.
+      periods: the windows, as Beam calls them, that are the periods.
+    """
+
+    def __init__(self, records: Records, recipe: Recipe, max_windows: int, periods: WindowFn) -> None:
+        super().__init__()
+        self._records = records
+        self._recipe = recipe
+        self._max_windows = max_windows
+        self._periods = periods
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        if not pcoll.is_bounded:
+            first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
+            return bounded_contributions(first, self._records, self._recipe)
+        bound = _BoundInWindows(self._recipe.bounds, self._max_windows, salt=secrets.randbits(64))
+        shard = _ShardWithWindows(self._records, self._recipe.bounds, bound, self._recipe)
+        # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
+        into_periods = beam.WindowInto(self._periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+        tables = (
+            pcoll
+            | "Shard" >> beam.ParDo(shard).with_output_types(tuple[int, bytes])
+            | "Periods" >> into_periods
+            | "GroupByShard" >> beam.GroupByKey()
+            | "Bound" >> beam.ParDo(_BoundShard(bound))
+            | "SplitByWindow" >> beam.FlatMap(_by_window)
+            | "OwnWindows" >> IntoOwnWindows(pcoll.windowing)
+        )
+        return contributions_of(tables, self._records, self._recipe)
+
+
+class _ShardWithWindows(_ShardWindowedRecords):
+    """Elements to (shard, records), with the last millisecond of their window as a column and as their time."""
+
+    def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
+        time = last_time(window)
+        ends = pa.array(np.full(len(records), time.micros // 1000, dtype=np.int64))
+        for emitted in super()._emit(records.append_column("window", ends), window):
+            yield WindowedValue(emitted.value, time, (window,))
+
+
+class _BoundInWindows(_Bound):
+    """The rule that says which records of a table with a column of windows are kept."""
+
+    def __init__(self, bounds: ContributionBounds, max_windows: int, *, salt: int) -> None:
+        super().__init__(bounds, salt=salt)
+        self._max_windows = max_windows
+
+    def partly(self, records: pa.Table) -> pa.Table:
+        """Some of the records that are too many; with signed weights, a window may yet turn out to be empty."""
+        bounded = self._in_each_window(records, super().partly)
+        return bounded if self._bounds.signed else self._keep_windows(bounded)
+
+    def fully(self, records: pa.Table) -> pa.Table:
+        """The records that are kept."""
+        return self._keep_windows(self._in_each_window(records, super().fully))
+
+    def _in_each_window(self, records: pa.Table, bounded: Callable[[pa.Table], pa.Table]) -> pa.Table:
+        """Bounds with privacy id and window as the unit."""
+        place = records.column_names.index("unit")
+        ends = records["window"].to_numpy().astype(">i8")
+        ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
+        units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)
+        kept = bounded(records.append_column("id", records["unit"]).set_column(place, "unit", units))
+        return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
+
+    def _keep_windows(self, records: pa.Table) -> pa.Table:
+        units, distinct = _codes(records["unit"])
+        windows = records["window"].to_numpy()
+        of_unit = cells.mix(fingerprints(distinct), seed=self._salt, row=2)[units]
+        ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._salt, row=3)
+        positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
+        return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+
+def _by_window(bounded: pa.Table) -> Iterator[TimestampedValue]:
+    """The records of each window, at its last millisecond."""
+    order = bounded.take(pa.array(np.argsort(bounded["window"].to_numpy(), kind="stable")))
+    ends, starts = np.unique(order["window"].to_numpy(), return_index=True)
+    for end, start, size in zip(ends.tolist(), starts, np.diff([*starts, len(order)]), strict=True):
+        records = order.slice(start, size).drop_columns(["window"])
+        yield TimestampedValue(records, Timestamp(micros=end * 1000))
