@@ -125,7 +125,9 @@ def test_at_least_once_delivery_is_refused() -> None:
 def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused() -> None:
     source = pipeline() | beam.Create([("a", "b")])
     sliding = source | beam.WindowInto(window.SlidingWindows(60, 10))
-    with pytest.raises(WindowingError, match=r'SlidingWindows with privacy_id .* max_windows, or use FixedWindows, or unit="record"'):
+    with pytest.raises(
+        WindowingError, match=r'SlidingWindows with privacy_id .* max_windows, or use FixedWindows, or unit="record"'
+    ):
         sliding | globally(privacy_id=len)
     with pytest.raises(
         WindowingError,
