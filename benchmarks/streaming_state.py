@@ -4,7 +4,7 @@ The private transforms as they are, driven bundle by bundle as a streaming runne
 their encoded bytes (`state_cells.py`). All elements are in one window. Two cases: unit="record", one key of
 `PrivateFrequencies.PerKey`; and privacy_id= with a fixed number of ids, all 256 shards of `PrivateFrequencies.Globally`
 together. Beside it what a GroupByKey would keep instead: the elements, or what the bundles make of them.
-Takes about 3 minutes.
+Takes a minute or two.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Guarantee: all releases of one horizon together are rho-zCDP for the unit that t
 windows of the horizon, declared before any data is seen, are the leaves of a binary tree over time; every node, empty
 ones too, is summed exactly, noised once and released once, as soon as its last window closes. Records outside the
 horizon, and records later than the watermark, are dropped. `SketchTimeline` answers any range of windows and every
-prefix from the nodes. Source: Zhao et al., NeurIPS 2022, Appendix D.
+prefix from the nodes. On unbounded input, a stream keeps the sketches of its open windows and two for each level above.
+Source: Zhao et al., NeurIPS 2022, Appendix D.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ from beam_dpsketch.transforms.contribution_bounding import _Bound, _BoundShard, 
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.streaming_bounding import MergeTables
+from beam_dpsketch.transforms.streaming_state import MergeInState
+from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
 
 # Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.
@@ -167,6 +170,9 @@ SHIPPED = [
     _ShardRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
     _ShardWindowedRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
     _BoundShard(BOUND),
+    SumBundle(RawSketchFn(RECIPE, Elements()), keyed=True),
+    MergeInState(MergeSums(RECIPE)),
+    MergeInState(MergeTables(BOUND)),
     PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
     PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=[1]),
     BoundContributions(ContributionBounds(), privacy_id="user"),
