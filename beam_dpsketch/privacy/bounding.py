@@ -25,14 +25,14 @@ def kept(
       units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
       partitions: which partition each record is in, likewise.
       partition_ranks: uint64, equal within a unit and partition; the max_partitions least are kept.
-      ranks: uint32, random; in each unit and partition the max_contributions_per_partition least are kept.
+      ranks: uint32 or uint64, random; in each unit and partition the max_contributions_per_partition least are kept.
       bounds: how many to keep.
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
     if most <= min(bounds.max_partitions, bounds.max_contributions_per_partition):
         return np.arange(size)
-    if partitions.any():
+    if partitions.any() or ranks.dtype == np.uint64:
         order = np.lexsort((ranks, partitions, partition_ranks, units))
     else:
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | ranks)

@@ -29,7 +29,7 @@ from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
 from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
@@ -127,19 +127,20 @@ class _ContinualRelease(Replayable):
         return (
             elements
             | "WithWindow" >> beam.ParDo(WithWindow(self._horizon)).with_output_types(tuple[int, Any])
-            | "BoundContributions" >> Bounded(Records(self._elements, keyed=True), self._recipe)
+            | "BoundContributions" >> Bounded(Records(self._elements, keyed=True), self._recipe, self._idempotent_noise)
             | "TimeOfBounded" >> beam.ParDo(AtWindow(self._horizon))
         )
 
     def _bounded_as_they_come(self, elements: beam.PCollection) -> beam.PCollection:
         """The same on a stream: of each privacy id the first windows count in which it has data."""
+        check_not_idempotent(self._idempotent_noise)
         records, bounds = Records(self._elements, keyed=False), self._recipe.bounds
         return (
             elements
             | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)).with_output_types(elements.element_type)
             | "WindowsToBound" >> self._horizon.window_into(0)
             | "FirstWindows" >> FirstWindows(records, bounds.max_partitions, self._horizon.as_window())
-            | "BoundContributions" >> Bounded(records, self._recipe)
+            | "BoundContributions" >> Bounded(records, self._recipe, None)
         )
 
     def _nodes(self, level: int) -> beam.PTransform:

@@ -10,8 +10,6 @@ and their different items), and in full once, when the window ends.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,13 +20,13 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch import _validate
-from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
+from beam_dpsketch.transforms.bounding_rule import Bound, codes
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
+from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
@@ -81,13 +79,15 @@ class BoundContributions(beam.PTransform):
         check_windowing(pcoll)
         self._elements.check_schema(pcoll.element_type)
         records = Records(self._elements, keyed=self._elements.key is not None)
-        tables = bounded_tables(pcoll, records, self._bounds, None)
+        tables = bounded_tables(pcoll, records, self._bounds, None, RandomRanks())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(Contribution)
 
 
-def bounded_contributions(elements: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
+def bounded_contributions(
+    elements: beam.PCollection, records: Records, recipe: Recipe, ranks: Ranks
+) -> beam.PCollection:
     """Elements to bounded `Contributions`, or (key, `Contributions`) if keyed."""
-    return contributions_of(bounded_tables(elements, records, recipe.bounds, recipe), records, recipe)
+    return contributions_of(bounded_tables(elements, records, recipe.bounds, recipe, ranks), records, recipe)
 
 
 def contributions_of(tables: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
@@ -98,10 +98,10 @@ def contributions_of(tables: beam.PCollection, records: Records, recipe: Recipe)
 
 
 def bounded_tables(
-    elements: beam.PCollection, records: Records, bounds: ContributionBounds, recipe: Recipe | None
+    elements: beam.PCollection, records: Records, bounds: ContributionBounds, recipe: Recipe | None, ranks: Ranks
 ) -> beam.PCollection:
     """Elements to tables of the records that are kept, one for each shard."""
-    bound = _Bound(bounds, salt=secrets.randbits(64))
+    bound = Bound(bounds, ranks)
     shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
     shard = beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
@@ -111,48 +111,10 @@ def bounded_tables(
     return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
 
 
-class _Bound:
-    """The rule that says which records of a table are kept."""
-
-    def __init__(self, bounds: ContributionBounds, *, salt: int) -> None:
-        self._bounds = bounds
-        self._salt = salt
-
-    def partly(self, records: pa.Table) -> pa.Table:
-        """Some of the records that are too many: what bounding all records would drop as well."""
-        return self._net(records) if self._bounds.signed else self._keep(records)
-
-    def fully(self, records: pa.Table) -> pa.Table:
-        """The records that are kept."""
-        return self._keep(self._net(records)) if self._bounds.signed else self._keep(records)
-
-    def _net(self, records: pa.Table) -> pa.Table:
-        items = records["item"]
-        item_codes = items.to_numpy() if pa.types.is_integer(items.type) else _codes(items)[0]
-        partitions = _codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
-        positions, weights = bounding.netted(
-            _codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
-        )
-        records = records.take(pa.array(positions)).drop_columns(["weight", "rank"])
-        return records.append_column("weight", pa.array(weights)).append_column("rank", random_ranks(len(weights)))
-
-    def _keep(self, records: pa.Table) -> pa.Table:
-        units, distinct = _codes(records["unit"])
-        if "key" in records.column_names:
-            partitions, keys = _codes(records["key"])
-            seed = self._salt
-            of_unit = cells.mix(fingerprints(distinct), seed=seed, row=0)[units]
-            partition_ranks = cells.mix(of_unit ^ fingerprints(keys)[partitions], seed=seed, row=1)
-        else:
-            partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
-        positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
-        return records if len(positions) == len(records) else records.take(pa.array(positions))
-
-
 class _ShardRecords(beam.DoFn):
     """Elements to (shard, records in Arrow's stream format); a privacy id is always in the same shard."""
 
-    def __init__(self, records: Records, bounds: ContributionBounds, bound: _Bound, recipe: Recipe | None) -> None:
+    def __init__(self, records: Records, bounds: ContributionBounds, bound: Bound, recipe: Recipe | None) -> None:
         self._records = records
         self._bounds = bounds
         self._bound = bound
@@ -198,8 +160,8 @@ class _ShardRecords(beam.DoFn):
         return table(self._records, columns, self._bounds, self._recipe)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        records = self._bound.partly(records.append_column("rank", random_ranks(len(records))))
-        units, distinct = _codes(records["unit"])
+        records = self._bound.partly(self._bound.begun(records))
+        units, distinct = codes(records["unit"])
         shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.int64)[units]
         ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
@@ -219,7 +181,7 @@ class _ShardWindowedRecords(_ShardRecords):
 class _BoundShard(beam.DoFn):
     """(shard, records) to one table of the records that are kept."""
 
-    def __init__(self, bound: _Bound) -> None:
+    def __init__(self, bound: Bound) -> None:
         self._bound = bound
 
     def process(self, element: tuple[bytes, Iterable[bytes]]) -> Iterator[pa.Table]:
@@ -234,11 +196,6 @@ class _BoundShard(beam.DoFn):
         yield self._bound.fully(pa.concat_tables(gathered))
 
 
-def random_ranks(size: int) -> pa.Array:
-    """Random numbers from the system, to choose records by."""
-    return pa.array(np.frombuffer(os.urandom(4 * size), dtype=np.uint32))
-
-
 def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
     return Contributions(recipe.column_keys(bounded["item"]), recipe.clamp(bounded["weight"].to_numpy()))
 
@@ -249,9 +206,3 @@ def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Co
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
     for key, item, weight in zip(keys, bounded["item"].to_pylist(), weights, strict=True):
         yield Contribution(None if key is None else decode(key), decode(item), weight)
-
-
-def _codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
-    """A column as positions in the list of its distinct values."""
-    encoded = values.combine_chunks().dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary

@@ -19,10 +19,21 @@ from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
+
+
+def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:
+    """Refuses noise that is meant to repeat, because which windows come first may not repeat."""
+    if idempotent_noise is not None:
+        raise WindowingError(
+            "with_idempotent_noise with privacy_id over several windows needs bounded input: on a stream the first "
+            "windows of an id count, and a replay may see them in another order; leave max_windows out"
+        )
 
 
 class FirstWindows(beam.PTransform):

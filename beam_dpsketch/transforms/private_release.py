@@ -21,7 +21,8 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path, warn_of_replays
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path, warn_of_replays
+from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_state import keeps_state
@@ -209,9 +210,9 @@ class PrivateRelease(Replayable):
 
     def _bounded(self, elements: beam.PCollection, records: Records) -> beam.PTransform:
         if self._limit is None:
-            return Bounded(records, self._recipe)
+            return Bounded(records, self._recipe, self._idempotent_noise)
         periods = self._limit.periods(elements, self._window_starts(elements))
-        return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods)
+        return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods, self._idempotent_noise)
 
 
 def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: str | None) -> None:
@@ -243,10 +244,12 @@ def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:
 class Bounded(beam.PTransform):
     """Contribution bounding as one step of the graph."""
 
-    def __init__(self, records: Records, recipe: Recipe) -> None:
+    def __init__(self, records: Records, recipe: Recipe, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._records = records
         self._recipe = recipe
+        self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return bounded_contributions(pcoll, self._records, self._recipe)
+        ranks = ranks_of(pcoll, self._idempotent_noise)
+        return bounded_contributions(pcoll, self._records, self._recipe, ranks)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.records import from_bytes, to_bytes
 
 
 class MergeTables:
     """Bytes of tables to those of one table, without records that are too many whatever else comes.
 
-    Which records are kept in the end is as if all had been bounded at once, because ranks stay with their records.
+    Which records are kept in the end is as if all had been bounded at once.
 
     Args:
       bound: the rule; its `partly` says which records are too many.
     """
 
-    def __init__(self, bound: Any) -> None:
+    def __init__(self, bound: Bound) -> None:
         self._bound = bound
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:

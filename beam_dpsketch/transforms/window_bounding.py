@@ -7,7 +7,6 @@ see `beam_dpsketch.transforms.first_windows`.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,15 +23,16 @@ from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.bounding_rule import Bound, codes
 from beam_dpsketch.transforms.contribution_bounding import (
-    _Bound,
     _BoundShard,
-    _codes,
     _ShardWindowedRecords,
     bounded_contributions,
     contributions_of,
 )
-from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.ranks import RandomRanks, Ranks, ranks_of
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
 
@@ -47,26 +47,37 @@ class BoundedOverWindows(beam.PTransform):
       recipe: the sketch, and the bounds within each window.
       max_windows: how many windows of each privacy id count in each period.
       periods: the windows, as Beam calls them, that are the periods.
+      idempotent_noise: makes the choice a function of a secret; not on unbounded input.
     """
 
-    def __init__(self, records: Records, recipe: Recipe, max_windows: int, periods: WindowFn) -> None:
+    def __init__(
+        self,
+        records: Records,
+        recipe: Recipe,
+        max_windows: int,
+        periods: WindowFn,
+        idempotent_noise: IdempotentNoise | None,
+    ) -> None:
         super().__init__()
         self._records = records
         self._recipe = recipe
         self._max_windows = max_windows
         self._periods = periods
+        self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         if not pcoll.is_bounded:
+            check_not_idempotent(self._idempotent_noise)
             first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
-            return bounded_contributions(first, self._records, self._recipe)
-        bound = _BoundInWindows(self._recipe.bounds, self._max_windows, salt=secrets.randbits(64))
+            return bounded_contributions(first, self._records, self._recipe, RandomRanks())
+        ranks = ranks_of(pcoll, self._idempotent_noise)
+        bound = _BoundInWindows(self._recipe.bounds, self._max_windows, ranks)
         shard = _ShardWithWindows(self._records, self._recipe.bounds, bound, self._recipe)
         # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
         into_periods = beam.WindowInto(self._periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
         tables = (
             pcoll
-            | "Shard" >> beam.ParDo(shard).with_output_types(tuple[int, bytes])
+            | "Shard" >> beam.ParDo(shard).with_output_types(tuple[bytes, bytes])
             | "Periods" >> into_periods
             | "GroupByShard" >> beam.GroupByKey()
             | "Bound" >> beam.ParDo(_BoundShard(bound))
@@ -86,11 +97,11 @@ class _ShardWithWindows(_ShardWindowedRecords):
             yield WindowedValue(emitted.value, time, (window,))
 
 
-class _BoundInWindows(_Bound):
+class _BoundInWindows(Bound):
     """The rule that says which records of a table with a column of windows are kept."""
 
-    def __init__(self, bounds: ContributionBounds, max_windows: int, *, salt: int) -> None:
-        super().__init__(bounds, salt=salt)
+    def __init__(self, bounds: ContributionBounds, max_windows: int, ranks: Ranks) -> None:
+        super().__init__(bounds, ranks)
         self._max_windows = max_windows
 
     def partly(self, records: pa.Table) -> pa.Table:
@@ -112,10 +123,10 @@ class _BoundInWindows(_Bound):
         return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
 
     def _keep_windows(self, records: pa.Table) -> pa.Table:
-        units, distinct = _codes(records["unit"])
+        units, distinct = codes(records["unit"])
         windows = records["window"].to_numpy()
-        of_unit = cells.mix(fingerprints(distinct), seed=self._salt, row=2)[units]
-        ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._salt, row=3)
+        of_unit = cells.mix(fingerprints(distinct), seed=self._ranks.salt, row=2)[units]
+        ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
         positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 

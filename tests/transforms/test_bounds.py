@@ -27,9 +27,12 @@ from beam_dpsketch import (
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
+from beam_dpsketch.transforms import bounding_rule
 from beam_dpsketch.transforms import contribution_bounding as steps
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.ranks import RandomRanks
 from beam_dpsketch.transforms.records import Columns, Records, by_key
 from tests.transforms.pipelines import SPEC, exact, run
 
@@ -41,7 +44,7 @@ Row = dict[str, Any]
 def bounded(bundles: Iterable[list[Row]], recipe: Recipe, salt: int = 7) -> dict[Any, np.ndarray]:
     """Counters by key of what the steps of the pipeline keep, run by hand over these bundles."""
     records = Records(Elements(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
-    bound = steps._Bound(recipe.bounds, salt=salt)
+    bound = Bound(recipe.bounds, RandomRanks(salt))
     shards: dict[int, list[bytes]] = defaultdict(list)
     shard_records = steps._ShardRecords(records, recipe.bounds, bound, recipe)
     for bundle in bundles:
@@ -211,7 +214,7 @@ def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
     recipe = Recipe(CountMin, TINY, ContributionBounds(max_partitions=2))
-    bound = steps._Bound(recipe.bounds, salt=salt)
+    bound = Bound(recipe.bounds, RandomRanks(salt))
     records = Records(Elements(item="item", privacy_id="user", key="key"), keyed=True)
     columns = Columns(
         [f"unit {unit}" for unit in range(units) for _ in range(5)],
@@ -220,7 +223,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
         [1] * (5 * units),
     )
     table = steps.table(records, columns, recipe.bounds, recipe)
-    kept = bound.fully(table.append_column("rank", steps.random_ranks(len(table))))
+    kept = bound.fully(bound.begun(table))
     chosen = defaultdict(list)
     for unit, key in zip(kept["unit"].to_pylist(), kept["key"].to_pylist(), strict=True):
         chosen[unit].append(key)
@@ -236,5 +239,5 @@ def test_keys_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     It can fail: without the unit in the hash, all units choose the same keys.
     """
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
-    monkeypatch.setattr(steps.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
+    monkeypatch.setattr(bounding_rule.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10

@@ -31,6 +31,7 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
+from beam_dpsketch.transforms.idempotent_noise import of_release
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from tests.noise_audit import audit
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink
@@ -181,6 +182,24 @@ def test_windows_with_equal_counters_share_no_noise() -> None:
 def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
     (output,) = [exact(["x"], PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"))]
     return [(noisy - output).ravel() for noisy in counters]
+
+
+def test_every_part_of_the_place_of_a_release_counts() -> None:
+    of_transform = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker("a path")
+    here = {"key": "a", "window": window.IntervalWindow(0, 10), "pane": 0}
+    others = [
+        here,
+        {**here, "key": b"a"},
+        {**here, "key": ("a",)},
+        {**here, "key": ()},
+        {**here, "window": window.IntervalWindow(0, 20)},
+        {**here, "window": window.IntervalWindow(10, 20)},
+        {**here, "window": window.GlobalWindow()},
+        {**here, "pane": 1},
+    ]
+    assert len({of_release(of_transform, **place).random_bytes(b"")(16) for place in others}) == len(others)
+    again = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker("a path")
+    assert of_release(again, **here).random_bytes(b"")(16) == of_release(of_transform, **here).random_bytes(b"")(16)
 
 
 def test_nodes_with_equal_counters_share_no_noise() -> None:

@@ -17,9 +17,11 @@ from beam_dpsketch.release import releasing
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketchFn, PrivateFrequencies
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import _Bound, _BoundShard, _ShardRecords, _ShardWindowedRecords
+from beam_dpsketch.transforms.contribution_bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.ranks import RandomRanks
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
@@ -160,7 +162,7 @@ def test_extract_output_draws_anew_and_leaves_the_accumulator_as_it_is(kind: Any
 
 RECIPE = Recipe(CountSketch, WIDE, ContributionBounds())
 RECORDS = Records(Elements(privacy_id="user"), keyed=False)
-BOUND = _Bound(ContributionBounds(), salt=1)
+BOUND = Bound(ContributionBounds(), RandomRanks(1))
 SHIPPED = [
     CountSketchFn(WIDE, PRIVACY),
     CountMinFn(WIDE, PRIVACY, item="word"),

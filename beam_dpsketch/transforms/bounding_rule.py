@@ -1,0 +1,66 @@
+"""The rule of contribution bounding: which records of a table are kept.
+
+Guarantee: what is kept of a privacy id depends on its records, and on ranks, alone. Bounding parts first and their
+union again keeps what bounding everything at once would.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy import bounding
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.transforms.ranks import Ranks, counted_copies
+
+
+class Bound:
+    """The rule that says which records of a table are kept."""
+
+    def __init__(self, bounds: ContributionBounds, ranks: Ranks) -> None:
+        self._bounds = bounds
+        self._ranks = ranks
+
+    def begun(self, records: pa.Table) -> pa.Table:
+        """Records as they are read, ready for the rest."""
+        return self._ranks.begun(records)
+
+    def partly(self, records: pa.Table) -> pa.Table:
+        """Without some of the records that are too many: what bounding all records would drop as well."""
+        if self._bounds.signed:
+            return self._net(records)
+        return self._keep(records) if self._ranks.stay else counted_copies(records)
+
+    def fully(self, records: pa.Table) -> pa.Table:
+        """The records that are kept."""
+        return self._keep(self._ranks.settled(self._net(records) if self._bounds.signed else records))
+
+    def _net(self, records: pa.Table) -> pa.Table:
+        items = records["item"]
+        item_codes = items.to_numpy() if pa.types.is_integer(items.type) else codes(items)[0]
+        partitions = codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
+        positions, weights = bounding.netted(
+            codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
+        )
+        records = records.take(pa.array(positions)).drop_columns(["weight", self._ranks.column])
+        return self._ranks.begun(records.append_column("weight", pa.array(weights)))
+
+    def _keep(self, records: pa.Table) -> pa.Table:
+        units, distinct = codes(records["unit"])
+        if "key" in records.column_names:
+            partitions, keys = codes(records["key"])
+            seed = self._ranks.salt
+            of_unit = cells.mix(fingerprints(distinct), seed=seed, row=0)[units]
+            partition_ranks = cells.mix(of_unit ^ fingerprints(keys)[partitions], seed=seed, row=1)
+        else:
+            partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
+        positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
+        return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+
+def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """A column as positions in the list of its distinct values."""
+    encoded = values.combine_chunks().dictionary_encode()
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary

@@ -1,0 +1,132 @@
+"""By what the records of a privacy id are chosen: random numbers, or a keyed hash that a replay computes again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Any, ClassVar, Protocol
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, transform_path
+
+_FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
+
+
+class Ranks(Protocol):
+    """How records get their ranks, of which the least are kept.
+
+    Attributes:
+      column: what a table carries for it.
+      stay: whether ranks are there from the start and stay with their records, so that parts can be bounded alone.
+    """
+
+    column: ClassVar[str]
+    stay: ClassVar[bool]
+
+    @property
+    def salt(self) -> int:
+        """The seed of hashes by which partitions and windows are chosen."""
+
+    def begun(self, records: pa.Table) -> pa.Table:
+        """The records, with the column."""
+
+    def settled(self, records: pa.Table) -> pa.Table:
+        """All records of their privacy ids, with ranks."""
+
+
+class RandomRanks:
+    """A random number for each record, once."""
+
+    column: ClassVar[str] = "rank"
+    stay: ClassVar[bool] = True
+
+    def __init__(self, salt: int | None = None) -> None:
+        self._salt = secrets.randbits(64) if salt is None else salt
+
+    @property
+    def salt(self) -> int:
+        """Drawn while the pipeline is built, the same for all workers."""
+        return self._salt
+
+    def begun(self, records: pa.Table) -> pa.Table:
+        """The records, each with a random number from the system."""
+        ranks = np.frombuffer(os.urandom(4 * len(records)), dtype=np.uint32)
+        return records.append_column(self.column, pa.array(ranks))
+
+    def settled(self, records: pa.Table) -> pa.Table:
+        """The records as they are."""
+        return records
+
+
+class KeyedRanks:
+    """A hash of all that a record says, of how many equal ones come before it, and of a secret.
+
+    So what is kept of a privacy id is a function of its records, in whatever order and parts they come, but only once
+    all are there: until then equal records are merely counted.
+
+    Args:
+      idempotent_noise: the release id and the secret.
+      transform: the path of the transform.
+    """
+
+    column: ClassVar[str] = "copies"
+    stay: ClassVar[bool] = False
+
+    def __init__(self, idempotent_noise: IdempotentNoise, transform: str) -> None:
+        self._idempotent_noise = idempotent_noise
+        self._transform = transform
+        self._salt: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_salt": None}
+
+    @property
+    def salt(self) -> int:
+        """Made of the secret, on a worker."""
+        if self._salt is None:
+            randomness = self._idempotent_noise.on_worker(self._transform)
+            self._salt = int.from_bytes(randomness.random_bytes(b"contribution bounding")(8), "little")
+        return self._salt
+
+    def begun(self, records: pa.Table) -> pa.Table:
+        """The records, each once."""
+        return records.append_column(self.column, pa.array(np.ones(len(records), dtype=np.int64)))
+
+    def settled(self, records: pa.Table) -> pa.Table:
+        """The records in an order of their own, as often as they are there, with 64-bit ranks."""
+        counted = counted_copies(records)
+        names = [name for name in records.column_names if name != self.column]
+        counted = counted.sort_by([(name, "ascending") for name in names])
+        copies = counted[self.column].to_numpy()
+        each = np.repeat(np.arange(len(copies)), copies)
+        number = np.arange(len(each)) - np.repeat(np.cumsum(copies) - copies, copies)
+        ranks = np.zeros(len(copies), dtype=np.uint64)
+        for row, name in enumerate(names, _FIRST_ROW):
+            ranks = cells.mix(ranks ^ _words(counted[name]), seed=self.salt, row=row)
+        ranks = cells.mix(ranks[each] ^ number.astype(np.uint64), seed=self.salt, row=_FIRST_ROW + len(names))
+        return counted.select(names).take(pa.array(each)).append_column("rank", pa.array(ranks))
+
+
+def ranks_of(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> Ranks:
+    """The ranks for the transform that is being expanded."""
+    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise, transform_path(elements))
+
+
+def counted_copies(records: pa.Table) -> pa.Table:
+    """Equal records of a table with a column of copies made one."""
+    names = [name for name in records.column_names if name != KeyedRanks.column]
+    counted = records.group_by(names).aggregate([(KeyedRanks.column, "sum")])
+    return counted.rename_columns({f"{KeyedRanks.column}_sum": KeyedRanks.column}).select(records.column_names)
+
+
+def _words(column: pa.ChunkedArray) -> np.ndarray:
+    """One 64-bit word for each value."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy().astype(f"{column.to_numpy().dtype.kind}8").view(np.uint64)
+    encoded = column.combine_chunks().dictionary_encode()
+    return fingerprints(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]

@@ -1,0 +1,179 @@
+"""Bounding by a keyed hash: a function of the records alone, uniform over release ids, as safe as the random one."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.transforms import window
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from beam_dpsketch import ContributionBounds, PrivacySpec, WindowingError
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.ranks import KeyedRanks
+from tests.transforms.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
+
+VARIABLE = "DPSKETCH_TEST_SECRET"
+TERMS = {"release_id": "r", "secret": EnvironmentSecret(VARIABLE)}
+PRIVACY = PrivacySpec(rho=0.1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def secret() -> Any:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, "planted-secret-4711-4711-4711-4711-4711")
+        yield
+
+
+def ranks(release_id: str = "r") -> KeyedRanks:
+    return KeyedRanks(IdempotentNoise(release_id, TERMS["secret"]), "a path")
+
+
+def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:
+    """Records (unit, key, item, weight) as the steps hold them."""
+    units, keys, items, weights = zip(*rows, strict=True) if rows else ((),) * 4
+    return pa.table(
+        {
+            "unit": pa.array(list(map(encode, units)), pa.large_binary()),
+            "key": pa.array(list(map(encode, keys)), pa.large_binary()),
+            "item": pa.array(items, pa.uint64()),
+            "weight": pa.array(weights, pa.int64()),
+        }
+    )
+
+
+def kept(bound: Bound, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
+    """What is kept of records that come in parts, each bounded alone first."""
+    gathered = pa.concat_tables([bound.partly(bound.begun(part)) for part in parts])
+    settled = bound.fully(bound.partly(gathered))
+    return Counter(zip(*(settled[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True))
+
+
+records = st.lists(
+    st.tuples(st.sampled_from("ABC"), st.sampled_from("xyz"), st.integers(0, 3), st.integers(1, 2)), max_size=40
+)
+
+
+@settings(max_examples=60)
+@given(rows=records, signed=st.booleans(), data=st.data())
+def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_parts(
+    rows: list[Any], signed: bool, data: st.DataObject
+) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3, signed=signed)
+    if signed:
+        rows = [(unit, key, item, weight if item else -weight) for unit, key, item, weight in rows]
+    shuffled = data.draw(st.permutations(rows))
+    cut = data.draw(st.integers(0, len(rows)))
+    whole, parts = (
+        kept(Bound(bounds, ranks()), each) for each in ([table(rows)], [table(shuffled[:cut]), table(shuffled[cut:])])
+    )
+    assert whole == parts
+    for unit in {row[0] for row in whole}:
+        partitions = Counter(key for (who, key, _, _), times in whole.items() if who == unit for _ in range(times))
+        assert len(partitions) <= 2
+        assert max(partitions.values()) <= 2
+
+
+@settings(max_examples=40)
+@given(rows=records, others=records)
+def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any]) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2)
+    others = [("D", *rest) for _, *rest in others]
+    alone, together = (kept(Bound(bounds, ranks()), [table(each)]) for each in (rows, others + rows))
+    assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
+
+
+def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
+    """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""
+    bounds = ContributionBounds(max_contributions_per_partition=2)
+    rows = [("A", "x", 0, 1)] * 6 + [("A", "x", item, 1) for item in range(1, 5)]
+    counts: Counter[int] = Counter()
+    trials = 3000
+    for trial in range(trials):
+        for (_, _, item, _), times in kept(Bound(bounds, ranks(f"release {trial}")), [table(rows)]).items():
+            counts[item] += times
+    expected = [2 * trials * share for share in (0.6, 0.1, 0.1, 0.1, 0.1)]
+    assert stats.chisquare([counts[item] for item in range(5)], expected).pvalue > 1e-10
+    whole_groups = [2 * trials * share for share in (1 / 5,) * 5]
+    assert stats.chisquare([counts[item] for item in range(5)], whole_groups).pvalue < 1e-10
+
+
+def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
+    bound = Bound(ContributionBounds(), ranks())
+    assert len(bound.partly(bound.begun(table([("A", "x", 0, 1)] * 1000)))) == 1
+
+
+def test_what_is_made_of_the_secret_is_not_pickled() -> None:
+    used = ranks()
+    assert used.salt == ranks().salt
+    assert pickle.loads(pickle.dumps(used))._salt is None
+
+
+HOT = [{"user": f"u{number % 5}", "item": number % 11, "key": "ab"[number % 2]} for number in range(300)]
+BOUNDS = ContributionBounds(max_contributions_per_partition=3)
+
+
+def stamped(row: Any) -> Any:
+    return window.TimestampedValue(row, row["item"] * 10)
+
+
+class Windowed(beam.PTransform):
+    """Rows to windows of 20 seconds, to a transform."""
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | beam.Map(stamped) | beam.WindowInto(window.FixedWindows(20)) | self._transform
+
+
+FIELDS = {"item": "item", "privacy_id": "user", "bounds": BOUNDS}
+PIPELINES = {
+    "globally": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
+    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, key="key", public_keys=["a", "b"], **FIELDS),
+    "windows": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
+    "over windows": PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, **FIELDS),
+}
+
+
+def released_bytes(rows: list[Any], name: str, runner: str) -> list[bytes]:
+    transform: Any = PIPELINES[name].with_idempotent_noise(**TERMS)
+    transform = Windowed(transform) if "windows" in name else transform
+    outputs = run(rows, transform, runner=runner)
+    return sorted((output[1] if type(output) is tuple else output).to_bytes() for output in outputs)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_running_again_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
+    again = np.random.default_rng(3).permutation(np.array(HOT, dtype=object)).tolist()
+    first, second = released_bytes(HOT, name, "FnApiRunner"), released_bytes(again, name, BUNDLE_BASED)
+    assert first == second
+    assert len(first) == (2 if name == "per key" else 6 if "windows" in name else 1)
+
+
+def test_first_windows_of_a_stream_cannot_be_repeated_and_are_refused() -> None:
+    limited = PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, period=100, **FIELDS)
+    horizon = {"start": 0, "window_size": 10, "windows": 4}
+    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **horizon, **FIELDS)
+    for transform, windows in ((limited, window.FixedWindows(20)), (continual, window.GlobalWindows())):
+
+        def build(pipeline: beam.Pipeline, transform: Any = transform, windows: Any = windows) -> beam.PCollection:
+            elements = pipeline | beam.Create(HOT)
+            elements.is_bounded = False
+            windowed = elements | beam.WindowInto(windows)
+            windowed.is_bounded = False
+            return windowed | transform.with_idempotent_noise(**TERMS)
+
+        with pytest.raises(WindowingError, match=r"with_idempotent_noise .* needs bounded input"):
+            seen_by_sink(build)
