@@ -11,10 +11,16 @@ from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
 from beam_dpsketch.domains import TextDomain
-from beam_dpsketch.transforms import BoundContributions, EnvironmentSecret, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    EnvironmentSecret,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
 from tests.engines.conftest import Engine
 from tests.transforms import test_continual, test_streaming
-from tests.transforms.pipelines import FN_API, ExactCounters, run, seen_by_sink
+from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.transforms.test_runners import KINDS, VISITS, branches, expected
 from tests.transforms.test_streaming import CASES, outputs
 from tests.transforms.tree_pipelines import ExactVectors
@@ -108,3 +114,18 @@ def test_idempotent_noise_is_that_of_the_runner_in_memory(
     ]
     here, there = ({place: each.to_bytes() for place, each in run.items()} for run in releases)
     assert here == there
+
+
+def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a job that succeeds, and of one that fails after the release."""
+    planted = [(f"planted-{number}", "planted") for number in range(4711, 4731)]
+    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, privacy_id=str)
+
+    def fails(pipeline: beam.Pipeline) -> beam.PCollection:
+        return pipeline | beam.Create(planted) | count | beam.Map(len)
+
+    run(planted, count, *engine.options, runner=engine.runner)
+    with pytest.raises(RuntimeError, match="has no len") as caught:
+        seen_by_sink(fails, *engine.options, runner=engine.runner)
+    assert "has no len" in engine.log.read_text()
+    assert "planted" not in engine.log.read_text() + str(caught.value) + "".join(capfd.readouterr())

@@ -128,7 +128,7 @@ def test_values_of_what_is_published_twice(
     idempotent: bool, source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A worker dies after it has published some windows; the next run finds one value of them, or draws another."""
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), unit="record", **PER_KEY)
+    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), privacy_id="user", bounds=TIGHT, **PER_KEY)
     transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
     die = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path))
     runs = run_until_done(

@@ -26,8 +26,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
-from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
-from beam_dpsketch.transforms import bounding_rule
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, bounding_rule
 from beam_dpsketch.transforms import contribution_bounding as steps
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
