@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -16,7 +17,7 @@ from tests.engines.test_batch import in_time
 from tests.transforms import test_continual
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.transforms.streams import in_windows, stepped
-from tests.transforms.test_streaming import CASES, END, LATE, VISITS, globally, outputs
+from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
 SECONDS, PER_SECOND, WINDOW = 8, 10, 2
@@ -61,19 +62,38 @@ class Seen(beam.DoFn):
         yield float(where.start), time.time() < self._end, counters
 
 
-def test_an_unbounded_source_in_real_time(engine: Engine) -> None:
-    """Windows are out before the stream ends, and all that it sent is in exactly one of them."""
-    start = int(time.time())
+class Beat(NamedTuple):
+    """What a source sends ten times a second."""
+
+    user: str
+    page: str = "beat"
+
+
+def of_time(seconds: float) -> Beat:
+    return Beat(f"user {int(seconds * PER_SECOND) % 4}")
+
+
+def records(start: int) -> beam.PTransform:
+    return globally(**RECORD)
+
+
+def declared_ids(start: int) -> beam.PTransform:
+    return globally(**BY_ID, bounds=IDS_ONLY, time_range=(start, start + SECONDS))
+
+
+@pytest.mark.parametrize("make", [records, declared_ids])
+def test_an_unbounded_source_in_real_time(make: Callable[[int], beam.PTransform], engine: Engine) -> None:
+    """Windows are out before the stream ends, each once, and all that it sent is in them."""
+    start = int(time.time()) // WINDOW * WINDOW
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         impulses = pipeline | PeriodicImpulse(start, start + SECONDS, fire_interval=1 / PER_SECOND)
         assert keeps_state(impulses)
-        counters = impulses | beam.Map(lambda _: "beat") | in_windows(WINDOW) | ExactCounters(globally(unit="record"))
+        counters = impulses | beam.Map(of_time) | in_windows(WINDOW) | ExactCounters(make(start))
         return counters | beam.ParDo(Seen(start + SECONDS))
 
     seen = sorted(seen_by_sink(build, "--streaming", *engine.options, runner=engine.runner))
-    starts = [first for first, _, _ in seen]
-    assert starts == [starts[0] + WINDOW * place for place in range(len(starts))]
+    assert [first for first, _, _ in seen] == [*range(start, start + SECONDS, WINDOW)]
     assert seen[0][1]
-    beats = np.abs([counters for _, _, counters in seen]).sum(axis=(0, 2))
-    assert beats.tolist() == [SECONDS * PER_SECOND] * SPEC.depth
+    beats = np.abs([counters for _, _, counters in seen]).sum(axis=2)
+    assert beats.tolist() == [[WINDOW * PER_SECOND] * SPEC.depth] * len(seen)
