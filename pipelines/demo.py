@@ -23,10 +23,9 @@ from pipelines.delay_comparison import DRAWN, print_delays, shares
 from pipelines.exact import ExactCounts, exact_counts, exact_delays
 from pipelines.flights import ReadFlights, airport_codes, read_table
 from pipelines.plots import plot_frequencies, plot_shares
-from pipelines.running import destinations_parser, interval, parsed, read_keyed_releases, read_release
+from pipelines.running import Z_95, destinations_parser, interval, parsed, read_keyed_releases, read_release
 from pipelines.top_destinations import MAX_FLIGHTS, bounds, count_destinations
 
-Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
 TRIED = (1, 10, 30, 100, MAX_FLIGHTS, 600)
 
 

@@ -24,6 +24,14 @@ class Shares(NamedTuple):
     kept: np.ndarray
 
 
+class SoFar(NamedTuple):
+    """A share of everything so far, in per cent, at the end of a number of days, as released and as it is."""
+
+    days: np.ndarray
+    released: Interval
+    exact: np.ndarray
+
+
 def plot_frequencies(
     path: str, frequencies: Sequence[Frequency], exact: Sequence[int], kept: Sequence[float], *, title: str
 ) -> None:
@@ -92,6 +100,30 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
         figure.get_layout_engine().set(wspace=0.06)
         figure.suptitle(title, x=0.01, ha="left", fontsize=13)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+        figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def plot_so_far(path: str, shares: SoFar, *, title: str) -> None:
+    """The share so far over time, and below, its difference from the exact one, as that is small."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context(STYLE):
+        figure, (above, below) = plt.subplots(
+            2, 1, figsize=(10, 6.5), layout="constrained", sharex=True, height_ratios=(3, 2)
+        )
+        for axes, subtracted in ((above, 0.0), (below, shares.exact)):
+            estimate, lower, upper = (values - subtracted for values in shares.released)
+            axes.fill_between(shares.days, lower, upper, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
+            axes.plot(shares.days, estimate, "o-", color=BLUE, markersize=3.5, label="private estimate")
+            axes.plot(shares.days, shares.exact - subtracted, "--", color=ORANGE, label="exact (public data only)")
+            axes.grid(alpha=0.3)
+            axes.margins(x=0.01)
+        above.set_ylim(bottom=0)
+        above.set_ylabel("departures more than\n15 minutes late, %")
+        below.set_ylabel("difference from exact,\npercentage points")
+        below.set_xlabel("days since the start")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+        figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(path, dpi=120)
     plt.close(figure)
 

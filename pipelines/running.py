@@ -11,6 +11,11 @@ from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 
+IN_MEMORY = "FnApiRunner"
+REPLAY = "BundleBasedDirectRunner"  # Beam's only local runner with unbounded sources
+
+Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
+
 
 def parser(description: str, *, output: str, data: str | None = None) -> argparse.ArgumentParser:
     """The arguments of all examples; those it does not know are for the runner. The default data are the flights."""
@@ -33,18 +38,23 @@ def destinations_parser(description: str, *, output: str) -> argparse.ArgumentPa
     return arguments
 
 
-def parsed(arguments: argparse.ArgumentParser, argv: list[str] | None) -> tuple[argparse.Namespace, beam.Pipeline]:
-    """The arguments, and a pipeline on the runner they name; in memory if they name none."""
+def parsed(
+    arguments: argparse.ArgumentParser, argv: list[str] | None, *, runner: str = IN_MEMORY
+) -> tuple[argparse.Namespace, beam.Pipeline]:
+    """The arguments, and a pipeline on the runner they name, or on the default one."""
     known, for_beam = arguments.parse_known_args(argv)
     known.input = known.input or data_file("flights.csv.zip")
     known.privacy = PrivacySpec.from_epsilon_delta(known.epsilon, known.delta)
-    return known, pipeline(for_beam)
+    return known, pipeline(for_beam, runner=runner)
 
 
-def pipeline(for_beam: list[str]) -> beam.Pipeline:
+def pipeline(for_beam: list[str], *, runner: str = IN_MEMORY) -> beam.Pipeline:
     """A pipeline with these options."""
     options = PipelineOptions(for_beam)
-    runner = options.view_as(StandardOptions).runner or "FnApiRunner"
+    standard = options.view_as(StandardOptions)
+    runner = standard.runner or runner
+    if runner == REPLAY:
+        standard.streaming = True  # or it would close windows when the stream has ended
     return beam.Pipeline(runner, options=options)
 
 

@@ -53,6 +53,7 @@ def simulated_deviation(
     *,
     weight: int,
     reference: str,
+    windows: int = 1,
     runs: int = 3,
 ) -> float:
     """The root mean square rank error, at evenly spaced quantiles, on a reference distribution of a total weight."""
@@ -63,7 +64,7 @@ def simulated_deviation(
     for seed in range(runs):
         seeded = dataclasses.replace(spec, seed=seed)
         raw = DyadicCountSketch(seeded).accumulate_keys(positions, weights)
-        released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID)
+        released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
         assert isinstance(released, ReleasedDyadicCountSketch)
         squares.append(np.mean((released.rank(spec.domain.values(positions[at])) - true_ranks[at]) ** 2))
     return math.sqrt(float(np.mean(squares)))

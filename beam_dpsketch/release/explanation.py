@@ -16,14 +16,21 @@ from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER
 
 
 def explanation(
-    kind: type[RawSketch], spec: Any, privacy: PrivacySpec, bounds: ContributionBounds, weight: int | None
+    kind: type[RawSketch],
+    spec: Any,
+    privacy: PrivacySpec,
+    bounds: ContributionBounds,
+    weight: int | None,
+    *,
+    windows: int = 1,
 ) -> str:
     """Sketch, bytes, noise and privacy of a release; with the expected total weight, also a tree's expected error."""
+    charged = f"\nWindows: rho covers the {windows} windows in which a unit may count." if windows > 1 else ""
     if kind is DyadicCountSketch and weight is not None:
-        return str(TreePlan.of(spec, privacy, weight, bounds=bounds))
-    sigmas = [math.sqrt(value) for value in calibrate(kind, spec, privacy, bounds=bounds)]
+        return str(TreePlan.of(spec, privacy, weight, bounds=bounds, windows=windows)) + charged
+    sigmas = [math.sqrt(value) for value in calibrate(kind, spec, privacy, bounds=bounds, windows=windows)]
     tables = f"{len(sigmas)} table(s)" if len(sigmas) > 1 else "1 table"
-    return "\n".join(
+    lines = "\n".join(
         (
             f"{kind.name}: {tables}, {spec.cells} counters, {spec.cells * BYTES_PER_COUNTER} bytes at 4 a counter.",
             f"Noise: sigma = {min(sigmas):.4g} to {max(sigmas):.4g} on each counter.",
@@ -33,3 +40,4 @@ def explanation(
             f"partition, {bounds.max_partitions} partition(s) a unit.",
         )
     )
+    return lines + charged

@@ -42,18 +42,25 @@ class TreePlan:
 
     @classmethod
     def of(
-        cls, spec: TreeSpec, privacy: PrivacySpec, weight: int, *, bounds: ContributionBounds = DEFAULT_BOUNDS
+        cls,
+        spec: TreeSpec,
+        privacy: PrivacySpec,
+        weight: int,
+        *,
+        bounds: ContributionBounds = DEFAULT_BOUNDS,
+        windows: int = 1,
     ) -> TreePlan:
         """The plan of a layout; refuses settings under which the answers would be useless."""
         _validate.whole(low=1, high=1 << 50, weight=weight)
-        sigma_squared = calibrate(DyadicCountSketch, spec, privacy, bounds=bounds)
+        sigma_squared = calibrate(DyadicCountSketch, spec, privacy, bounds=bounds, windows=windows)
         known_total = None
         if all(level.sketch == "exact" for level in spec.levels):
             deviations = {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)}
             known_total = exact_tree_deviation(spec, sigma_squared, known_total=True)
         else:
             deviations = {
-                name: simulated_deviation(spec, privacy, bounds, weight=weight, reference=name) for name in REFERENCES
+                name: simulated_deviation(spec, privacy, bounds, weight=weight, reference=name, windows=windows)
+                for name in REFERENCES
             }
         if min(deviations.values()) > USELESS_SHARE * weight:
             raise ValueError(

@@ -7,5 +7,5 @@ from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.idempotent_noise import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
-from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases
+from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.top_k import PrivateTopK, TopK

@@ -147,7 +147,10 @@ def valid(*columns: pa.Array) -> np.ndarray:
 
 
 def whole_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Weights as int64, clipped to 64 bits, and where they were whole numbers at all (elsewhere 0)."""
+    """Weights as int64, clipped to 64 bits, and where they were whole numbers at all (elsewhere 0).
+
+    What does not fit is clipped alike on both sides, so that an insert and its delete still cancel.
+    """
     if isinstance(weights, pa.Array):
         return _whole_column(weights)
     if set(map(type, weights)) == {int}:
@@ -166,7 +169,7 @@ def _whole(weight: Any) -> int | None:
         return None
     if not isinstance(weight, (int, np.integer)) and not float(weight).is_integer():
         return None
-    return max(_INT64.min, min(_INT64.max, int(weight)))
+    return max(-_INT64.max, min(_INT64.max, int(weight)))
 
 
 def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -180,7 +183,7 @@ def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if pa.types.is_floating(kind):
         mask &= np.isfinite(values) & (np.floor(values) == values)
         values = np.where(mask, values, 0)
-        return np.clip(values, float(_INT64.min), 2.0**62).astype(np.int64), mask
+        return np.clip(values, -(2.0**62), 2.0**62).astype(np.int64), mask
     if values.dtype == np.uint64:
         values = np.minimum(values, np.uint64(_INT64.max))
     return values.astype(np.int64), mask

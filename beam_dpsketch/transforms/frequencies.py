@@ -44,6 +44,14 @@ class PrivateFrequencies:
             or seconds. Each window in it gets a release, whether it has data or not; elements in others are dropped,
             before anything is bounded. It must begin and end with a window. `None` takes the windows that have data,
             and the privacy statement says that these are published.
+          max_windows: in how many windows each privacy id counts, in each of them within the bounds; noise grows with
+            its square root. Without it an id is protected within each fixed window alone; sliding windows need it. On
+            bounded input the windows are chosen at random; on unbounded input they are the first ones with data of
+            the id.
+          period: how long ids are protected: max_windows holds in each such period, a multiple of the time from one
+            window to the next, as a Beam Duration or in seconds. A window is of the period in which it ends; periods
+            count from the start of time_range, else from 1970. `None` is all of the input, which must be bounded or
+            have a time_range.
         """
 
         def __init__(
@@ -80,6 +88,7 @@ class PrivateFrequencies:
           key: the key, a field name or a callable; `None` where elements are pairs.
           public_keys: the keys to release.
           keys_are_public: the caller's word that the keys in the data may be published.
+          max_windows, period: as in `Globally`; `bounds.max_partitions` holds in each window.
           time_range: as in `Globally`, with `public_keys`: each of them gets a release in each window of the range.
             In windows, `public_keys` need it.
         """

@@ -130,7 +130,8 @@ class PrivateRelease(Replayable):
         Per key, n is the number of one key; records that the bounds drop do not count.
         """
         recipe = self._recipe
-        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n)
+        windows = self._limit.max_windows if self._limit else 1
+        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows)
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""

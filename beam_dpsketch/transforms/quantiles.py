@@ -42,6 +42,7 @@ class PrivateQuantiles:
           memory: bytes of a release, counted at 4 a counter; see `TreeSpec.for_memory`.
           spec: the layout, instead of the one for `memory`; its domain must be `domain`.
           time_range: the windows to release, with data or without; as in `PrivateFrequencies.Globally`.
+          max_windows, period: in how many windows of each period a privacy id counts; as there.
         """
 
         def __init__(
@@ -78,7 +79,7 @@ class PrivateQuantiles:
 
         Args:
           domain, privacy, item, weight, privacy_id, unit, bounds, memory, spec: as in `Globally`.
-          key, public_keys, keys_are_public, time_range: as in `PrivateFrequencies.PerKey`.
+          key, public_keys, keys_are_public, time_range, max_windows, period: as in `PrivateFrequencies.PerKey`.
         """
 
         def __init__(

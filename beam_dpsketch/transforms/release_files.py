@@ -1,38 +1,55 @@
-"""`WriteReleases`, `ReadReleases` and `read_releases`: releases in files on any filesystem of Beam, and back.
+"""`WriteReleases`, `ReadReleases`, `read_releases` and `window_file`: releases in files, and back.
 
-Files are TFRecord files, sharded by the runner and protected by checksums. Each record is a key in canonical bytes
-(none for releases without keys), with its length before it, and the bytes of one release.
+Files are TFRecord files on any filesystem of Beam, protected by checksums. Each record is a key in canonical bytes
+(none for releases without keys), with its length before it, and the bytes of one release. A node of a timeline has the
+key (name of the type, level, index).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord, _TFRecordUtil
+from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.transforms.top_k import released_in
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 SUFFIX = ".dpsketch"
+_NODE = TimelineNode.__name__
 
 
 class WriteReleases(beam.PTransform):
-    """Releases, or (key, release) pairs, to files named `file_path_prefix-00000-of-0000n.dpsketch`."""
+    """Releases, (key, release) pairs or `TimelineNode`s to files that begin with `file_path_prefix`.
+
+    In the global window they are sharded by the runner and named `prefix-00000-of-0000n.dpsketch`. In other windows,
+    of bounded and unbounded input, each window has one file with all its releases, which is there at once when the
+    window closes: `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC. Names sort by
+    time, and a file of an earlier run with the same name is replaced.
+    """
 
     def __init__(self, file_path_prefix: str) -> None:
         super().__init__()
         self._prefix = file_path_prefix
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        records = pcoll | "ToBytes" >> beam.Map(to_record).with_output_types(bytes)
+        if is_global(pcoll):
+            return records | "Write" >> WriteToTFRecord(self._prefix, file_name_suffix=SUFFIX)
+        check_windowing(pcoll)  # a second firing would replace the file of the first
         return (
-            pcoll
-            | "ToBytes" >> beam.Map(to_record).with_output_types(bytes)
-            | "Write" >> WriteToTFRecord(self._prefix, file_name_suffix=SUFFIX)
+            records
+            | "OneKey" >> beam.WithKeys("")  # all records of a window are one group
+            | "GroupWindow" >> beam.GroupByKey()
+            | "WriteWindow" >> beam.ParDo(_WriteWindow(self._prefix)).with_output_types(str)
         )
 
 
@@ -45,6 +62,42 @@ class ReadReleases(beam.PTransform):
 
     def expand(self, pbegin: Any) -> beam.PCollection:
         return pbegin | "Read" >> ReadFromTFRecord(self._pattern) | "FromBytes" >> beam.Map(from_record)
+
+
+class _WriteWindow(beam.DoFn):
+    """The records of a window to its file, which appears when it is complete; yields its name."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def process(self, element: tuple[str, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
+        path = window_file(self._prefix, window.start, window.end)
+        unfinished = f"{path}.{uuid.uuid4().hex}"
+        with FileSystems.create(unfinished) as file:
+            for record in element[1]:
+                _TFRecordUtil.write_record(file, record)
+        FileSystems.rename([unfinished], [path])
+        yield path
+
+
+def window_file(file_path_prefix: str, start: Any, end: Any) -> str:
+    """The name of the file in which `WriteReleases` puts the releases of a window.
+
+    Args:
+      file_path_prefix: as given to `WriteReleases`.
+      start: when the window opens: a Beam `Timestamp`, or seconds since the epoch.
+      end: when it closes.
+
+    >>> window_file("out/hours", 1357016400, 1357020000)
+    'out/hours-20130101T050000Z-20130101T060000Z.dpsketch'
+    """
+    return f"{file_path_prefix}-{_compact(Timestamp.of(start))}-{_compact(Timestamp.of(end))}{SUFFIX}"
+
+
+def _compact(time: Timestamp) -> str:
+    """A time without punctuation; a fraction of a second only if there is one."""
+    moment = time.to_utc_datetime()
+    return moment.strftime("%Y%m%dT%H%M%S") + (f".{moment.microsecond:06}Z" if moment.microsecond else "Z")
 
 
 def read_releases(file_pattern: str) -> list[Any]:
@@ -64,7 +117,9 @@ def _records(path: str) -> Iterator[bytes]:
 
 
 def to_record(element: Any) -> bytes:
-    """A release, or a (key, release) pair, as bytes."""
+    """A release, a (key, release) pair or a `TimelineNode` as bytes."""
+    if isinstance(element, TimelineNode):
+        element = (_NODE, element.level, element.index), element.release
     key, released = released_in(element)
     encoded = encode(key) if isinstance(element, tuple) else b""
     return len(encoded).to_bytes(4, "little") + encoded + released.to_bytes()
@@ -79,6 +134,10 @@ def from_record(data: bytes) -> Any:
     if end == 4:
         return released
     try:
-        return decode(data[4:end]), released
+        key = decode(data[4:end])
     except ValueError:
         raise FormatError("not a record of a release: the key is damaged") from None
+    match key:
+        case (name, int(level), int(index)) if name == _NODE and released.privacy.unit.over_horizon:
+            return TimelineNode(level, index, released)
+    return key, released

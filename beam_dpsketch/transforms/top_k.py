@@ -60,7 +60,8 @@ class PrivateTopK:
           domain: the universe: an ordered `Domain`, or `TextDomain` or `BytesDomain`.
           privacy: what each release spends.
           k: how many values are wanted.
-          item, weight, privacy_id, unit, bounds, memory, time_range: as in `PrivateQuantiles.Globally`.
+          item, weight, privacy_id, unit, bounds, memory, time_range, max_windows, period: as in
+            `PrivateQuantiles.Globally`.
         """
 
         def __init__(
@@ -101,7 +102,7 @@ class PrivateTopK:
 
         Args:
           domain, privacy, k, item, weight, privacy_id, unit, bounds, memory: as in `Globally`.
-          key, public_keys, keys_are_public, time_range: as in `PrivateFrequencies.PerKey`.
+          key, public_keys, keys_are_public, time_range, max_windows, period: as in `PrivateFrequencies.PerKey`.
         """
 
         def __init__(

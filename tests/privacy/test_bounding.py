@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import ContributionBounds
-from beam_dpsketch.privacy.bounding import kept, netted
+from beam_dpsketch.privacy.bounding import in_kept_windows, kept, netted
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -48,6 +48,24 @@ def reference(columns: tuple[np.ndarray, ...], bounds: ContributionBounds) -> se
             of_group = sorted(of_unit[group])[: bounds.max_contributions_per_partition]
             positions.update(position for _, position in of_group)
     return positions
+
+
+@given(records(), st.integers(1, 4))
+def test_all_records_of_the_windows_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], max_windows: int) -> None:
+    units, windows, window_ranks, _ = columns
+    found: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    places = list(zip(units.tolist(), window_ranks.tolist(), windows.tolist(), strict=True))
+    for unit, rank, window in places:
+        found[unit].add((rank, window))
+    of_unit = {unit: set(sorted(groups)[:max_windows]) for unit, groups in found.items()}
+    expected = [position for position, (unit, *group) in enumerate(places) if tuple(group) in of_unit[unit]]
+    assert sorted(in_kept_windows(units, windows, window_ranks, max_windows).tolist()) == expected
+
+
+def test_windows_of_equal_rank_are_two_windows() -> None:
+    """Ranks are hashes, which may collide."""
+    units, ranks = np.zeros(4, dtype=int), np.zeros(4, dtype=np.uint64)
+    assert len(in_kept_windows(units, np.array([1, 2, 1, 2]), ranks, 1)) == 2
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)

@@ -271,6 +271,19 @@ def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPa
     assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81 * levels, 2) / Fraction(1, 10)
 
 
+def test_of_the_privacy_ids_of_a_stream_the_first_windows_of_the_horizon_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
+
+    def nodes(**bounds: int) -> Counters:
+        transform = frequencies(privacy_id="who", bounds=ContributionBounds(**bounds))
+        return sums(monkeypatch, lambda pipeline: pipeline | live() | transform, "--streaming", runner=BUNDLE_BASED)
+
+    assert same(nodes(max_contributions_per_partition=9, max_partitions=8), expected(VISITS))
+    first = [visit for visit in VISITS if START <= visit.time < START + 2 * SIZE]
+    two_of_ann = [visit for visit in first if visit != VISITS[4]] + [VISITS[4]] * 2
+    assert same(nodes(max_contributions_per_partition=2, max_partitions=2), expected(two_of_ann))
+
+
 def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.RecordBatch.from_pydict({"item": ["a", "b", "b"]})
 
@@ -331,12 +344,6 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
     elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | windowing
     with pytest.raises(WindowingError, match=message):
         elements | frequencies(item=None)
-
-
-def test_privacy_ids_of_a_stream_are_refused() -> None:
-    elements = beam.Pipeline(runner=BUNDLE_BASED) | live()
-    with pytest.raises(WindowingError, match=r'needs bounded input.* for unbounded input, use unit="record"'):
-        elements | frequencies(privacy_id="who")
 
 
 def test_batches_with_privacy_ids_are_refused() -> None:

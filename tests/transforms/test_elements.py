@@ -53,7 +53,7 @@ def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:
     weights = [1, -2, 3.0, np.int8(4), np.float32(5), 1 << 80, -(1 << 80), (1 << 63) - 1]
     values, mask = whole_weights(weights)
     assert mask.all()
-    assert values.tolist() == [1, -2, 3, 4, 5, (1 << 63) - 1, -(1 << 63), (1 << 63) - 1]
+    assert values.tolist() == [1, -2, 3, 4, 5, (1 << 63) - 1, 1 - (1 << 63), (1 << 63) - 1]
     _, mask = whole_weights([None, True, np.True_, 0.5, float("nan"), float("inf"), "1", b"1", 1j, [1], object()])
     assert not mask.any()
     assert [len(part) for part in whole_weights([])] == [0, 0]
@@ -191,3 +191,11 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
     assert set(kept) == {Contribution(7, ("a", 1), 10), Contribution("seven", b"raw", 2)}
     assert all(isinstance(contribution, Contribution) for contribution in kept)
     assert run(["x"], BoundContributions(WEIGHTED, privacy_id=str)) == [Contribution(None, "x", 1)]
+
+
+@pytest.mark.parametrize("weights", [[1 << 80, -(1 << 80)], pa.array([1e30, -1e30]), [1 << 63, -(1 << 63)]])
+def test_an_insert_and_a_delete_that_are_clipped_to_64_bits_still_cancel(weights: Any) -> None:
+    values, whole = whole_weights(weights)
+    assert whole.all()
+    assert values[0] > 1 << 61
+    assert values.sum() == 0

