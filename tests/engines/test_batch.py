@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -19,7 +20,7 @@ from beam_dpsketch.transforms import (
     PrivateTopK,
 )
 from tests.engines.conftest import Engine
-from tests.transforms import test_continual, test_streaming
+from tests.transforms import test_continual, test_max_windows, test_streaming
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.transforms.test_runners import KINDS, VISITS, branches, expected
 from tests.transforms.test_streaming import CASES, outputs
@@ -75,6 +76,22 @@ def test_bounds_hold(engine: Engine) -> None:
     assert max(records.values()) == 3
     assert set(pages.values()) == {2}
     assert len(pages) == 7
+
+
+def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
+    assert_greedy_id_is_bounded(stamped_greedy, engine)
+
+
+def stamped_greedy(pipeline: beam.Pipeline) -> beam.PCollection:
+    return pipeline | beam.Create(test_max_windows.GREEDY) | beam.MapTuple(TimestampedValue)
+
+
+def assert_greedy_id_is_bounded(source: Any, engine: Engine) -> None:
+    """One id with too many records everywhere: two windows of each period count, and the bounds hold in each."""
+    transform = ExactCounters(test_max_windows.per_key(weight="weight", period=300))
+    found = outputs(source, transform, 60, *engine.options, runner=engine.runner)
+    totals = {place: counters[0][0] for place, counters in found.items()}
+    test_max_windows.assert_within(totals, test_max_windows.FIXED, test_max_windows.BOUNDS, 2, 300)
 
 
 @pytest.mark.parametrize("name", ["global", "declared", "keyed, declared", "ids"])

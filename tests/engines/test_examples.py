@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from pipelines import demo
-from tests import example_runs, test_pipelines, test_quantile_pipelines
+from tests import example_runs, test_pipelines, test_quantile_pipelines, test_streaming_pipelines
 from tests.engines.conftest import Engine
 
 pytest.importorskip("matplotlib")
 sample = test_pipelines.sample
 arrivals, flights_file, log = (getattr(test_quantile_pipelines, name) for name in ("arrivals", "flights_file", "log"))
+departures, options = test_streaming_pipelines.departures, test_streaming_pipelines.options
 Capture = pytest.CaptureFixture[str]
 
 
@@ -38,6 +39,27 @@ def test_delay_quantiles(arrivals: list, flights_file: str, tmp_path: Path, caps
 
 def test_top_sources(log: test_quantile_pipelines.Log, tmp_path: Path, capsys: Capture) -> None:
     test_quantile_pipelines.test_top_sources_by_user("engine", log, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_windowed_top_k(
+    streaming: bool, departures: list, options: list[str], on_engine: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    on_engine += ["--streaming"] if streaming else []
+    test_streaming_pipelines.test_windowed_top_k("engine", departures, options, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_continual_delays(
+    streaming: bool,
+    departures: list,
+    options: list[str],
+    on_engine: list[str],
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    on_engine += ["--streaming"] if streaming else []
+    test_streaming_pipelines.test_continual_delays("flight", 100, departures, [*options, *on_engine], tmp_path, capsys)
 
 
 def test_demo(

@@ -13,8 +13,8 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from beam_dpsketch.transforms.streaming_state import keeps_state
 from tests.engines.conftest import Engine
-from tests.engines.test_batch import in_time
-from tests.transforms import test_continual
+from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
+from tests.transforms import test_continual, test_max_windows
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.transforms.streams import in_windows, stepped
 from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
@@ -31,6 +31,13 @@ def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) 
     stream = stepped(VISITS, STEPS[step], END, late=LATE)
     found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+
+
+def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
+    """Half of the records come out of order."""
+    minutes = [test_max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
+    bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
+    assert_greedy_id_is_bounded(test_max_windows.stream(bundles, [0] * 10), engine)
 
 
 def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
