@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 COLUMN ?= source_ip
 
-.PHONY: help demo figures peers test test-slow test-engines lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-slow test-engines engines lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -13,7 +13,8 @@ help:
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (under 3 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
-	@echo "make test-engines  the runners beside the in-memory one"
+	@echo "make test-engines  the runners beside the in-memory one; Flink and Prism, as far as they can be fetched"
+	@echo "make demo-prism    the demo on Prism; demo-flink: on Flink in one process"
 	@echo "make lint          ruff and mypy"
 
 $(VENV)/.created:
@@ -34,14 +35,25 @@ figures: $(VENV)/.figures
 peers: $(VENV)/.figures $(VENV)/.peers
 	$(RUN) benchmarks.paper peers
 
+demo-prism: $(VENV)/.demo
+	prism=$$($(RUN) tests.engines.fetch prism) && \
+	$(RUN) pipelines.demo --runner=PrismRunner --prism_location=$$prism
+
+demo-flink: $(VENV)/.demo
+	jar=$$($(RUN) tests.engines.fetch flink) && \
+	$(RUN) pipelines.demo --runner=FlinkRunner --flink_master='[local]' --flink_job_server_jar=$$jar
+
 test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 -m 'slow and not engine'
+	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
 
-test-engines: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -m engine
+engines: $(VENV)/.demo
+	$(RUN) tests.engines.fetch
+
+test-engines: $(VENV)/.demo $(VENV)/.test engines
+	$(RUN) pytest -vv -rs -m 'engine or prism or flink'
 
 lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -26,7 +26,7 @@ from apache_beam.io.parquetio import ReadFromParquetBatched
 from beam_dpsketch import PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
-from benchmarks.measuring import environment, ratios, slopes, spread
+from benchmarks.measuring import environment, print_rates, slopes
 
 SPEC = SketchSpec(depth=5, width=2048)
 PRIVACY = PrivacySpec(rho=1.0)
@@ -81,12 +81,7 @@ def fill(folder: str) -> None:
 
 def report(title: str, variants: dict[str, Callable[[int], None]], sizes: tuple[int, int], repetitions: int) -> None:
     """Prints one line per variant; ratios are to the first."""
-    times = slopes(variants, sizes, repetitions)
-    base = next(iter(times.values()))
-    print(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}")
-    for name, values in times.items():
-        rates = [1e3 / value for value in values]
-        print(f"  {name:<36}{spread(rates, 2):<32}{spread(values, 1):<30}{spread(ratios(values, base), 2)}", flush=True)
+    print_rates(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}", slopes(variants, sizes, repetitions))
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 
 IN_MEMORY = "FnApiRunner"
-REPLAY = "BundleBasedDirectRunner"  # Beam's only local runner with unbounded sources
+REPLAY = "BundleBasedDirectRunner"  # in this process, with unbounded sources
 
 Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
 

@@ -12,6 +12,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
@@ -42,8 +43,9 @@ def read_departures(path: str, start: int, end: int) -> pa.Table:
 class ReadDepartures(beam.PTransform):
     """Departures in a range of time, at their hours.
 
-    On a runner for streams in this process, they are replayed as an unbounded source whose watermark follows the
-    clock: one batch for each hour. On all others the files are read as they are, one element for each departure.
+    With `--streaming`, and on Beam's runner for streams in this process, they are replayed as an unbounded source whose
+    watermark follows the clock: one batch for each hour. Else the files are read as they are, one element for each
+    departure.
     """
 
     def __init__(self, path: str, start: int, end: int) -> None:
@@ -61,8 +63,9 @@ class ReadDepartures(beam.PTransform):
 
 
 def is_replay(pipeline: beam.Pipeline) -> bool:
-    """Whether the pipeline is one for streams in this process; Beam's other local runners know no unbounded source."""
-    return isinstance(pipeline.runner, BundleBasedDirectRunner)
+    """Whether the pipeline is one for streams."""
+    streaming = pipeline.options.view_as(StandardOptions).streaming
+    return streaming or isinstance(pipeline.runner, BundleBasedDirectRunner)
 
 
 def replay(departures: pa.Table) -> TestStream:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -74,9 +72,6 @@ PORTABLE = {
     "two processes": (FN_API, ("--direct_running_mode=multi_processing", "--direct_num_workers=2")),
     "portable": ("PortableRunner", ("--job_endpoint=embed", "--environment_type=LOOPBACK")),
 }
-PRISM = os.environ.get("PRISM") or shutil.which("prism")
-PRISM_OPTIONS = (f"--prism_location={PRISM}", "--environment_type=LOOPBACK", "--streaming")
-needs_prism = pytest.mark.skipif(PRISM is None, reason="go install github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0")
 
 
 def outputs(source: Any, transform: beam.PTransform, windows: Any, *options: str, runner: str) -> dict[Any, Any]:
@@ -133,17 +128,6 @@ def test_other_runners_give_the_counters_of_a_batch(name: str, runner: str, impo
     windows, make = CASES[name]
     engine, options = PORTABLE[runner]
     assert outputs(unbounded(VISITS), ExactCounters(make()), windows, *options, runner=engine) == of_batch(name)
-
-
-@needs_prism
-@pytest.mark.engine
-@pytest.mark.parametrize("name", CASES)
-def test_prism_gives_the_counters_of_a_batch_without_late_data(name: str) -> None:
-    """A streaming runner that holds the watermark for timers, so that it may jump."""
-    windows, make = CASES[name]
-    stream = stepped(VISITS, END // 3, END, late=LATE)
-    found = outputs(stream, ExactCounters(make()), windows, *PRISM_OPTIONS, runner="PrismRunner")
-    assert found == of_batch(name)
 
 
 @pytest.mark.usefixtures(state_everywhere.__name__)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.transforms.pipelines import FN_API, seen_by_sink
 from tests.transforms.streams import unbounded
-from tests.transforms.test_continual import VISITS, WINDOWS, expected, frequencies, live, same, sums
-from tests.transforms.test_streaming import PORTABLE, PRISM_OPTIONS, needs_prism, stateful_steps
+from tests.transforms.test_continual import VISITS, WINDOWS, expected, frequencies, same, sums
+from tests.transforms.test_streaming import PORTABLE, stateful_steps
 
 STREAM = unbounded([(visit, visit.time) for visit in VISITS])
 
@@ -29,10 +29,3 @@ def test_each_node_is_released_once(runner: str, importable_in_workers: None) ->
     engine, options = PORTABLE[runner]
     nodes = seen_by_sink(lambda pipeline: STREAM(pipeline) | frequencies(), *options, runner=engine)
     assert len({(node.level, node.index) for node in nodes}) == len(nodes) == 2 * WINDOWS - 1
-
-
-@needs_prism
-@pytest.mark.engine
-def test_prism_gives_the_same_nodes_without_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sums(monkeypatch, lambda pipeline: pipeline | live() | frequencies(), *PRISM_OPTIONS, runner="PrismRunner")
-    assert same(found, expected(VISITS))

@@ -1,0 +1,145 @@
+"""Workers that die in the middle of a job: nothing is released that is not exact, and what a second run publishes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_dpsketch import ContributionBounds, PrivacySpec
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
+from tests.engines.conftest import Engine, free_port, wait_for
+from tests.engines.test_batch import in_time
+from tests.transforms.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters, Sink
+from tests.transforms.streams import WithStart, in_windows, stepped
+from tests.transforms.test_streaming import CASES, END, PER_KEY, VISITS, outputs
+
+SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
+    "batch": in_time,
+    "stream": lambda pipeline: pipeline | stepped(VISITS, 60, END),
+}
+SECRET = "SECRET_OF_TESTS"
+TIGHT = ContributionBounds(max_contributions_per_partition=2, max_partitions=3)
+PUBLISHED = 5
+TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """A pool that starts a worker process for each job; the options that send jobs to it."""
+    port, log = free_port(), tmp_path_factory.mktemp("workers") / "log.txt"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(REPOSITORY), SECRET: "planted-secret-4711-" * 3}
+    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+    with log.open("w") as output:
+        pool = subprocess.Popen(command, env=environment, stderr=output, start_new_session=True)
+    try:
+        wait_for(port, pool, log)
+        yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
+    finally:
+        os.killpg(pool.pid, signal.SIGKILL)
+        pool.wait()
+
+
+class DieAt(beam.DoFn):
+    """Passes elements on, and kills its process at one of them, once in the life of a folder."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self._number = number
+        self._died = folder / "died"
+
+    def setup(self) -> None:
+        self._seen = 0
+
+    def process(self, element: Any) -> Any:
+        self._seen += 1
+        if self._seen == self._number and not self._died.exists():
+            self._died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield element
+
+
+def run_until_done(build: Callable[[beam.Pipeline], Any], engine: Engine, workers: tuple[str, ...]) -> int:
+    """Runs a job in which a worker dies, and the same job again if that failed it; how often it ran."""
+    options = PipelineOptions(["--streaming", *engine.options, *workers])
+    try:
+        with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
+            build(pipeline)
+    except RuntimeError:
+        with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
+            build(pipeline)
+        return 2
+    return 1
+
+
+def published(folder: Path) -> dict[Any, list[Any]]:
+    """All that the sink has of each window and key."""
+    found: dict[Any, list[Any]] = {}
+    for path in (folder / "sink").iterdir():
+        start, (key, value) = pickle.loads(path.read_bytes())
+        found.setdefault((start, key), []).append(value)
+    return found
+
+
+def publish(
+    pipeline: beam.Pipeline, source: str, before: Any, transform: beam.PTransform, after: Any, folder: Path
+) -> None:
+    """A job that writes what the transform makes of a source to a sink, and goes on."""
+    (folder / "sink").mkdir(exist_ok=True)
+    elements = SOURCES[source](pipeline) | in_windows(60) | "Before" >> before
+    outputs = elements | transform | beam.ParDo(WithStart())
+    outputs | beam.ParDo(Published(str(folder / "sink"))) | "After" >> after
+
+
+class Published(Sink):
+    """Writes each element at once, and passes it on."""
+
+    def process(self, element: Any) -> Any:
+        super().process(element)
+        yield element
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_counters_that_leave_are_exact_though_a_worker_died(
+    source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path
+) -> None:
+    transform = ExactCounters(CASES["ids, keyed"][1]())
+    die = beam.ParDo(DieAt(len(VISITS) // 2, tmp_path))
+    run_until_done(lambda job: publish(job, source, die, transform, beam.Map(len), tmp_path), engine, workers)
+    assert (tmp_path / "died").exists()
+    exact = outputs(in_time, ExactCounters(CASES["ids, keyed"][1]()), 60, runner=FN_API)
+    seen = published(tmp_path)
+    assert seen.keys() == exact.keys()
+    assert all(value == exact[place] for place, values in seen.items() for value in values)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_values_of_what_is_published_twice(
+    idempotent: bool, source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A worker dies after it has published some windows; the next run finds one value of them, or draws another."""
+    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), privacy_id="user", bounds=TIGHT, **PER_KEY)
+    transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
+    die = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path))
+    runs = run_until_done(
+        lambda job: publish(job, source, beam.Map(lambda it: it), transform, die, tmp_path), engine, workers
+    )
+    values = {place: [each.to_bytes() for each in releases] for place, releases in published(tmp_path).items()}
+    twice = [each for each in values.values() if len(each) > 1]
+    print(
+        f"{engine.runner}, {source}: {runs} runs, {len(twice)} of {len(values)} windows and keys published twice,",
+        end=" ",
+    )
+    print(f"{sum(len(set(each)) > 1 for each in twice)} of them with two values")
+    assert twice
+    assert all(len(set(each)) == (1 if idempotent else len(each)) for each in values.values())

@@ -1,0 +1,106 @@
+"""Streams on real engines: state and timers give one release of each key and window, of exactly what was in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+
+from beam_dpsketch.transforms.streaming_state import keeps_state
+from tests.engines.conftest import Engine
+from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
+from tests.transforms import test_continual, test_max_windows
+from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
+from tests.transforms.streams import in_windows, stepped
+from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
+
+STEPS = {"every window": 60, "jumps": END // 3}
+SECONDS, PER_SECOND, WINDOW = 8, 10, 2
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", CASES)
+def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) -> None:
+    """The watermark stops at the end of each window, or jumps over some; `outputs` checks that each is out once."""
+    windows, make = CASES[name]
+    stream = stepped(VISITS, STEPS[step], END, late=LATE)
+    found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
+    assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+
+
+def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
+    """Half of the records come out of order."""
+    minutes = [test_max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
+    bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
+    assert_greedy_id_is_bounded(test_max_windows.stream(bundles, [0] * 10), engine)
+
+
+def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return pipeline | test_continual.live() | test_continual.frequencies()
+
+    nodes = test_continual.sums(monkeypatch, build, "--streaming", *engine.options, runner=engine.runner)
+    assert test_continual.same(nodes, test_continual.expected(test_continual.VISITS))
+
+
+@pytest.mark.parametrize("name", ["global", "declared", "keyed", "ids"])
+def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, engine: Engine) -> None:
+    windows, make = CASES[name]
+    stream = stepped(VISITS, 60, END, late=LATE)
+    here = outputs(stream, make(), windows, "--streaming", *engine.options, runner=engine.runner)
+    there = outputs(in_time, make(), windows, runner=FN_API)
+    assert {place: str(released.privacy) for place, released in here.items()} == {
+        place: str(released.privacy) for place, released in there.items()
+    }
+
+
+class Seen(beam.DoFn):
+    """(start of the window, whether there will be more of the stream, counters)."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+
+    def process(self, counters: Any, where: Any = beam.DoFn.WindowParam) -> Any:
+        yield float(where.start), time.time() < self._end, counters
+
+
+class Beat(NamedTuple):
+    """What a source sends ten times a second."""
+
+    user: str
+    page: str = "beat"
+
+
+def of_time(seconds: float) -> Beat:
+    return Beat(f"user {int(seconds * PER_SECOND) % 4}")
+
+
+def records(start: int) -> beam.PTransform:
+    return globally(**RECORD)
+
+
+def declared_ids(start: int) -> beam.PTransform:
+    return globally(**BY_ID, bounds=IDS_ONLY, time_range=(start, start + SECONDS))
+
+
+@pytest.mark.parametrize("make", [records, declared_ids])
+def test_an_unbounded_source_in_real_time(make: Callable[[int], beam.PTransform], engine: Engine) -> None:
+    """Windows are out before the stream ends, each once, and all that it sent is in them."""
+    start = int(time.time()) // WINDOW * WINDOW
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        impulses = pipeline | PeriodicImpulse(start, start + SECONDS, fire_interval=1 / PER_SECOND)
+        assert keeps_state(impulses)
+        counters = impulses | beam.Map(of_time) | in_windows(WINDOW) | ExactCounters(make(start))
+        return counters | beam.ParDo(Seen(start + SECONDS))
+
+    seen = sorted(seen_by_sink(build, "--streaming", *engine.options, runner=engine.runner))
+    assert [first for first, _, _ in seen] == [*range(start, start + SECONDS, WINDOW)]
+    assert seen[0][1]
+    beats = np.abs([counters for _, _, counters in seen]).sum(axis=2)
+    assert beats.tolist() == [[WINDOW * PER_SECOND] * SPEC.depth] * len(seen)
