@@ -117,6 +117,6 @@ def of_paper(privacy: list[Row], failures: list[Row]) -> list[Departure]:
         Departure(
             "log2 U levels share rho equally",
             "Algorithm 4 runs over levels 0 to log2 U, one more",
-            f"U = 2^16: 17 levels of rho / 16 spend {17 / 16:.3f} rho",
+            f"U = 2^16: 17 levels of rho / 16 spend {17 / 16} rho",
         ),
     ]
