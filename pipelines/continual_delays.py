@@ -11,8 +11,8 @@ ranges of days, beside the exact ones, and draws `--output`.png.
     python -m pipelines.continual_delays --protect=aircraft --window_days=7 --days=365
 
 `--protect=flight` protects single flights and takes a stream: the flights are replayed in event time on a local runner.
-`--protect=aircraft` protects all flights of an aircraft (`tailnum`) over the whole horizon. What one aircraft may
-contribute is chosen over the whole horizon, so this reads the files as a bounded collection.
+`--protect=aircraft` protects all flights of an aircraft (`tailnum`) over the whole horizon. It reads the files as a
+bounded collection, of which random windows of an aircraft count; in a stream it would be the first ones.
 """
 
 import argparse

@@ -48,8 +48,8 @@ def test_ranges_of_windows_are_estimated_for_one_rho():
     with contextlib.redirect_stdout(output):
         exec(compile(fenced("## Over time"), "README.md", "exec"), {"__name__": "readme"})
     oslo, lima = map(float, re.findall(r"[\d.]+", output.getvalue().splitlines()[0]))
-    assert abs(oslo - 8 * 2400) < 300
-    assert abs(lima - 8 * 1200) < 300
+    assert abs(oslo - 8 * 240) < 150
+    assert abs(lima - 8 * 120) < 150
     assert "one record, over the whole declared horizon" in output.getvalue()
     assert "rho = 1 zCDP" in output.getvalue()
 

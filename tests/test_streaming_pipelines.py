@@ -13,7 +13,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from beam_dpsketch import TimelineNode, WindowingError
+from beam_dpsketch import TimelineNode
 from beam_dpsketch.transforms import read_releases, window_file
 from pipelines.following import appearing
 from pipelines.running import IN_MEMORY, REPLAY
@@ -199,9 +199,11 @@ def test_continual_delays(
         assert line.late.lower <= line.late.estimate == 1 - released.cdf(continual_delays.LATE) <= line.late.upper
 
 
-def test_over_the_horizon_an_aircraft_cannot_be_protected_in_a_stream(options: list[str], tmp_path: Path) -> None:
-    with pytest.raises(WindowingError, match='use unit="record"'):
-        continual_delays.main([*options, f"--output={tmp_path}/d", "--protect=aircraft", f"--runner={REPLAY}"])
+def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    continual_delays.main([*options, f"--output={tmp_path}/d", "--protect=aircraft", f"--runner={REPLAY}"])
+    assert "Protected: all records of one privacy id, over the whole declared horizon." in capsys.readouterr().out
 
 
 def test_horizons_are_powers_of_two() -> None:
