@@ -32,12 +32,9 @@ from pipelines.running import Z_95, destinations_parser, parsed, read_release
 SPEC = SketchSpec(depth=5, width=2048)
 CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
-# With signs, the records of an aircraft are first netted: one is left for each destination, and its weight is the
-# number of flights that flew there (8 on average, above 56 for 1 in 100). So max_contributions_per_partition bounds
-# the destinations of an aircraft (11 on average), max_weight the flights to each, and the noise grows with their
-# product. 5 x 30 = 150 drops about two thirds of the flights; at 20 x 30 a quarter would be dropped, but the noise
-# would bring airports without any flight into the top 10.
-BOUNDS = ContributionBounds(max_contributions_per_partition=5, max_weight=30, signed=True)
+# With signs, the changes of an aircraft are first added up for each destination, then split into flights again, of
+# which so many count.
+BOUNDS = ContributionBounds(max_contributions_per_partition=150, signed=True)
 
 
 def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:

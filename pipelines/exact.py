@@ -29,7 +29,8 @@ class ExactCounts(NamedTuple):
 def exact_counts(flights: pa.Table, bounds: ContributionBounds) -> ExactCounts:
     """Counts the column `dest`, and applies the bounds to each `tailnum`; flights without one are not kept."""
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
-    kept = _with_signs(flights, bounds) if bounds.signed else _without_signs(flights, bounds)
+    known = flights.select(["tailnum", "dest"]).drop_null()
+    kept = _sampled(known.append_column("weight", pa.array(np.ones(len(known)))), bounds)
     sums = kept.group_by("dest").aggregate([("kept", "sum")])
     return ExactCounts(
         {count["values"]: count["counts"] for count in per_dest},
@@ -77,20 +78,6 @@ def exact_delays(flights: pa.Table, airport: str, bounds: ContributionBounds) ->
         Distribution.of(arrived["arr_delay"], np.ones(len(arrived))),
         Distribution.of(kept["arr_delay"], kept["kept"].to_numpy()),
     )
-
-
-def _without_signs(flights: pa.Table, bounds: ContributionBounds) -> pa.Table:
-    """Each flight with the probability that it is kept."""
-    flights = flights.select(["tailnum", "dest"]).drop_null()
-    return _sampled(flights.append_column("weight", pa.array(np.ones(len(flights)))), bounds)
-
-
-def _with_signs(flights: pa.Table, bounds: ContributionBounds) -> pa.Table:
-    """Each aircraft and destination, with the weight that is kept: netted, clamped, then sampled."""
-    flights = flights.select(["tailnum", "dest"]).drop_null()
-    netted = flights.group_by(["tailnum", "dest"]).aggregate([([], "count_all")])
-    clamped = np.minimum(netted["count_all"].to_numpy(), bounds.max_weight)
-    return _sampled(netted.drop_columns("count_all").append_column("weight", pa.array(clamped)), bounds)
 
 
 def _sampled(records: pa.Table, bounds: ContributionBounds) -> pa.Table:

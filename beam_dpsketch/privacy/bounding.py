@@ -79,6 +79,22 @@ def netted(
     return order[positions][net != 0], net[net != 0]
 
 
+def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray]:
+    """Net weights as records of at most max_weight each, no more of one than could be kept: positions and weights.
+
+    Sampling these keeps as much of a unit as its bounds have room for; clamping a net weight would drop the rest of it.
+    """
+    magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
+    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
+    pieces = np.minimum((magnitudes + (largest - np.uint64(1))) // largest, most).astype(np.int64)
+    positions = np.repeat(np.arange(len(weights)), pieces)
+    parts = np.full(len(positions), bounds.max_weight, dtype=np.int64)
+    last = np.cumsum(pieces)[pieces > 0] - 1
+    left = magnitudes - (np.maximum(pieces, 1).astype(np.uint64) - np.uint64(1)) * largest
+    parts[last] = np.minimum(left, largest).astype(np.int64)[pieces > 0]
+    return positions, np.where(weights[positions] < 0, -parts, parts)
+
+
 def _groups_before(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:
     """How many groups of the same unit come before the group of each place."""
     before = np.cumsum(new_group)

@@ -51,7 +51,8 @@ class ContributionBounds:
       max_partitions: partitions kept per unit, chosen at random.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
-        that an insert and its delete in the same window and partition cancel.
+        that an insert and its delete in the same window and partition cancel, and what is left of an item is split
+        into records of at most max_weight.
     """
 
     max_contributions_per_partition: int = 1

@@ -35,7 +35,7 @@ class Bound:
 
     def fully(self, records: pa.Table) -> pa.Table:
         """The records that are kept."""
-        return self._keep(self._ranks.settled(self._net(records) if self._bounds.signed else records))
+        return self._keep(self._ranks.settled(self._split(self._net(records)) if self._bounds.signed else records))
 
     def _net(self, records: pa.Table) -> pa.Table:
         items = records["item"]
@@ -44,7 +44,14 @@ class Bound:
         positions, weights = bounding.netted(
             codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
         )
-        records = records.take(pa.array(positions)).drop_columns(["weight", self._ranks.column])
+        return self._weighing(records.take(pa.array(positions)), weights)
+
+    def _split(self, netted: pa.Table) -> pa.Table:
+        positions, weights = bounding.split(netted["weight"].to_numpy(), self._bounds)
+        return self._weighing(netted.take(pa.array(positions)), weights)
+
+    def _weighing(self, records: pa.Table, weights: np.ndarray) -> pa.Table:
+        records = records.drop_columns(["weight", self._ranks.column])
         return self._ranks.begun(records.append_column("weight", pa.array(weights)))
 
     def _keep(self, records: pa.Table) -> pa.Table:

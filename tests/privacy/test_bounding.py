@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import ContributionBounds
-from beam_dpsketch.privacy.bounding import in_kept_windows, kept, netted
+from beam_dpsketch.privacy.bounding import in_kept_windows, kept, netted, split
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -146,6 +146,26 @@ def test_netting_adds_up_the_weights_of_each_unit_partition_and_item(rows: list[
     }
     assert len(result) == len(positions)
     assert result == {place: weight for place, weight in expected.items() if weight}
+
+
+def split_by_hand(weight: int, bounds: ContributionBounds) -> list[int]:
+    """Records of a net weight, one by one."""
+    sign, left, records = (1 if weight > 0 else -1), abs(weight), []
+    while left and len(records) < bounds.max_contributions_per_partition:
+        records.append(sign * min(left, bounds.max_weight))
+        left -= abs(records[-1])
+    return records
+
+
+NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1]))
+
+
+@given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
+def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
+    positions, parts = split(np.array(weights, dtype=np.int64), bounds)
+    found = [parts[positions == place].tolist() for place in range(len(weights))]
+    assert found == [split_by_hand(weight, bounds) for weight in weights]
 
 
 @settings(max_examples=30)

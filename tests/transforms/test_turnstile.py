@@ -64,9 +64,9 @@ changes = st.builds(
 @st.composite
 def logs(draw: Any, most: int = 1 << 40) -> tuple[list[Change], list[Change]]:
     """Records that stay, alone, and among others that are inserted and deleted again, all in any order."""
-    weight = st.integers(1, most)
     stay, leave = (
-        [each._replace(weight=draw(weight)) for each in draw(st.lists(changes, max_size=8))] for _ in range(2)
+        [each._replace(weight=draw(st.integers(1, limit))) for each in draw(st.lists(changes, max_size=8))]
+        for limit in (min(most, 50), most)
     )
     return stay, draw(st.permutations([*stay, *leave, *(each.undone() for each in leave)]))
 
@@ -82,7 +82,7 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
         TextDomain(6), PRIVACY, k=2, item="text", memory=4096, **arguments
     ),
 }
-# The bounds drop no record here, but clamp weights: of each update, or of what netting leaves.
+# The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS = {
     "record": {"unit": "record", "bounds": ContributionBounds(max_weight=5, signed=True)},
     "privacy id": {
