@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
+from beam_dpsketch.transforms import contribution_bounding, streaming_state, streaming_sums
+from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import keeps_state
+from beam_dpsketch.transforms.streaming_sums import MergeSums
 from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
@@ -31,6 +34,32 @@ def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) 
     stream = stepped(VISITS, STEPS[step], END, late=LATE)
     found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+
+
+@pytest.mark.parametrize("name", ["global", "keyed", "ids", "declared sliding"])
+def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shard, and small bundles that are merged as they come: more merges than there are windows and keys."""
+    monkeypatch.setattr(streaming_state, "MIN_WAITING", 0)
+    for module in (streaming_sums, contribution_bounding):
+        monkeypatch.setattr(module, "SHARDS", 1)
+    merges: list[int] = []
+    for merge in (MergeSums, MergeTables):
+        monkeypatch.setattr(merge, "__call__", counted(merge.__call__, merges))
+    windows, make = CASES[name]
+    stream = stepped(VISITS, 60, END, late=LATE, bundle=2)
+    found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
+    assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+    assert len(merges) > len(found)
+
+
+def counted(merge: Callable[[Any, Any], bytes], calls: list[int]) -> Callable[[Any, Any], bytes]:
+    """A merge that adds to a list when it is called."""
+
+    def merge_and_count(self: Any, payloads: Any) -> bytes:
+        calls.append(1)
+        return merge(self, payloads)
+
+    return merge_and_count
 
 
 def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
