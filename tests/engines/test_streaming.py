@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 
 from beam_dpsketch.transforms import contribution_bounding, streaming_state, streaming_sums
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
@@ -19,11 +21,11 @@ from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
-from tests.transforms.streams import in_windows, stepped
+from tests.transforms.streams import stepped
 from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
-SECONDS, PER_SECOND, WINDOW = 8, 10, 2
+STARTING, SECONDS, PER_SECOND, WINDOW = 4, 8, 10, 2
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -88,16 +90,6 @@ def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, en
     }
 
 
-class Seen(beam.DoFn):
-    """(start of the window, whether there will be more of the stream, counters)."""
-
-    def __init__(self, end: float) -> None:
-        self._end = end
-
-    def process(self, counters: Any, where: Any = beam.DoFn.WindowParam) -> Any:
-        yield float(where.start), time.time() < self._end, counters
-
-
 class Beat(NamedTuple):
     """What a source sends ten times a second."""
 
@@ -105,8 +97,21 @@ class Beat(NamedTuple):
     page: str = "beat"
 
 
-def of_time(seconds: float) -> Beat:
+def of_time(seconds: float, last: float, ended: Path) -> Beat:
+    """The beat of a time; marks that the stream has ended with the last one."""
+    if seconds >= last:
+        ended.touch()
     return Beat(f"user {int(seconds * PER_SECOND) % 4}")
+
+
+class WithEnd(beam.DoFn):
+    """(start of the window, whether the stream has ended, counters)."""
+
+    def __init__(self, ended: Path) -> None:
+        self._ended = ended
+
+    def process(self, counters: Any, where: Any = beam.DoFn.WindowParam) -> Any:
+        yield float(where.start), self._ended.exists(), counters
 
 
 def records(start: int) -> beam.PTransform:
@@ -118,18 +123,22 @@ def declared_ids(start: int) -> beam.PTransform:
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])
-def test_an_unbounded_source_in_real_time(make: Callable[[int], beam.PTransform], engine: Engine) -> None:
-    """Windows are out before the stream ends, each once, and all that it sent is in them."""
-    start = int(time.time()) // WINDOW * WINDOW
+def test_an_unbounded_source_in_real_time(
+    make: Callable[[int], beam.PTransform], engine: Engine, tmp_path: Path
+) -> None:
+    """A window is out before the last record is in; each is out once, and all that was sent is in them."""
+    start = int(time.time()) + STARTING
+    last, ended = start + SECONDS - 1.5 / PER_SECOND, tmp_path / "ended"
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         impulses = pipeline | PeriodicImpulse(start, start + SECONDS, fire_interval=1 / PER_SECOND)
         assert keeps_state(impulses)
-        counters = impulses | beam.Map(of_time) | in_windows(WINDOW) | ExactCounters(make(start))
-        return counters | beam.ParDo(Seen(start + SECONDS))
+        beats = impulses | beam.Map(of_time, last, ended) | beam.WindowInto(FixedWindows(WINDOW, start))
+        return beats | ExactCounters(make(start)) | beam.ParDo(WithEnd(ended))
 
     seen = sorted(seen_by_sink(build, "--streaming", *engine.options, runner=engine.runner))
     assert [first for first, _, _ in seen] == [*range(start, start + SECONDS, WINDOW)]
-    assert seen[0][1]
+    assert ended.exists()
+    assert not seen[0][1]
     beats = np.abs([counters for _, _, counters in seen]).sum(axis=2)
     assert beats.tolist() == [[WINDOW * PER_SECOND] * SPEC.depth] * len(seen)
