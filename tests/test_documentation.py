@@ -12,46 +12,66 @@ from beam_dpsketch import transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+STREAMS = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
 
 
-def fenced(after: str) -> str:
+def fenced(after: str, text: str = README) -> str:
     """The first fenced block after a marker."""
-    match = re.search(re.escape(after) + r".*?```\w*\n(.*?)```", README, re.DOTALL)
+    match = re.search(re.escape(after) + r".*?```\w*\n(.*?)```", text, re.DOTALL)
     assert match, after
     return match.group(1)
 
 
-@pytest.fixture(scope="module")
-def printed() -> str:
-    code = fenced("<!-- executed by tests/test_documentation.py -->")
+def printed_by(code: str) -> str:
+    """What a block of code prints."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+        exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
     return output.getvalue()
 
 
+@pytest.fixture(scope="module")
+def printed() -> str:
+    return printed_by(fenced("<!-- executed by tests/test_documentation.py -->"))
+
+
 def test_the_quantiles_are_those_of_the_delays():
-    code = fenced("## Quantiles")
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    output = printed_by(fenced("## Quantiles"))
     delays = sorted((i * i) % 97 - 20 for i in range(20_000))
-    printed = re.search(r"^\[(-?\d+), (-?\d+), (-?\d+)\]$", output.getvalue(), re.MULTILINE)
+    printed = re.search(r"^\[(-?\d+), (-?\d+), (-?\d+)\]$", output, re.MULTILINE)
     assert printed
     for share, answer in zip((0.1, 0.5, 0.9), map(int, printed.groups()), strict=True):
         assert abs(answer - delays[int(share * len(delays))]) <= 8
-    assert "root mean square" in output.getvalue()
+    assert "root mean square" in output
 
 
 def test_ranges_of_windows_are_estimated_for_one_rho():
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(compile(fenced("## Over time"), "README.md", "exec"), {"__name__": "readme"})
-    oslo, lima = map(float, re.findall(r"[\d.]+", output.getvalue().splitlines()[0]))
+    output = printed_by(fenced("## Over time", STREAMS))
+    oslo, lima = map(float, re.findall(r"[\d.]+", output.splitlines()[0]))
     assert abs(oslo - 8 * 240) < 150
     assert abs(lima - 8 * 120) < 150
-    assert "one record, over the whole declared horizon" in output.getvalue()
-    assert "rho = 1 zCDP" in output.getvalue()
+    assert "one record, over the whole declared horizon" in output
+    assert "rho = 1 zCDP" in output
+
+
+def test_deleted_records_do_not_count():
+    (left,) = map(float, re.findall(r"-?[\d.]+", printed_by(fenced("## Deletions", STREAMS))))
+    assert abs(left - 600) < 60
+
+
+def test_sliding_windows_say_how_many_windows_of_an_id_count():
+    lines = printed_by(fenced("## Windows", STREAMS)).splitlines()
+    assert len(lines) == 35
+    assert {line.split()[-1] for line in lines} == {"4"}
+
+
+def test_every_block_that_is_said_to_be_executed_can_be():
+    for text in (README, STREAMS):
+        blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
+        assert len(blocks) == text.count("```python")
+        for block in blocks:
+            compile(block, "documentation", "exec")
+    printed_by(fenced("## Noise that survives replays", STREAMS))
 
 
 def test_the_pipeline_prints_the_largest_cities(printed):
@@ -77,5 +97,6 @@ def test_names_in_the_readme_table_exist():
 
 
 def test_linked_files_exist():
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert all(link.startswith("https://") or (ROOT / link).exists() for link in links)
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")):
+        links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not link.startswith("https://") and not (page.parent / link).exists()] == []
