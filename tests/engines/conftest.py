@@ -37,8 +37,10 @@ def prism(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A Flink in the process of the job server."""
     port, jar, folder = free_port(), found(fetch.flink_job_server), tmp_path_factory.mktemp("flink")
-    command = [*JAVA, "-jar", str(jar), "--flink-master=[local]", f"--job-port={port}", f"--artifacts-dir={folder}"]
-    yield from served("FlinkRunner", [*command, "--artifact-port=0", "--expansion-port=0"], port, folder)
+    options = {"flink-master": "[local]", "job-port": port, "artifact-port": 0, "expansion-port": 0}
+    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [*JAVA, "-jar", str(jar), *arguments, "--artifacts-dir", str(folder)]
+    yield from served("FlinkRunner", command, port, folder)
 
 
 @pytest.fixture(scope="session", params=ENGINES)

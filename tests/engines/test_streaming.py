@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 
+from beam_dpsketch.transforms import contribution_bounding, streaming_state, streaming_sums
+from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import keeps_state
+from beam_dpsketch.transforms.streaming_sums import MergeSums
 from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
-from tests.transforms.streams import in_windows, stepped
+from tests.transforms.streams import stepped
 from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
-SECONDS, PER_SECOND, WINDOW = 8, 10, 2
+STARTING, SECONDS, PER_SECOND, WINDOW = 4, 8, 10, 2
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -31,6 +36,32 @@ def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) 
     stream = stepped(VISITS, STEPS[step], END, late=LATE)
     found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+
+
+@pytest.mark.parametrize("name", ["global", "keyed", "ids", "declared sliding"])
+def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shard, and small bundles that are merged as they come: more merges than there are windows and keys."""
+    monkeypatch.setattr(streaming_state, "MIN_WAITING", 0)
+    for module in (streaming_sums, contribution_bounding):
+        monkeypatch.setattr(module, "SHARDS", 1)
+    merges: list[int] = []
+    for merge in (MergeSums, MergeTables):
+        monkeypatch.setattr(merge, "__call__", counted(merge.__call__, merges))
+    windows, make = CASES[name]
+    stream = stepped(VISITS, 60, END, late=LATE, bundle=2)
+    found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
+    assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+    assert len(merges) > len(found)
+
+
+def counted(merge: Callable[[Any, Any], bytes], calls: list[int]) -> Callable[[Any, Any], bytes]:
+    """A merge that adds to a list when it is called."""
+
+    def merge_and_count(self: Any, payloads: Any) -> bytes:
+        calls.append(1)
+        return merge(self, payloads)
+
+    return merge_and_count
 
 
 def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
@@ -59,16 +90,6 @@ def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, en
     }
 
 
-class Seen(beam.DoFn):
-    """(start of the window, whether there will be more of the stream, counters)."""
-
-    def __init__(self, end: float) -> None:
-        self._end = end
-
-    def process(self, counters: Any, where: Any = beam.DoFn.WindowParam) -> Any:
-        yield float(where.start), time.time() < self._end, counters
-
-
 class Beat(NamedTuple):
     """What a source sends ten times a second."""
 
@@ -76,8 +97,21 @@ class Beat(NamedTuple):
     page: str = "beat"
 
 
-def of_time(seconds: float) -> Beat:
+def of_time(seconds: float, last: float, ended: Path) -> Beat:
+    """The beat of a time; marks that the stream has ended with the last one."""
+    if seconds >= last:
+        ended.touch()
     return Beat(f"user {int(seconds * PER_SECOND) % 4}")
+
+
+class WithEnd(beam.DoFn):
+    """(start of the window, whether the stream has ended, counters)."""
+
+    def __init__(self, ended: Path) -> None:
+        self._ended = ended
+
+    def process(self, counters: Any, where: Any = beam.DoFn.WindowParam) -> Any:
+        yield float(where.start), self._ended.exists(), counters
 
 
 def records(start: int) -> beam.PTransform:
@@ -89,18 +123,22 @@ def declared_ids(start: int) -> beam.PTransform:
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])
-def test_an_unbounded_source_in_real_time(make: Callable[[int], beam.PTransform], engine: Engine) -> None:
-    """Windows are out before the stream ends, each once, and all that it sent is in them."""
-    start = int(time.time()) // WINDOW * WINDOW
+def test_an_unbounded_source_in_real_time(
+    make: Callable[[int], beam.PTransform], engine: Engine, tmp_path: Path
+) -> None:
+    """A window is out before the last record is in; each is out once, and all that was sent is in them."""
+    start = int(time.time()) + STARTING
+    last, ended = start + SECONDS - 1.5 / PER_SECOND, tmp_path / "ended"
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         impulses = pipeline | PeriodicImpulse(start, start + SECONDS, fire_interval=1 / PER_SECOND)
         assert keeps_state(impulses)
-        counters = impulses | beam.Map(of_time) | in_windows(WINDOW) | ExactCounters(make(start))
-        return counters | beam.ParDo(Seen(start + SECONDS))
+        beats = impulses | beam.Map(of_time, last, ended) | beam.WindowInto(FixedWindows(WINDOW, start))
+        return beats | ExactCounters(make(start)) | beam.ParDo(WithEnd(ended))
 
     seen = sorted(seen_by_sink(build, "--streaming", *engine.options, runner=engine.runner))
     assert [first for first, _, _ in seen] == [*range(start, start + SECONDS, WINDOW)]
-    assert seen[0][1]
+    assert ended.exists()
+    assert not seen[0][1]
     beats = np.abs([counters for _, _, counters in seen]).sum(axis=2)
     assert beats.tolist() == [[WINDOW * PER_SECOND] * SPEC.depth] * len(seen)
