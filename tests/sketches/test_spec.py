@@ -133,7 +133,7 @@ def _accepts(failures, failure_probability):
 
 
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
-@pytest.mark.parametrize("failure_probability", [0.1, 0.02])
+@pytest.mark.parametrize("failure_probability", [0.1, pytest.param(0.02, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weights_of", [_equal_items, _two_levels, _one_heavy])
 def test_for_accuracy_keeps_its_promise_on_worst_inputs(kind, failure_probability, weights_of):
     """False alarm at most 1e-9 for each case (exact binomial); the seeds are fixed."""
@@ -144,7 +144,7 @@ def test_for_accuracy_keeps_its_promise_on_worst_inputs(kind, failure_probabilit
 
 
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
-@pytest.mark.parametrize("failure_probability", [0.1, 0.02])
+@pytest.mark.parametrize("failure_probability", [0.1, pytest.param(0.02, marks=pytest.mark.slow)])
 def test_the_dimensions_of_the_paper_do_not_keep_it(kind, failure_probability):
     """The same check has the power to refuse the width 1 / relative_error."""
     spec = SketchSpec.paper_dimensions(relative_error=0.05, failure_probability=failure_probability)

@@ -294,6 +294,7 @@ def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch)
     assert same(nodes, expected([Visit("", item, START + 25.0) for item in "abb"]))
 
 
+@pytest.mark.slow
 def test_quantiles_over_time() -> None:
     transform = PrivateContinualQuantiles.Globally(
         IntegerDomain(0, 999), PrivacySpec(rho=1.0), unit="record", memory=1 << 14, **HORIZON

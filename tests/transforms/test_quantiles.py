@@ -122,7 +122,7 @@ DOMAINS = {
 }
 
 
-@pytest.mark.parametrize("unit", ["record", "privacy id", "signed"])
+@pytest.mark.parametrize("unit", ["record", "signed", pytest.param("privacy id", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DOMAINS)
 def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: str) -> None:
     domain, values, kind = DOMAINS[name]

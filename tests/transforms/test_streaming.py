@@ -115,7 +115,12 @@ def test_a_stream_gives_the_counters_of_a_batch_without_late_data(name: str) -> 
     assert found == of_batch(name)
 
 
-@pytest.mark.parametrize("name", CASES)
+AT_ONCE = ("global", "ids, signed", "keyed, declared")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_a_portable_runner_gives_the_counters_of_a_batch(name: str) -> None:
     windows, make = CASES[name]
     assert outputs(unbounded(VISITS), ExactCounters(make()), windows, runner=FN_API) == of_batch(name)
