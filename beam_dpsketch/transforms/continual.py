@@ -39,7 +39,7 @@ from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_state import keeps_state
 from beam_dpsketch.transforms.streaming_sums import SumsInState
-from beam_dpsketch.transforms.windowing import check_no_windowing
+from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
 
 
 class _ContinualRelease(Replayable):
@@ -61,6 +61,8 @@ class _ContinualRelease(Replayable):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_no_windowing(pcoll)
+        if self._elements.privacy_id is None:
+            check_no_copies(pcoll)
         warn_of_replays(pcoll, self._idempotent_noise)
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe

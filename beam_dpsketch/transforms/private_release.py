@@ -30,7 +30,7 @@ from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_no_copies, check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
 
@@ -95,6 +95,8 @@ class PrivateRelease(Replayable):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         windows = check_windowing(pcoll)
         self._check_windows(pcoll, windows)
+        if self._elements.privacy_id is None:
+            check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
         self._elements.check_schema(pcoll.element_type)
         warn_of_replays(pcoll, self._idempotent_noise)
