@@ -21,7 +21,7 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path, warn_of_replays
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, check_replays, transform_path
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
@@ -99,7 +99,7 @@ class PrivateRelease(Replayable):
             check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
         self._elements.check_schema(pcoll.element_type)
-        warn_of_replays(pcoll, self._idempotent_noise)
+        check_replays(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
