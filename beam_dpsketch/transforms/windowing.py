@@ -15,6 +15,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.transforms.util import ReshufflePerKey
+from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.errors import WindowingError
 
@@ -80,6 +81,14 @@ def _check_fires_once(elements: beam.PCollection) -> None:
         raise WindowingError(
             "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto "
             "(data later than the watermark are then dropped)"
+        )
+
+
+def check_first_firing(pane: Any) -> None:
+    """Raises if a window fires a second time all the same, or before its end."""
+    if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
+        raise WindowingError(
+            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
         )
 
 
