@@ -84,15 +84,21 @@ def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, 
 
     Sampling these keeps as much of a unit as its bounds have room for; clamping a net weight would drop the rest of it.
     """
-    magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
-    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
-    pieces = np.minimum((magnitudes + (largest - np.uint64(1))) // largest, most).astype(np.int64)
+    pieces = pieces_of(weights, bounds)
+    magnitudes, largest = np.abs(weights).view(np.uint64), np.uint64(bounds.max_weight)
     positions = np.repeat(np.arange(len(weights)), pieces)
     parts = np.full(len(positions), bounds.max_weight, dtype=np.int64)
     last = np.cumsum(pieces)[pieces > 0] - 1
     left = magnitudes - (np.maximum(pieces, 1).astype(np.uint64) - np.uint64(1)) * largest
     parts[last] = np.minimum(left, largest).astype(np.int64)[pieces > 0]
     return positions, np.where(weights[positions] < 0, -parts, parts)
+
+
+def pieces_of(weights: np.ndarray, bounds: ContributionBounds) -> np.ndarray:
+    """How many records `split` makes of each net weight."""
+    magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
+    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
+    return np.minimum((magnitudes + (largest - np.uint64(1))) // largest, most).astype(np.int64)
 
 
 def _groups_before(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:

@@ -205,7 +205,8 @@ class PrivacyStatement:
         if self.windows > 1 or self.period_micros:
             partitions += " per window"
         if self.period_micros:
-            windows += f" of each period of {self.period_micros / 1_000_000:g} seconds"
+            seconds = decimal.Decimal(self.period_micros).scaleb(-6).normalize()
+            windows += f" of each period of {seconds:f} seconds"
         return f"{records} per partition, {partitions}, {weights}, {windows}"
 
     def _keyed(self) -> str:

@@ -15,6 +15,8 @@ from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.ranks import Ranks, counted_copies
 
+SPLIT_RECORDS = 1 << 20  # at a time: a net weight may be many records, of which few are kept
+
 
 class Bound:
     """The rule that says which records of a table are kept."""
@@ -35,7 +37,14 @@ class Bound:
 
     def fully(self, records: pa.Table) -> pa.Table:
         """The records that are kept."""
-        return self._keep(self._ranks.settled(self._split(self._net(records)) if self._bounds.signed else records))
+        if not self._bounds.signed:
+            return self._keep(self._ranks.settled(records))
+        netted = self._net(records)
+        made = np.cumsum(bounding.pieces_of(netted["weight"].to_numpy(), self._bounds))
+        starts = np.searchsorted(made, np.arange(0, made[-1] if len(made) else 1, SPLIT_RECORDS), side="right")
+        ends = [*starts[1:], len(netted)]
+        parts = [netted.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
+        return self._keep(pa.concat_tables(self._keep(self._ranks.settled(self._split(part))) for part in parts))
 
     def _net(self, records: pa.Table) -> pa.Table:
         items = records["item"]

@@ -31,7 +31,7 @@ from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
-from beam_dpsketch.transforms.windowing import check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 16
@@ -180,12 +180,15 @@ class _ShardWindowedRecords(_ShardRecords):
 
 
 class _BoundShard(beam.DoFn):
-    """(shard, records) to one table of the records that are kept."""
+    """(shard, records) to one table of the records that are kept; raises if a window fires a second time."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound
 
-    def process(self, element: tuple[bytes, Iterable[bytes]]) -> Iterator[pa.Table]:
+    def process(
+        self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[pa.Table]:
+        check_first_firing(pane)
         gathered: list[pa.Table] = []
         size = 0
         for payload in element[1]:

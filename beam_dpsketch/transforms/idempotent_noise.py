@@ -12,14 +12,16 @@ import copy
 import dataclasses
 import os
 import pathlib
+import string
 import warnings
 from typing import Any, TypeVar
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
 
 Self = TypeVar("Self", bound="Replayable")
 
@@ -38,6 +40,11 @@ class EnvironmentSecret(Secret):
         super().__init__()
         if not isinstance(variable, str) or not variable:
             raise TypeError("variable must be the name of an environment variable")
+        if len(variable) >= MIN_SECRET_BYTES and (_is_hex(variable) or variable in os.environ.values()):
+            raise ValueError(
+                "variable must be the name of an environment variable, got what is in one, which would put the secret "
+                "into the pipeline"
+            )
         self._variable = variable
 
     def get_secret_bytes(self) -> bytes:
@@ -136,13 +143,23 @@ def of_release(transform: KeyedRandomness, key: Any, window: Any, pane: int) -> 
     return transform.within(encode((encode(key), window.start.micros, window.end.micros, pane)))
 
 
+def _is_hex(text: str) -> bool:
+    return set(text) <= set(string.hexdigits)
+
+
 def transform_path(elements: beam.PCollection) -> str:
     """The path of the transform that is being expanded."""
     return elements.pipeline.transforms_stack[-1].full_label
 
 
-def warn_of_replays(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
-    """Warns, while the pipeline is built, of a runner that may release a window twice."""
+def check_replays(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
+    """Warns, while the pipeline is built, of a runner that may release a window twice; refuses labels drawn anew."""
+    options = elements.pipeline.options.view_as(StandardOptions)
+    if idempotent_noise is not None and getattr(options, "auto_unique_labels", False):
+        raise ValueError(
+            "with_idempotent_noise needs labels that are the same in each run of a job, which auto_unique_labels makes "
+            'differ; remove that option and label each transform: "Cities" >> PrivateFrequencies...'
+        )
     runner = type(elements.pipeline.runner).__name__
     if idempotent_noise is None and runner in _REPLAYING_RUNNERS:
         warnings.warn(

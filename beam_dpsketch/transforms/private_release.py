@@ -21,7 +21,7 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path, warn_of_replays
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, check_replays, transform_path
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
@@ -30,7 +30,7 @@ from beam_dpsketch.transforms.streaming_sums import SumsInState
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_no_copies, check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
 
@@ -95,9 +95,11 @@ class PrivateRelease(Replayable):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         windows = check_windowing(pcoll)
         self._check_windows(pcoll, windows)
+        if self._elements.privacy_id is None:
+            check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
         self._elements.check_schema(pcoll.element_type)
-        warn_of_replays(pcoll, self._idempotent_noise)
+        check_replays(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)

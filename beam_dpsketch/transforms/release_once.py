@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.utils.windowed_value import PaneInfoTiming
 
-from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release
+from beam_dpsketch.transforms.windowing import check_first_firing
 
 
 class ReleaseOnce(beam.DoFn):
@@ -66,10 +65,7 @@ class ReleaseOnce(beam.DoFn):
         self, element: Any, pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
-        if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
-            raise WindowingError(
-                "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
-            )
+        check_first_firing(pane)
         key, accumulator = element if self._keyed else ((), element)
         randomness = None
         if self._idempotent_noise is not None:

@@ -1,9 +1,9 @@
 """The guard: refuses, while the pipeline is built, any windowing under which data would be released twice.
 
-Guarantee: where `check_windowing` returns, each key and window fires once, and an element is in at most the returned
-number of windows. Early, late and repeated firings release the same data again, each time with new noise, and the
-average of the releases is less and less private. Data that arrive after the watermark has passed the end of their
-window are dropped: to count them, their window would have to be released a second time.
+Guarantee: where `check_windowing` returns, each key and window fires once, at the end of the window, and an element is
+in at most the returned number of windows. Early, late and repeated firings release the same data again, each time with
+new noise, and the average of the releases is less and less private. Data that arrive after the watermark has passed the
+end of their window are dropped: to count them, their window would have to be released a second time.
 """
 
 from __future__ import annotations
@@ -14,20 +14,45 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.transforms.util import ReshufflePerKey
+from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.errors import WindowingError
 
 _FINER = "for early answers, use finer windows, each with its own release"
+_ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
+_MILLISECOND = 1000
 
 
 def check_windowing(elements: beam.PCollection) -> int:
     """The most windows that one element can be in; `WindowingError` if a window may be released more than once."""
     _check_fires_once(elements)
+    _check_time_of_release(elements)
     if is_global(elements) and not elements.is_bounded:
         raise WindowingError(
             "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
         )
     return windows_per_element(elements.windowing.windowfn)
+
+
+def check_no_copies(elements: beam.PCollection) -> None:
+    """Refuses windows upon windows that may overlap, because Beam then makes an element for each that one was in."""
+    waiting, seen = [(elements, False)], set()
+    while waiting:
+        collection, windowed_again = waiting.pop()
+        producer = collection.producer
+        if producer is None or (producer, windowed_again) in seen or _makes_new_elements(producer):
+            continue
+        seen.add((producer, windowed_again))
+        if isinstance(producer.transform, beam.WindowInto):
+            assigned = type(collection.windowing.windowfn)
+            if windowed_again and assigned not in _ONE_EACH:
+                raise WindowingError(
+                    f"{assigned.__name__} before another WindowInto make several records of each one, which would "
+                    'count several times with unit="record"; remove the first WindowInto, or name a privacy_id'
+                )
+            windowed_again = True
+        waiting.extend((source, windowed_again) for source in producer.inputs)
 
 
 def check_no_windowing(elements: beam.PCollection) -> None:
@@ -59,6 +84,14 @@ def _check_fires_once(elements: beam.PCollection) -> None:
         )
 
 
+def check_first_firing(pane: Any) -> None:
+    """Raises if a window fires a second time all the same, or before its end."""
+    if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
+        raise WindowingError(
+            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
+        )
+
+
 def is_global(elements: beam.PCollection) -> bool:
     """Whether all elements are in the one global window."""
     return type(elements.windowing.windowfn) is window.GlobalWindows
@@ -69,6 +102,11 @@ def windows_per_element(windowfn: Any) -> int:
     if type(windowfn) in (window.GlobalWindows, window.FixedWindows):
         return 1
     if type(windowfn) is window.SlidingWindows:
+        if any(times.micros % _MILLISECOND for times in (windowfn.size, windowfn.period, windowfn.offset)):
+            raise WindowingError(
+                "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no two "
+                "become one"
+            )
         return -(-windowfn.size.micros // windowfn.period.micros)  # rounded up
     if type(windowfn) is window.Sessions:
         raise WindowingError(
@@ -86,6 +124,21 @@ def _check_exactly_once(pipeline: beam.Pipeline) -> None:
         raise WindowingError(
             "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
         )
+
+
+def _check_time_of_release(elements: beam.PCollection) -> None:
+    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
+        raise WindowingError(
+            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
+            "the first or the last record was made; remove it from WindowInto"
+        )
+
+
+def _makes_new_elements(producer: Any) -> bool:
+    """Whether it groups; a Reshuffle gives back the elements that it grouped."""
+    return isinstance(producer.transform, beam.GroupByKey) and not (
+        producer.parent is not None and isinstance(producer.parent.transform, ReshufflePerKey)
+    )
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:

@@ -61,6 +61,9 @@ def test_a_period_and_a_secret_key_are_in_the_words():
     assert "contributes to the windows that end within one declared period (not over several periods)" in text
     assert "3 window(s) of each period of 3600 seconds" in text
     assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
+    for micros, seconds in ((1_234_567_891_000, "1234567.891"), (31_536_000_000_000, "31536000"), (1000, "0.001")):
+        exact = str(statement(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=micros))
+        assert f"of each period of {seconds} seconds" in exact
 
 
 def test_releases_of_different_periods_are_not_combined():

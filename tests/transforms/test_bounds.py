@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -53,7 +54,7 @@ def bounded(bundles: Iterable[list[Row]], recipe: Recipe, salt: int = 7) -> dict
             shards[value.value[0]].append(value.value[1])
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
-        for table in steps._BoundShard(bound).process(shard):
+        for table in steps._BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
             for key, contributions in by_key(table, recipe):
                 sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
     return {key: sketch.counters for key, sketch in sketches.items()}

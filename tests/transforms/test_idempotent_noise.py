@@ -15,6 +15,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
@@ -247,6 +248,23 @@ def test_a_secret_in_the_pipeline_is_refused_without_being_shown(secret: Any) ->
     with pytest.raises(TypeError, match="EnvironmentSecret, FileSecret or another Beam Secret") as caught:
         TRANSFORMS["frequencies"].with_idempotent_noise(release_id="r", secret=secret)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [SECRET, "0123456789abcdef" * 4])
+def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(value: str) -> None:
+    with pytest.raises(ValueError, match="name of an environment variable, got what is in one") as caught:
+        EnvironmentSecret(value)
+    assert value not in str(caught.value)
+    assert EnvironmentSecret("A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY") is not None
+
+
+def test_labels_that_differ_from_run_to_run_are_refused() -> None:
+    """The second transform of a kind has another path in each run, and so another noise."""
+    options = PipelineOptions(["--auto_unique_labels"])
+    elements = beam.Pipeline(runner=FN_API, options=options) | beam.Create(ELEMENTS)
+    with pytest.raises(ValueError, match=r"auto_unique_labels .* remove that option"):
+        elements | TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)
+    assert elements | TRANSFORMS["frequencies"] is not None
 
 
 @pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])

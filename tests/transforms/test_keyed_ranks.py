@@ -17,7 +17,7 @@ from scipy import stats
 
 from beam_dpsketch import ContributionBounds, PrivacySpec, WindowingError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies, bounding_rule
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import KeyedRanks
@@ -82,6 +82,19 @@ def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_part
         partitions = Counter(key for (who, key, _, _), times in whole.items() if who == unit for _ in range(times))
         assert len(partitions) <= 2
         assert max(partitions.values()) <= 2
+
+
+@settings(max_examples=60)
+@given(rows=records, factor=st.integers(1, 9))
+def test_net_weights_are_split_part_by_part_and_kept_as_if_all_at_once(rows: list[Any], factor: int) -> None:
+    """So that one id with many heavy items does not fill the memory."""
+    bounds = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
+    rows = [(unit, key, item, factor * weight if item else -weight) for unit, key, item, weight in rows]
+    at_once = kept(Bound(bounds, ranks()), [table(rows)])
+    for size in (1, 2, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bounding_rule, "SPLIT_RECORDS", size)
+            assert kept(Bound(bounds, ranks()), [table(rows)]) == at_once
 
 
 @settings(max_examples=40)

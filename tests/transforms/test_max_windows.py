@@ -17,6 +17,7 @@ import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -332,7 +333,7 @@ def bounded(
             shards[value.value[0]].append(value.value[1])
     found = {}
     for payloads in shards.items():
-        for kept in _BoundShard(bound).process(payloads):
+        for kept in _BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
                 for key, contributions in by_key(timed.value, recipe):
                     found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())

@@ -18,7 +18,13 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from beam_dpsketch import ContributionBounds, PrivacyBudget, PrivacySpec, SketchSpec, WindowingError
-from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketchFn, PrivateFrequencies
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    CountMinFn,
+    CountSketchFn,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+)
 from tests.transforms.pipelines import FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0)
@@ -75,6 +81,18 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
     ),
     "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* remove it"),
     "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* use FixedWindows or SlidingWindows"),
+    "earliest": (
+        lambda: beam.WindowInto(FIXED, timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_EARLIEST),
+        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+    ),
+    "latest, global": (
+        lambda: beam.WindowInto(window.GlobalWindows(), timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST),
+        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+    ),
+    "finer than Beam": (
+        lambda: beam.WindowInto(window.SlidingWindows(window.Duration(micros=1000), window.Duration(micros=10))),
+        "SlidingWindows must be of whole milliseconds",
+    ),
     "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is unknown.* use GlobalWindows, FixedWindows"),
     "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is unknown"),
 }
@@ -106,7 +124,7 @@ def test_unbounded_input_in_the_global_window_is_refused(source: str) -> None:
 
 def test_a_flatten_of_different_windowings_is_refused_and_one_window_after_it_accepted() -> None:
     source = pipeline() | beam.Create(["a"])
-    flat = (source | beam.WindowInto(window.SlidingWindows(60, 10)), source) | beam.Flatten()
+    flat = (source | beam.WindowInto(window.FixedWindows(10)), source) | beam.Flatten()
     with pytest.raises(WindowingError, match=r"Flatten .* put one WindowInto after it"):
         flat | "AfterFlatten" >> globally()
     with pytest.raises(WindowingError, match="Flatten"):
@@ -114,6 +132,32 @@ def test_a_flatten_of_different_windowings_is_refused_and_one_window_after_it_ac
     assert flat | "Fixed" >> beam.WindowInto(FIXED) | "AfterWindow" >> globally() is not None
     alike = (source, source | "Str" >> beam.Map(str)) | "Alike" >> beam.Flatten()
     assert alike | "AfterAlike" >> globally() is not None
+
+
+def test_records_copied_by_earlier_windows_are_refused_unless_an_id_bounds_them() -> None:
+    """A record of a minute in windows of 60 and 10 seconds would count 6 times under the noise for one."""
+    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or name a privacy_id"
+    source = pipeline() | beam.Create([("a", "b")])
+    sliding = source | "Sliding" >> beam.WindowInto(window.SlidingWindows(60, 10))
+    fixed = sliding | "Fixed" >> beam.WindowInto(FIXED)
+    shuffled = fixed | beam.Reshuffle()
+    flat = (source, sliding) | beam.Flatten() | "Map" >> beam.Map(tuple) | "Flat" >> beam.WindowInto(FIXED)
+    twice = sliding | "Twice" >> beam.WindowInto(window.SlidingWindows(60, 30))
+    for name, copied in (("fixed", fixed), ("shuffled", shuffled), ("flat", flat), ("twice", twice)):
+        with pytest.raises(WindowingError, match=message):
+            copied | f"{name} one" >> globally()
+        with pytest.raises(WindowingError, match=message):
+            copied | f"{name} keys" >> per_key(keys_are_public=True)
+        assert copied | f"{name} id" >> globally(privacy_id=len, max_windows=2, period=3600) is not None
+    with pytest.raises(WindowingError, match=message):
+        (
+            sliding
+            | "Global" >> beam.WindowInto(window.GlobalWindows())
+            | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", start=0, window_size=60, windows=4)
+        )
+    grouped = sliding | beam.GroupByKey() | "Groups" >> beam.Map(str) | "After" >> beam.WindowInto(FIXED)
+    assert grouped | "of groups" >> globally() is not None
+    assert sliding | "charged" >> globally() is not None
 
 
 def test_at_least_once_delivery_is_refused() -> None:

@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, WindowingError
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
@@ -100,6 +100,20 @@ def test_only_the_first_pane_of_a_window_is_released(timing: int) -> None:
 def test_an_early_pane_is_not_released(index: int) -> None:
     with pytest.raises(WindowingError, match="fired more than once"):
         list(once().process(ACCUMULATOR, pane(PaneInfoTiming.EARLY, index)))
+
+
+def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
+    """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
+    times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
+    source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
+    bounding = BoundContributions(ContributionBounds(max_contributions_per_partition=2), privacy_id=len)
+    windows = beam.WindowInto(window.FixedWindows(60))
+    with pytest.raises(WindowingError, match="fired more than once"):
+        seen_by_sink(
+            lambda pipeline: pipeline | source.advance_watermark_to_infinity() | windows | bounding,
+            "--streaming",
+            runner=BUNDLE_BASED,
+        )
 
 
 def test_early_panes_that_reach_the_release_fail_the_pipeline() -> None:
