@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -184,13 +185,8 @@ class LinearSketch(RawSketch):
         return (Table(spec.depth, cls.has_signs, Fraction(1)),)
 
     def accumulate_keys(self: FlatSelf, keys: np.ndarray, weights: np.ndarray | None) -> FlatSelf:
-        for row in range(self._spec.depth):
-            self._add_to_row(row, keys, weights)
+        cells.add_to_rows(self._counters, keys, weights, seed=self._spec.seed, has_signs=self.has_signs)
         return self
-
-    @abstractmethod
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        """Adds each key's weight (1 if there are none) to its cell in one row."""
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return (self._counters,)

@@ -60,7 +60,7 @@ class Bound:
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
-def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     """A column as positions in the list of its distinct values."""
     encoded = values.combine_chunks().dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_numpy(zero_copy_only=False)

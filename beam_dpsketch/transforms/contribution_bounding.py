@@ -162,7 +162,7 @@ class _ShardRecords(beam.DoFn):
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         records = self._bound.partly(self._bound.begun(records))
         units, distinct = codes(records["unit"])
-        shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.int64)[units]
+        shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.uint8)[units]
         ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
         for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
