@@ -52,15 +52,20 @@ class Bound:
         if "key" in records.column_names:
             partitions, keys = codes(records["key"])
             seed = self._ranks.salt
-            of_unit = cells.mix(fingerprints(distinct), seed=seed, row=0)[units]
-            partition_ranks = cells.mix(of_unit ^ fingerprints(keys)[partitions], seed=seed, row=1)
+            of_unit = cells.mix(hashed(distinct), seed=seed, row=0)[units]
+            partition_ranks = cells.mix(of_unit ^ hashed(keys)[partitions], seed=seed, row=1)
         else:
             partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
         positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
-def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """A column as positions in the list of its distinct values."""
+def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """A column as positions in a list of distinct values: its dictionary, if it has one."""
     encoded = values.combine_chunks().dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_numpy(zero_copy_only=False)
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def hashed(distinct: pa.Array) -> np.ndarray:
+    """Fingerprints of different canonical bytes, without asking again whether they are different."""
+    return fingerprints(distinct.to_numpy(zero_copy_only=False))

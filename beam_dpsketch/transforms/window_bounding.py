@@ -19,11 +19,10 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes
+from beam_dpsketch.transforms.bounding_rule import Bound, codes, hashed
 from beam_dpsketch.transforms.contribution_bounding import (
     _BoundShard,
     _ShardWindowedRecords,
@@ -118,14 +117,14 @@ class _BoundInWindows(Bound):
         place = records.column_names.index("unit")
         ends = records["window"].to_numpy().astype(">i8")
         ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
-        units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)
+        units = pc.binary_join_element_wise(records["unit"].cast(pa.large_binary()), ends.cast(pa.large_binary()), _NOTHING)
         kept = bounded(records.append_column("id", records["unit"]).set_column(place, "unit", units))
         return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
 
     def _keep_windows(self, records: pa.Table) -> pa.Table:
         units, distinct = codes(records["unit"])
         windows = records["window"].to_numpy()
-        of_unit = cells.mix(fingerprints(distinct), seed=self._ranks.salt, row=2)[units]
+        of_unit = cells.mix(hashed(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
         positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
