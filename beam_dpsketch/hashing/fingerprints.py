@@ -24,7 +24,7 @@ HASH_VERSION = 1
 ITEM_HASHES = ("murmur3", "blake2b")
 KEY_BYTES = 16
 
-_HashAll: TypeAlias = Callable[[list[bytes]], np.ndarray]
+_HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
 
 
 def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
@@ -54,9 +54,9 @@ def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool
     """Fingerprints of Python objects, with a fast path for lists of one type."""
     types = set(map(type, items))
     if types == {str}:
-        return hash_all([TEXT + data for data in _in_utf8(items)])
+        return _of_text(items, hash_all)
     if types == {bytes}:
-        return hash_all([BYTES + item for item in items])
+        return hash_all(map(BYTES.__add__, items))
     if types == {int} and integers_as_they_are:
         try:
             return np.array(items, dtype=np.int64).view(np.uint64)
@@ -64,18 +64,18 @@ def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool
             pass
     hashed = [not integers_as_they_are or isinstance(item, (str, bytes, tuple)) for item in items]
     values = np.empty(len(items), dtype=np.uint64)
-    values[hashed] = hash_all([encode(item) for item in itertools.compress(items, hashed)])
+    values[hashed] = hash_all(map(encode, itertools.compress(items, hashed)))
     values[np.logical_not(hashed)] = [
         to_integer(item) % WORD for item, is_hashed in zip(items, hashed, strict=True) if not is_hashed
     ]
     return values
 
 
-def _in_utf8(texts: list[str]) -> list[bytes]:
+def _of_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
     try:
-        return list(map(str.encode, texts))
+        return hash_all(map(str.encode, map(TEXT.decode().__add__, items)))
     except UnicodeEncodeError:  # lone surrogates
-        return [text.encode("utf-8", "surrogatepass") for text in texts]
+        return hash_all(map(encode, items))
 
 
 def _of_arrow(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
@@ -101,7 +101,7 @@ def _of_integers(items: np.ndarray) -> np.ndarray:
     return items.astype(np.uint64) if items.dtype.kind == "u" else items.astype(np.int64).view(np.uint64)
 
 
-def _murmur3(data: list[bytes]) -> np.ndarray:
+def _murmur3(data: Iterable[bytes]) -> np.ndarray:
     """The first 64 of the 128 bits, in loops that are not Python's."""
     return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, data)), dtype="<u8")[::2].astype(np.uint64)
 

@@ -20,6 +20,7 @@ from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.repeats import counted
 from beam_dpsketch.sketches.spec import SketchSpec
 
 Self = TypeVar("Self", bound="RawSketch")
@@ -65,9 +66,11 @@ class RawSketch(ABC):
         """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
         if not isinstance(items, (np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
-        keys, usable = self._own_keys(items)
         if weights is None:
-            return self.accumulate_keys(keys[usable], None)
+            items, counts = counted(items) if isinstance(items, list) else (items, None)
+            keys, usable = self._own_keys(items)
+            return self.accumulate_keys(keys[usable], None if counts is None else counts[usable])
+        keys, usable = self._own_keys(items)
         self._weighted = True
         values = whole_weights(weights)
         if len(values) != len(keys):

@@ -117,7 +117,8 @@ class _BoundInWindows(Bound):
         place = records.column_names.index("unit")
         ends = records["window"].to_numpy().astype(">i8")
         ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
-        units = pc.binary_join_element_wise(records["unit"].cast(pa.large_binary()), ends.cast(pa.large_binary()), _NOTHING)
+        ids = records["unit"].cast(pa.large_binary())
+        units = pc.binary_join_element_wise(ids, ends.cast(pa.large_binary()), _NOTHING)
         kept = bounded(records.append_column("id", records["unit"]).set_column(place, "unit", units))
         return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
 
