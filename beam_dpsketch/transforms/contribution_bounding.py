@@ -21,9 +21,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes, hashed
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
@@ -159,14 +160,14 @@ class _ShardRecords(beam.DoFn):
         return table(self._records, columns, self._bounds, self._recipe)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        place = records.column_names.index("unit")
-        encoded = records["unit"].combine_chunks().dictionary_encode()  # once, because it takes longer than the rest
-        records = self._bound.partly(self._bound.begun(records.set_column(place, "unit", encoded)))
-        units, distinct = codes(records["unit"])
-        shards = (hashed(distinct) % np.uint64(SHARDS)).astype(np.uint8)[units]
+        records = self._bound.begun(records)
+        units = scattered(records["unit"])
+        if not self._bound.keeps_all(units):
+            records = self._bound.partly(records)
+            units = scattered(records["unit"])
+        shards = (units % np.uint64(SHARDS)).astype(np.uint8)
         ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
-        records = records.set_column(place, "unit", records["unit"].cast(pa.large_binary()))
         for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > start:
                 payload = (bytes([shard]), to_bytes(records.slice(start, end - start)))

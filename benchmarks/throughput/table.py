@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from benchmarks.measuring import ratios, spread
 
-_HEADER = f"  {'':<46}{'ns a record':<32}{'MB':>6}  {'times':<30}{'of':<26}{'bar':<10}met"
+_HEADER = f"  {'':<46}{'ns a record':<32}{'MB':>6}  {'times':<30}{'of':<36}{'bar':<10}met"
 
 
 class Bar(NamedTuple):
@@ -72,22 +72,22 @@ class Table:
             start = f"  {row.name:<46}{spread(times[row.name], 1):<32}{f'{peak:,.0f}' if peak == peak else '-':>6}  "
             if not row.bars:
                 base = rows[0].name
-                print(f"{start}{spread(ratios(times[row.name], times[base]), 2):<30}{base:<26}-", flush=True)
+                print(f"{start}{spread(ratios(times[row.name], times[base]), 2):<30}{base:<36}-", flush=True)
             for bar in row.bars:
                 print(f"{start}{self._compared(row.name, bar, times)}", flush=True)
 
     def _compared(self, name: str, bar: Bar, times: dict[str, list[float]]) -> str:
         ours, theirs = times[name], times[bar.against]
         found = ratios(theirs, ours) if bar.faster else ratios(ours, theirs)
-        sign, words = (">=", f"faster: {bar.against}") if bar.faster else ("<=", bar.against)
+        sign, words = (">=", f"faster than {bar.against}") if bar.faster else ("<=", bar.against)
         met = self.judged(name, statistics.median(found), bar.limit, bar.faster)
-        return f"{spread(found, 2):<30}{words:<26}{f'{sign} {bar.limit:g}':<10}{met}"
+        return f"{spread(found, 2):<30}{words:<36}{f'{sign} {bar.limit:g}':<10}{met}"
 
     def judged(self, name: str, value: float, limit: float, at_least: bool = False) -> str:
         """Yes or NO, remembered."""
         if value >= limit if at_least else value <= limit:
             return "yes"
-        self.missed.append(f"{name}: {value:.2f}, bar {limit:g}")
+        self.missed.append(f"{name} ({value:.2f}, bar {limit:g})")
         return "NO"
 
 
@@ -112,7 +112,7 @@ class _Peak:
     megabytes = float("nan")
 
     def __enter__(self) -> _Peak:
-        self._start = _status("VmRSS")
+        self._start = status("VmRSS")
         try:
             Path("/proc/self/clear_refs").write_text("5")
         except OSError:
@@ -120,12 +120,12 @@ class _Peak:
         return self
 
     def __exit__(self, *_: object) -> None:
-        highest = _status("VmHWM")
+        highest = status("VmHWM")
         if self._start is not None and highest is not None:
             self.megabytes = (highest - self._start) / 1e3
 
 
-def _status(name: str) -> float | None:
+def status(name: str) -> float | None:
     """Kilobytes of this process, from Linux."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
