@@ -43,7 +43,7 @@ def _of_one_size(letters: np.ndarray) -> np.ndarray:
     count, size = letters.shape
     padded = np.zeros((count, -(-size // 8) * 8), dtype=np.uint8)
     padded[:, :size] = letters
-    words = np.full(count, size, dtype=np.uint64)
+    words = np.repeat(cells.mix(np.array([size], dtype=np.uint64), seed=0, row=0), count)
     for part in padded.view("<u8").T:
         words = cells.mix(words ^ part.astype(np.uint64), seed=0, row=0)
     return words
