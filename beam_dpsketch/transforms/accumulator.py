@@ -192,7 +192,9 @@ class SketchAccumulator:
     def _make_dense(self) -> None:
         if self._sketch is None:
             self._sketch = self._recipe.kind(self._recipe.spec)
-        if self._chunks:
+        if len(self._chunks) == 1:  # a large batch, which need not be copied
+            self._sketch.accumulate_keys(*self._chunks[0])
+        elif self._chunks:
             self._sketch.accumulate_keys(*map(np.concatenate, zip(*self._chunks, strict=True)))
         self._chunks, self._hashed = [], 0
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch.hashing.encodings import decode, encode, encode_all
+from beam_dpsketch.hashing.encodings import decode, encode, encode_all, is_item
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import (
@@ -112,6 +112,8 @@ class Records:
 
     def known_key(self, key: Any) -> Any:
         """The key in its plain form, or `NO_KEY` if it does not count."""
+        if self._allowed is None and type(key) in (str, int, bytes):  # the most frequent case, without encoding
+            return key if is_item(key) else NO_KEY
         try:
             encoded = encode(key)
         except (TypeError, ValueError):

@@ -73,7 +73,7 @@ def measure(table: Table, trace: Path | None, column: str) -> None:
         table.block(f"Elements, {pool}, Zipf; difference of {many:,} and {few:,}", rows)
     with tempfile.TemporaryDirectory() as folder:
         _text_lines(table, Path(folder), text)
-        _parquet(table, Path(folder), trace, column)
+        parquet_batches(table, Path(folder), trace, column)
     _keyed(table)
     _windowed(table)
 
@@ -105,7 +105,8 @@ def _text_lines(table: Table, folder: Path, text: list[str]) -> None:
     table.block(f"Rows of a Parquet file, as elements; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
 
 
-def _parquet(table: Table, folder: Path, trace: Path | None, column: str) -> None:
+def parquet_batches(table: Table, folder: Path, trace: Path | None, column: str) -> None:
+    """Prints the blocks of batches: uniform values, and the trace if there is one."""
     sizes = table.sizes(1_800_000, 7_200_000)
     uniform = records(sizes[1])
     _batches(table, folder, "uniform values", uniform, "address", sizes, (1.8, 8.0))
