@@ -49,7 +49,7 @@ def measure(table: Table) -> None:
             barred = name == _SKETCH and keys == int(KEYS[-1] * table.scale)
             judged = table.judged(f"memory of {keys:,} keys", peaks[0], 1000) if barred else "-"
             print(
-                f"  {f'{keys:,} keys, {name}':<46}{spread(seconds, 2):<32}{1e6 * seconds[0] / keys:>10.1f}  "
+                f"  {f'{keys:,} keys, {name}':<48}{spread(seconds, 2):<30}{1e6 * seconds[0] / keys:>10.1f}  "
                 f"{spread(peaks):<42}{'<= 1000' if barred else '-':<10}{judged}",
                 flush=True,
             )

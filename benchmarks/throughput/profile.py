@@ -24,7 +24,7 @@ _PARTS = (
     ("adding to counters", ("'at' of 'numpy.ufunc'", "reduceat")),
     ("sorting and counting", ("'sort'", "argsort", "nonzero", "repeats", "_count_elements")),
     ("fingerprints of text", ("hashing/", "mmh3", "'encode'", "'join' of 'bytes'")),
-    ("noise and release", ("beam_dpsketch/privacy/discrete", "beam_dpsketch/privacy/gaussian", "/release/", "urandom")),
+    ("noise and release", ("dpsketch/privacy/disc", "dpsketch/privacy/gaus", "/release/", "urandom", "fractions")),
     ("bounding and records", ("bounding", "transforms/records", "transforms/ranks")),
     ("the rest of this package", ("beam_dpsketch/",)),
     ("reading (pyarrow)", ("pyarrow", "textio", "filebasedsource")),
@@ -35,12 +35,14 @@ _PARTS = (
 
 def measure(table: Table) -> None:
     """Prints one column per pipeline."""
-    elements, rows = table.sizes(0, 200_000)[1], table.sizes(0, 4_000_000)[1]
+    elements, rows = table.sizes(0, 200_000)[1], table.sizes(0, 8_000_000)[1]
     _, text = sources.columns(elements, 1, pipelines.SEED)
     sources.keep("text", text)
+    pairs = [(f"key {key}", item) for item in range(10) for key in range(table.sizes(0, 5_000)[1])]
+    sources.keep("pairs", pairs)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records.parquet"
-        pq.write_table(pipelines.records(rows), path)
+        pq.write_table(pipelines.records(rows).select(["address", "port"]), path)
 
         def read(columns: list[str], step: beam.PTransform) -> None:
             with sources.pipeline() as pipeline:
@@ -55,12 +57,14 @@ def measure(table: Table) -> None:
             "addresses": lambda: read(["address"], pipelines.sketch("address")),
             "quantiles": lambda: read(["address"], pipelines.quantiles("address")),
             "bounded": lambda: read(["port", "address"], bounded()),
+            "keys": lambda: pipelines.run("pairs", tuple[str, int], 1, pipelines.per_key, len(pairs)),
         }
         shares = {name: _shares(run) for name, run in runs.items()}
+    print(f"\nWhere the time goes, percent, profiled. text: {elements:,} elements; keys: {len(pairs) // 10:,} with ten")
     print(
-        f"\nWhere the time goes, percent, profiled. text: {elements:,} elements; the others: {rows:,} rows of Parquet"
+        f"elements and a release each; the others: {rows:,} rows of Parquet batches, frequencies of a skewed and of a"
     )
-    print("batches: frequencies of a skewed and of a uniform column, quantiles of that, frequencies with privacy ids")
+    print("uniform column, quantiles of that, frequencies of the first with the second as privacy id")
     print(f"  {'':<30}" + "".join(f"{name:>12}" for name in shares))
     for part, _ in _PARTS:
         print(f"  {part:<30}" + "".join(f"{found.get(part, 0.0):>12.0f}" for found in shares.values()), flush=True)
