@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from benchmarks import sources
 from benchmarks.measuring import environment, print_rates, slopes
-from benchmarks.throughput import BATCH_ROWS, PRIVACY, SEED, SPEC, sketch
+from benchmarks.throughput.pipelines import BATCH_ROWS, PRIVACY, SEED, SPEC, sketch
 
 ELEMENTS = (50_000, 250_000)
 ROWS = (500_000, 5_500_000)

@@ -14,8 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
+CHUNK = 1 << 15
+"""Fingerprints at a time: few enough for the second-level cache of a core, enough to forget what a numpy call costs."""
 
 
 def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.ndarray:
@@ -29,41 +32,85 @@ def columns_and_signs(fingerprints: np.ndarray, *, seed: int, row: int, width: i
     return _scaled(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
 
 
+def add_to_rows(
+    counters: np.ndarray, fingerprints: np.ndarray, weights: np.ndarray | None, *, seed: int, has_signs: bool
+) -> None:
+    """Adds each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
+    depth, width = counters.shape
+    spare, words, mixed = np.empty((3, min(CHUNK, len(fingerprints))), dtype=np.uint64)
+    for start in range(0, len(fingerprints), CHUNK):
+        part = fingerprints[start : start + CHUNK]
+        spare, words, mixed = spare[: len(part)], words[: len(part)], mixed[: len(part)]
+        added = np.int64(1) if weights is None else weights[start : start + CHUNK]
+        np.multiply(part, _ODD, out=words)
+        for row in range(depth):
+            _mix_into(mixed, words, spare, seed=seed, row=row)
+            in_row = _scale_into(spare, mixed, width)
+            signed = added
+            if has_signs:
+                signed = _sign_in_place(mixed)
+                if weights is not None:
+                    signed *= added
+            np.add.at(counters[row], in_row, signed)
+
+
 def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
     """The counter that each fingerprint meets in each row, times its sign if there are signs: float64, (depth, n)."""
     depth, width = counters.shape
     found = np.empty((depth, len(fingerprints)))
-    for row in range(depth):
-        if has_signs:
-            in_row, signs = columns_and_signs(fingerprints, seed=seed, row=row, width=width)
-            found[row] = counters[row, in_row] * signs
-        else:
-            found[row] = counters[row, columns(fingerprints, seed=seed, row=row, width=width)]
+    for start in range(0, len(fingerprints), CHUNK):
+        words = fingerprints[start : start + CHUNK] * _ODD
+        mixed, spare = np.empty((2, len(words)), dtype=np.uint64)
+        for row in range(depth):
+            _mix_into(mixed, words, spare, seed=seed, row=row)
+            read = counters[row].take(_scale_into(spare, mixed, width))
+            found[row, start : start + len(words)] = read * _sign_in_place(mixed) if has_signs else read
     return found
 
 
 def _scaled(mixed: np.ndarray, width: int) -> np.ndarray:
     """The high 32 bits, scaled to [0, width)."""
-    return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
+    return _scale_into(np.empty_like(mixed), mixed, width)
+
+
+def _scale_into(out: np.ndarray, mixed: np.ndarray, width: int) -> np.ndarray:
+    np.right_shift(mixed, _HALF, out=out)
+    out *= np.uint64(width)
+    out >>= _HALF
+    return out.view(np.int64)
+
+
+def _sign_in_place(mixed: np.ndarray) -> np.ndarray:
+    """-1 or 1, by the lowest bit."""
+    mixed &= np.uint64(1)
+    signs = mixed.view(np.int64)
+    signs <<= 1
+    signs -= 1
+    return signs
 
 
 def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:
     """A random-looking 64-bit word for each fingerprint, another function for each seed and row."""
-    first, second = _row_keys(seed, row)
     mixed = fingerprints * _ODD
-    mixed += first
-    _avalanche(mixed)
-    mixed += second
-    _avalanche(mixed)
+    _mix_into(mixed, mixed, np.empty_like(mixed), seed=seed, row=row)
     return mixed
 
 
-def _avalanche(words: np.ndarray) -> None:
-    words ^= words >> np.uint64(30)
+def _mix_into(out: np.ndarray, words: np.ndarray, spare: np.ndarray, *, seed: int, row: int) -> None:
+    """The words, which are multiplied already, mixed; without another array, because memory takes longer."""
+    first, second = _row_keys(seed, row)
+    np.add(words, first, out=out)
+    _avalanche(out, spare)
+    out += second
+    _avalanche(out, spare)
+
+
+def _avalanche(words: np.ndarray, spare: np.ndarray) -> None:
+    words ^= np.right_shift(words, np.uint64(30), out=spare)
     words *= _FIRST
-    words ^= words >> np.uint64(27)
+    words ^= np.right_shift(words, np.uint64(27), out=spare)
     words *= _SECOND
-    words ^= words >> np.uint64(31)
+    words ^= np.right_shift(words, np.uint64(31), out=spare)
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,9 @@ privacy). The encoding and both hashes are part of the file format and numbered 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import mmh3
 import numpy as np
@@ -23,6 +24,8 @@ HASH_VERSION = 1
 ITEM_HASHES = ("murmur3", "blake2b")
 KEY_BYTES = 16
 
+_HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
+
 
 def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
     """The fingerprints of any iterable, numpy array or pyarrow array of items, as uint64 of shape (n,).
@@ -32,10 +35,10 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
     """
     if isinstance(items, (str, bytes)):
         raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
-    hash_bytes = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
+    hash_all = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
     integers_as_they_are = item_hash == "murmur3"
     if isinstance(items, (pa.Array, pa.ChunkedArray)):
-        return _of_arrow(items, hash_bytes, integers_as_they_are)
+        return _of_arrow(items, hash_all, integers_as_they_are)
     if isinstance(items, np.ndarray):
         if items.ndim != 1:
             raise TypeError(f"items must have one dimension, got {items.ndim}")
@@ -44,34 +47,38 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
         if items.dtype.kind in "mM":  # tolist() would turn nanoseconds into integers
             raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {items.dtype}")
         items = items.tolist()
-    return _of_objects(list(items), hash_bytes, integers_as_they_are)
+    return _of_objects(list(items), hash_all, integers_as_they_are)
 
 
-def _of_objects(items: list[Any], hash_bytes: Callable[[bytes], int], integers_as_they_are: bool) -> np.ndarray:
+def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
     """Fingerprints of Python objects, with a fast path for lists of one type."""
     types = set(map(type, items))
     if types == {str}:
-        values = [hash_bytes(TEXT + item.encode("utf-8", "surrogatepass")) for item in items]
-    elif types == {bytes}:
-        values = [hash_bytes(BYTES + item) for item in items]
-    elif types == {int} and integers_as_they_are:
+        return _of_text(items, hash_all)
+    if types == {bytes}:
+        return hash_all(map(BYTES.__add__, items))
+    if types == {int} and integers_as_they_are:
         try:
             return np.array(items, dtype=np.int64).view(np.uint64)
         except OverflowError:
-            values = [to_integer(item) % WORD for item in items]
-    else:
-        values = [
-            to_integer(item) % WORD
-            if integers_as_they_are and not isinstance(item, (str, bytes, tuple))
-            else hash_bytes(encode(item))
-            for item in items
-        ]
-    return np.array(values, dtype=np.uint64)
+            pass
+    hashed = [not integers_as_they_are or isinstance(item, (str, bytes, tuple)) for item in items]
+    values = np.empty(len(items), dtype=np.uint64)
+    values[hashed] = hash_all(map(encode, itertools.compress(items, hashed)))
+    values[np.logical_not(hashed)] = [
+        to_integer(item) % WORD for item, is_hashed in zip(items, hashed, strict=True) if not is_hashed
+    ]
+    return values
 
 
-def _of_arrow(
-    items: pa.Array | pa.ChunkedArray, hash_bytes: Callable[[bytes], int], integers_as_they_are: bool
-) -> np.ndarray:
+def _of_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
+    try:
+        return hash_all(map(str.encode, map(TEXT.decode().__add__, items)))
+    except UnicodeEncodeError:  # lone surrogates
+        return hash_all(map(encode, items))
+
+
+def _of_arrow(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
     """Fingerprints of a pyarrow column; each distinct text is hashed once."""
     if items.null_count:
         raise TypeError("items must not hold nulls; drop them first")
@@ -85,7 +92,7 @@ def _of_arrow(
         items = items.dictionary_encode()
     if not len(items):
         return np.zeros(0, dtype=np.uint64)
-    distinct = _of_objects(items.dictionary.to_pylist(), hash_bytes, integers_as_they_are)
+    distinct = _of_objects(items.dictionary.to_pylist(), hash_all, integers_as_they_are)
     return distinct[items.indices.to_numpy(zero_copy_only=False)]
 
 
@@ -94,17 +101,18 @@ def _of_integers(items: np.ndarray) -> np.ndarray:
     return items.astype(np.uint64) if items.dtype.kind == "u" else items.astype(np.int64).view(np.uint64)
 
 
-def _murmur3(data: bytes) -> int:
-    return mmh3.mmh3_x64_128_utupledigest(data, 0)[0]
+def _murmur3(data: Iterable[bytes]) -> np.ndarray:
+    """The first 64 of the 128 bits, in loops that are not Python's."""
+    return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, data)), dtype="<u8")[::2].astype(np.uint64)
 
 
-def _keyed_blake2b(key: bytes) -> Callable[[bytes], int]:
+def _keyed_blake2b(key: bytes) -> _HashAll:
     """BLAKE2b under one key; the keyed state is prepared once and copied for each item."""
     keyed = hashlib.blake2b(digest_size=8, key=key)
 
-    def hash_bytes(data: bytes) -> int:
+    def digest(data: bytes) -> bytes:
         state = keyed.copy()
         state.update(data)
-        return int.from_bytes(state.digest(), "little")
+        return state.digest()
 
-    return hash_bytes
+    return lambda data: np.frombuffer(b"".join(map(digest, data)), dtype="<u8").astype(np.uint64)

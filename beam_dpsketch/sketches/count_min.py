@@ -6,9 +6,6 @@ the best estimate; how far it may exceed the truth is `SketchSpec.for_accuracy`.
 
 from __future__ import annotations
 
-import numpy as np
-
-from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches.linear import LinearSketch
 
 
@@ -23,8 +20,3 @@ class CountMin(LinearSketch):
 
     name = "count_min"
     has_signs = False
-
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        spec = self._spec
-        columns = cells.columns(keys, seed=spec.seed, row=row, width=spec.width)
-        np.add.at(self._counters[row], columns, np.int64(1) if weights is None else weights)

@@ -6,9 +6,6 @@ over rows is robust to heavy collisions; how far it may be off is `SketchSpec.fo
 
 from __future__ import annotations
 
-import numpy as np
-
-from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches.linear import LinearSketch
 
 
@@ -23,8 +20,3 @@ class CountSketch(LinearSketch):
 
     name = "count_sketch"
     has_signs = True
-
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        spec = self._spec
-        columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
-        np.add.at(self._counters[row], columns, signs if weights is None else signs * weights)

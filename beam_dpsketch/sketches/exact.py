@@ -13,5 +13,6 @@ class ExactHistogram(LinearSketch):
     name = "exact"
     has_signs = False
 
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        np.add.at(self._counters[row], keys.astype(np.int64), np.int64(1) if weights is None else weights)
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> ExactHistogram:
+        np.add.at(self._counters[0], keys.astype(np.int64), np.int64(1) if weights is None else weights)
+        return self

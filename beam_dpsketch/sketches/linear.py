@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.repeats import counted
 from beam_dpsketch.sketches.spec import SketchSpec
 
 Self = TypeVar("Self", bound="RawSketch")
@@ -64,9 +66,11 @@ class RawSketch(ABC):
         """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
         if not isinstance(items, (np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
-        keys, usable = self._own_keys(items)
         if weights is None:
-            return self.accumulate_keys(keys[usable], None)
+            items, counts = counted(items) if isinstance(items, list) else (items, None)
+            keys, usable = self._own_keys(items)
+            return self.accumulate_keys(keys[usable], None if counts is None else counts[usable])
+        keys, usable = self._own_keys(items)
         self._weighted = True
         values = whole_weights(weights)
         if len(values) != len(keys):
@@ -184,13 +188,8 @@ class LinearSketch(RawSketch):
         return (Table(spec.depth, cls.has_signs, Fraction(1)),)
 
     def accumulate_keys(self: FlatSelf, keys: np.ndarray, weights: np.ndarray | None) -> FlatSelf:
-        for row in range(self._spec.depth):
-            self._add_to_row(row, keys, weights)
+        cells.add_to_rows(self._counters, keys, weights, seed=self._spec.seed, has_signs=self.has_signs)
         return self
-
-    @abstractmethod
-    def _add_to_row(self, row: int, keys: np.ndarray, weights: np.ndarray | None) -> None:
-        """Adds each key's weight (1 if there are none) to its cell in one row."""
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return (self._counters,)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
+from beam_dpsketch.hashing.repeats import counted, counted_numbers
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.transforms.elements import check_item_type, whole_weights
@@ -59,13 +60,22 @@ class Recipe:
 
     def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> Contributions:
         """The items and weights that count; the others are left out."""
-        keys, usable = self.keys(items)
         if weights is None:
-            keys = keys[usable]
-            return Contributions(keys, np.ones(len(keys), dtype=np.int64))
+            return self._counted(items)
+        keys, usable = self.keys(items)
         values, whole = whole_weights(weights)
         usable = usable & whole
         return Contributions(keys[usable], self.clamp(values[usable]))
+
+    def _counted(self, items: list[Any] | pa.Array) -> Contributions:
+        """Records of weight 1, made fewer where they repeat."""
+        distinct, counts = counted(items)
+        keys, usable = self.keys(distinct)
+        if not usable.all():
+            keys, counts = keys[usable], None if counts is None else counts[usable]
+        if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
+            keys, counts = counted_numbers(keys)
+        return Contributions(keys, np.ones(len(keys), dtype=np.int64) if counts is None else counts)
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -113,7 +123,7 @@ class SketchAccumulator:
         """Many records that are hashed already."""
         self._chunks.append(contributions)
         self._hashed += len(contributions.keys)
-        if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:
+        if 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
             self._make_dense()
 
     def flush(self) -> None:
@@ -182,8 +192,10 @@ class SketchAccumulator:
     def _make_dense(self) -> None:
         if self._sketch is None:
             self._sketch = self._recipe.kind(self._recipe.spec)
-        for chunk in self._chunks:
-            self._sketch.accumulate_keys(*chunk)
+        if len(self._chunks) == 1:  # a large batch, which need not be copied
+            self._sketch.accumulate_keys(*self._chunks[0])
+        elif self._chunks:
+            self._sketch.accumulate_keys(*map(np.concatenate, zip(*self._chunks, strict=True)))
         self._chunks, self._hashed = [], 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.ranks import Ranks, counted_copies
@@ -28,6 +28,12 @@ class Bound:
     def begun(self, records: pa.Table) -> pa.Table:
         """Records as they are read, ready for the rest."""
         return self._ranks.begun(records)
+
+    def keeps_all(self, units: np.ndarray) -> bool:
+        """Whether no record is one too many, given a word for each that is the same if the privacy id is."""
+        return not self._bounds.signed and most_of_one(units) <= min(
+            self._bounds.max_partitions, self._bounds.max_contributions_per_partition
+        )
 
     def partly(self, records: pa.Table) -> pa.Table:
         """Without some of the records that are too many: what bounding all records would drop as well."""
@@ -68,12 +74,19 @@ class Bound:
         if "key" in records.column_names:
             partitions, keys = codes(records["key"])
             seed = self._ranks.salt
-            of_unit = cells.mix(fingerprints(distinct), seed=seed, row=0)[units]
-            partition_ranks = cells.mix(of_unit ^ fingerprints(keys)[partitions], seed=seed, row=1)
+            of_unit = cells.mix(scattered(distinct), seed=seed, row=0)[units]
+            partition_ranks = cells.mix(of_unit ^ scattered(keys)[partitions], seed=seed, row=1)
         else:
             partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
         positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+
+def most_of_one(words: np.ndarray) -> int:
+    """How often the most frequent word is there."""
+    ordered = np.sort(words)
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    return int(np.diff(starts, append=len(ordered)).max(initial=0))
 
 
 def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:

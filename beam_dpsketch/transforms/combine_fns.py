@@ -26,6 +26,8 @@ from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAc
 from beam_dpsketch.transforms.coders import AccumulatorCoder
 from beam_dpsketch.transforms.elements import Elements, Selector, column, is_batch_type, reader, valid
 
+_SINGLE = frozenset({int, str, bytes})
+
 
 class RawSketchFn(beam.CombineFn):
     """Elements to a raw accumulator, without noise: the step before `ReleaseOnce`."""
@@ -34,13 +36,16 @@ class RawSketchFn(beam.CombineFn):
         self._recipe = recipe
         self._elements = elements
         self._item = reader(elements.item)
+        self._is_item = elements.item is None and elements.weight is None
         self._weight = None if elements.weight is None else reader(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
         return SketchAccumulator(self._recipe)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
-        if type(element) is Contributions:
+        if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
+            mutable_accumulator.add(element)
+        elif type(element) is Contributions:
             mutable_accumulator.add_contributions(element)
         elif is_batch_type(type(element)):
             mutable_accumulator.add_contributions(self._of_batch(element))

@@ -22,10 +22,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes
+from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
@@ -161,9 +161,12 @@ class _ShardRecords(beam.DoFn):
         return table(self._records, columns, self._bounds, self._recipe)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        records = self._bound.partly(self._bound.begun(records))
-        units, distinct = codes(records["unit"])
-        shards = (fingerprints(distinct) % np.uint64(SHARDS)).astype(np.int64)[units]
+        records = self._bound.begun(records)
+        units = scattered(records["unit"])
+        if not self._bound.keeps_all(units):
+            records = self._bound.partly(records)
+            units = scattered(records["unit"])
+        shards = (units % np.uint64(SHARDS)).astype(np.uint8)
         ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
         records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
         for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

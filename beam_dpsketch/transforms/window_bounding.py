@@ -19,11 +19,11 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes
+from beam_dpsketch.transforms.bounding_rule import Bound, codes, most_of_one
 from beam_dpsketch.transforms.contribution_bounding import (
     _BoundShard,
     _ShardWindowedRecords,
@@ -104,6 +104,10 @@ class _BoundInWindows(Bound):
         super().__init__(bounds, ranks)
         self._max_windows = max_windows
 
+    def keeps_all(self, units: np.ndarray) -> bool:
+        """Whether no record is one too many; a privacy id with few records is in few windows."""
+        return super().keeps_all(units) and most_of_one(units) <= self._max_windows
+
     def partly(self, records: pa.Table) -> pa.Table:
         """Some of the records that are too many; with signed weights, a window may yet turn out to be empty."""
         bounded = self._in_each_window(records, super().partly)
@@ -125,7 +129,7 @@ class _BoundInWindows(Bound):
     def _keep_windows(self, records: pa.Table) -> pa.Table:
         units, distinct = codes(records["unit"])
         windows = records["window"].to_numpy()
-        of_unit = cells.mix(fingerprints(distinct), seed=self._ranks.salt, row=2)[units]
+        of_unit = cells.mix(scattered(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
         positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))

@@ -83,3 +83,30 @@ def test_the_checks_refuse_bad_hashes():
     assert not _accepts_independent(multiplied[:-1], multiplied[1:], 16)
     assert not _accepts_independent(good, (good + 1) % 16, 16)
     assert not _accepts_independent(good, np.where(np.arange(len(good)) % 10 == 0, good, good[::-1]), 16)
+
+
+@pytest.mark.parametrize("has_signs", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_chunks_add_and_read_what_cells_one_by_one_would(
+    has_signs: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights beyond 2**53, which floats would round, and beyond 2**63 in sum, which wraps around."""
+    monkeypatch.setattr(cells, "CHUNK", 7)
+    generator = np.random.default_rng(1)
+    keys = generator.integers(0, 1 << 64, 50, dtype=np.uint64)
+    weights = generator.integers(-(1 << 63), 1 << 63, 50, dtype=np.int64) if weighted else None
+    keys.flags.writeable = False
+    counters = np.zeros((3, 5), dtype=np.int64)
+    cells.add_to_rows(counters, keys, weights, seed=4, has_signs=has_signs)
+    expected = [[0] * 5 for _ in range(3)]
+    for row in range(3):
+        columns, signs = cells.columns_and_signs(keys, seed=4, row=row, width=5)
+        for place, (column, sign) in enumerate(zip(columns.tolist(), signs.tolist(), strict=True)):
+            expected[row][column] += (sign if has_signs else 1) * (1 if weights is None else int(weights[place]))
+    wrapped = [[(value + (1 << 63)) % (1 << 64) - (1 << 63) for value in row] for row in expected]
+    assert counters.tolist() == wrapped
+    small = np.arange(15).reshape(3, 5)
+    read = cells.read_rows(small, keys, seed=4, has_signs=has_signs)
+    for row in range(3):
+        columns, signs = cells.columns_and_signs(keys, seed=4, row=row, width=5)
+        assert read[row].tolist() == (small[row, columns] * (signs if has_signs else 1)).tolist()

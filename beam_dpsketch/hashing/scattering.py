@@ -1,0 +1,49 @@
+"""Canonical bytes to 64-bit words that choose shards and ranks, vectorised; no part of any format.
+
+Guarantee: a word is a function of its value alone, whatever column, slice or batch it is in, so that all records of a
+privacy id meet; equal words do not mean equal values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.fingerprints import fingerprints
+
+_SHORT = 64
+
+
+def scattered(values: pa.LargeBinaryArray | pa.ChunkedArray) -> np.ndarray:
+    """One word for each value, uint64 of shape (n,); the column has no nulls."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not len(values):
+        return np.zeros(0, dtype=np.uint64)
+    values = values.cast(pa.large_binary())
+    _, ends, data = values.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+    letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+    sizes = np.minimum(np.diff(offsets), _SHORT + 1)
+    words = np.empty(len(values), dtype=np.uint64)
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        rows = np.flatnonzero(sizes == size)
+        if size > _SHORT:
+            words[rows] = fingerprints(values.take(pa.array(rows)).to_numpy(zero_copy_only=False))
+        elif len(rows) == len(values):
+            words[:] = _of_one_size(letters[offsets[0] : offsets[-1]].reshape(len(values), size))
+        else:
+            words[rows] = _of_one_size(letters[offsets[rows][:, None] + np.arange(size)])
+    return words
+
+
+def _of_one_size(letters: np.ndarray) -> np.ndarray:
+    """Words of values of one size, uint8 of shape (n, size)."""
+    count, size = letters.shape
+    padded = np.zeros((count, -(-size // 8) * 8), dtype=np.uint8)
+    padded[:, :size] = letters
+    words = np.repeat(cells.mix(np.array([size], dtype=np.uint64), seed=0, row=0), count)
+    for part in padded.view("<u8").T:
+        words = cells.mix(words ^ part.astype(np.uint64), seed=0, row=0)
+    return words

@@ -1,0 +1,106 @@
+"""After the sums: noise beside OpenDP, answers of releases, and bytes of accumulators and releases."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import CountSketch, DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
+from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from benchmarks.measuring import spread
+from benchmarks.throughput.kernels import SHAPE, skewed
+from benchmarks.throughput.table import Row, Table
+
+_SIGMAS = (10, 1000)
+_OPENDP = "OpenDP"
+
+
+def measure(table: Table) -> None:
+    """Prints the blocks of noise, answers and bytes."""
+    _noise(table)
+    _answers(table)
+    _bytes(table)
+
+
+def _noise(table: Table) -> None:
+    try:
+        opendp = importlib.import_module("opendp.prelude")
+    except ImportError:
+        print("\nSkipped: OpenDP is not installed (pip install -e '.[peers]')")
+        return
+    opendp.enable_features("contrib")
+    space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
+    many, few = table.sizes(0, 1_000_000), table.sizes(0, 20_000)
+    for sigma in _SIGMAS:
+        theirs = opendp.m.make_gaussian(*space, scale=float(sigma))
+        rows = [
+            Row("beam_dpsketch", partial(discrete_gaussian.sample, sigma_squared=Fraction(sigma) ** 2), many),
+            Row(_OPENDP, partial(_drawn, theirs), few),
+        ]
+        table.block(f"Discrete Gaussian noise, sigma = {sigma}; a record is a sample", rows)
+
+
+def _drawn(mechanism: Any, size: int) -> object:
+    return mechanism(np.zeros(size, dtype=np.int64))
+
+
+def _answers(table: Table) -> None:
+    numbers = skewed(100_000)
+    tree = release(DyadicCountSketch(TreeSpec.for_memory(IPv4Domain())).accumulate(numbers), PrivacySpec(rho=1.0))
+    flat = release(CountSketch(SHAPE).accumulate(numbers), PrivacySpec(rho=1.0))
+    items = np.arange(table.sizes(0, 1_000_000)[1])
+    points, shares = np.linspace(0, 2**32 - 1, 10_000).astype(np.int64), np.linspace(0.001, 0.999, 999)
+
+    def read_tree(data: bytes) -> None:
+        read: Any = ReleasedSketch.from_bytes(data)
+        read.quantile(shares)
+        read.cdf(points)
+        read.top_k(100)
+
+    print("\nAnswers of a release of 100,000 records, from its bytes; seconds of processor time")
+    print(f"  {'':<64}{'seconds':<26}{'bar':<10}met")
+    for name, run, limit in (
+        ("999 quantiles, CDF at 10,000 points and top 100, 490 KB", partial(read_tree, tree.to_bytes()), 0.5),
+        (f"estimates of {len(items):,} items, 5 x 4096", partial(flat.estimate, items), 1.0),
+    ):
+        seconds = _times(run, table.repetitions)
+        met = table.judged(name, statistics.median(seconds), limit)
+        print(f"  {name:<64}{spread(seconds, 3):<26}{f'< {limit:g}':<10}{met}", flush=True)
+
+
+def _times(run: Callable[[], object], repetitions: int) -> list[float]:
+    found = []
+    for _ in range(repetitions):
+        start = time.process_time()
+        run()
+        found.append(time.process_time() - start)
+    return found
+
+
+def _bytes(table: Table) -> None:
+    print("\nBytes between workers, by records accumulated (Zipf), and of the release")
+    counts = [table.sizes(0, count)[1] for count in (10, 1_000, 1_000_000)]
+    print(f"  {'':<30}" + "".join(f"{f'{count:,}':>14}" for count in counts) + f"{'release':>14}")
+    numbers = skewed(counts[-1])
+    for name, kind, spec in (
+        ("CountSketch 5 x 4096", CountSketch, SHAPE),
+        ("quantile tree, U = 2^32", DyadicCountSketch, TreeSpec.for_memory(IPv4Domain())),
+    ):
+        recipe = Recipe(kind, spec, DEFAULT_BOUNDS)
+        sizes = []
+        for count in counts:
+            accumulator = SketchAccumulator(recipe)
+            accumulator.add_contributions(recipe.contributions(numbers[:count].tolist(), None))
+            sizes.append(len(accumulator.to_bytes()))
+        sizes.append(len(release(accumulator.to_sketch(), PrivacySpec(rho=1.0)).to_bytes()))
+        print(f"  {name:<30}" + "".join(f"{size:>14,}" for size in sizes), flush=True)
