@@ -117,9 +117,9 @@ def test_fixed_windows_charge_a_record_once_whatever_their_size() -> None:
         assert noise(CountSketch, SketchSpec(depth=2, width=2), windows, bounds, REPLACE_ONE) == once
 
 
-def test_an_overlap_of_a_microsecond_is_a_window_more() -> None:
+def test_an_overlap_of_a_millisecond_is_a_window_more() -> None:
     """Counted in integers: as a fraction of floats, the overlap would be rounded away."""
-    size, period = (10**17 * 3 + 1), 10**17
+    size, period = (10**18 * 3 + 1000), 10**18
     windows = window.SlidingWindows(window.Duration(micros=size), window.Duration(micros=period))
     bounds, spec = ContributionBounds(), SketchSpec(depth=1, width=1)
     one = noise(CountSketch, spec, window.GlobalWindows(), bounds, REPLACE_ONE)
