@@ -70,6 +70,13 @@ def is_item(value: Any, nesting: int = 0) -> bool:
     return is_integer(value) and _INT_LOW <= value <= _INT_HIGH
 
 
+def is_unicode(item: Item) -> bool:
+    """Whether all text in an item can be written in UTF-8, as Beam wants: items may hold halves of surrogate pairs."""
+    if isinstance(item, str):
+        return item.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in item)
+    return not isinstance(item, tuple) or all(map(is_unicode, item))
+
+
 def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
     """The canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
     if isinstance(items, pa.Array):

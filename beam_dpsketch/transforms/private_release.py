@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bounds
 from beam_dpsketch.release.explanation import explanation
@@ -57,7 +57,10 @@ class Keys:
         encoded = dict.fromkeys(map(encode, public_keys))
         if not encoded:
             raise ValueError("public_keys must not be empty")
-        return cls(tuple(map(decode, encoded)))
+        keys = tuple(map(decode, encoded))
+        if not all(map(is_unicode, keys)):
+            raise ValueError("public_keys must be text that UTF-8 can hold; one has half of a surrogate pair")
+        return cls(keys)
 
 
 class PrivateRelease(Replayable):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all
+from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import (
@@ -113,6 +113,8 @@ class Records:
     def known_key(self, key: Any) -> Any:
         """The key in its plain form, or `NO_KEY` if it does not count."""
         kind = type(key)
+        if kind is str and not is_unicode(key):
+            return NO_KEY
         if self._allowed is None and (kind in (str, bytes) or (kind is int and -(1 << 63) <= key < WORD)):
             return key  # without encoding, which takes longer than all else that happens to it here
         try:
@@ -121,7 +123,8 @@ class Records:
             return NO_KEY
         if self._allowed is not None and encoded not in self._allowed:
             return NO_KEY
-        return key if type(key) in (str, int, bytes) else decode(encoded)
+        plain = key if type(key) in (str, int, bytes) else decode(encoded)
+        return plain if is_unicode(plain) else NO_KEY
 
 
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
@@ -215,5 +218,7 @@ def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributio
     ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
     items = recipe.column_keys(bounded["item"])[order]
     weights = recipe.clamp(bounded["weight"].to_numpy())[order]
-    for key, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
-        yield decode(key), Contributions(items[start:end], weights[start:end])
+    for encoded, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
+        key = decode(encoded)
+        if is_unicode(key):
+            yield key, Contributions(items[start:end], weights[start:end])

@@ -222,3 +222,19 @@ def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output
     assert items["neighboring"] == "REPLACE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))
+
+
+WHOLE = "whole \U00010000"
+NOT_UTF_8 = ["\ud800", ("a", "\udfff"), "\ud800\udc00"]
+
+
+def key_of(number: int) -> Any:
+    return [WHOLE, *NOT_UTF_8][number]
+
+
+@pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": str}], ids=["record", "id"])
+def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: dict[str, Any]) -> None:
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, key=key_of, keys_are_public=True, **unit)
+    assert list(exact(range(4), transform)) == [WHOLE]
+    with pytest.raises(ValueError, match="public_keys must be text that UTF-8 can hold"):
+        PrivateFrequencies.PerKey(SPEC, PRIVACY, public_keys=NOT_UTF_8[:1], **unit)
