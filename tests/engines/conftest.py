@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
@@ -15,6 +16,7 @@ from tests.engines import fetch
 
 # As Beam's own tests of Flink have them, for Java 17.
 JAVA = ["java", *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "nio", "util"))]
+FLINK_CLASS_PATH = "FLINK_JOB_SERVER_CLASS_PATH"
 ENGINES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("prism", "flink")]
 
 
@@ -24,6 +26,7 @@ class Engine(NamedTuple):
     runner: str
     options: tuple[str, ...]
     log: Path
+    streaming: tuple[str, ...]
 
 
 @pytest.fixture(scope="session")
@@ -35,12 +38,19 @@ def prism(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A Flink in the process of the job server."""
-    port, jar, folder = free_port(), found(fetch.flink_job_server), tmp_path_factory.mktemp("flink")
+    """A Flink in the process of the job server: the one fetched, or one of another Beam, on a class path that is given.
+
+    Watermarks wait for the end of a bundle, so that what is late is certain only if bundles are small.
+    """
+    if FLINK_CLASS_PATH in os.environ:
+        server = ["-cp", os.environ[FLINK_CLASS_PATH], "org.apache.beam.runners.flink.FlinkJobServerDriver"]
+    else:
+        server = ["-jar", str(found(fetch.flink_job_server))]
+    port, folder = free_port(), tmp_path_factory.mktemp("flink")
     options = {"flink-master": "[local]", "job-port": port, "artifact-port": 0, "expansion-port": 0}
     arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [*JAVA, "-jar", str(jar), *arguments, "--artifacts-dir", str(folder)]
-    yield from served("FlinkRunner", command, port, folder)
+    command = [*JAVA, *server, *arguments, "--artifacts-dir", str(folder)]
+    yield from served("FlinkRunner", command, port, folder, "--max_bundle_size=1")
 
 
 @pytest.fixture(scope="session", params=ENGINES)
@@ -63,14 +73,19 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def served(runner: str, command: list[str], port: int, folder: Path) -> Iterator[Engine]:
-    """The engine, while its job server is running."""
+def served(runner: str, command: list[str], port: int, folder: Path, *streaming: str) -> Iterator[Engine]:
+    """The engine, while its job server is running, with options of its own for streams."""
     log = folder / "log.txt"
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
         wait_for(port, process, log)
-        yield Engine(runner, (f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK"), log)
+        yield Engine(
+            runner,
+            (f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK"),
+            log,
+            ("--streaming", *streaming),
+        )
     finally:
         process.terminate()
         process.wait()

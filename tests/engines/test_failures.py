@@ -20,12 +20,12 @@ from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.engines.conftest import Engine, free_port, wait_for
 from tests.engines.test_batch import in_time
 from tests.transforms.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters, Sink
-from tests.transforms.streams import WithStart, in_windows, stepped
+from tests.transforms.streams import WithStart, for_any_runner, in_windows, stepped
 from tests.transforms.test_streaming import CASES, END, PER_KEY, VISITS, outputs
 
 SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
     "batch": in_time,
-    "stream": lambda pipeline: pipeline | stepped(VISITS, 60, END),
+    "stream": for_any_runner(stepped(VISITS, 60, END)),
 }
 SECRET = "SECRET_OF_TESTS"
 TIGHT = ContributionBounds(max_contributions_per_partition=2, max_partitions=3)
@@ -64,13 +64,23 @@ class DieAt(beam.DoFn):
         self._seen += 1
         if self._seen == self._number and not self._died.exists():
             self._died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._end()
         yield element
+
+    def _end(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FailAt(DieAt):
+    """Raises instead."""
+
+    def _end(self) -> None:
+        raise RuntimeError("planted failure")
 
 
 def run_until_done(build: Callable[[beam.Pipeline], Any], engine: Engine, workers: tuple[str, ...]) -> int:
     """Runs a job in which a worker dies, and the same job again if that failed it; how often it ran."""
-    options = PipelineOptions(["--streaming", *engine.options, *workers])
+    options = PipelineOptions([*engine.streaming, *engine.options, *workers])
     try:
         with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
             build(pipeline)
@@ -128,18 +138,40 @@ def test_values_of_what_is_published_twice(
     idempotent: bool, source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A worker dies after it has published some windows; the next run finds one value of them, or draws another."""
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), privacy_id="user", bounds=TIGHT, **PER_KEY)
-    transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
     die = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path))
     runs = run_until_done(
-        lambda job: publish(job, source, beam.Map(lambda it: it), transform, die, tmp_path), engine, workers
+        lambda job: publish(job, source, beam.Map(lambda it: it), frequencies(idempotent), die, tmp_path),
+        engine,
+        workers,
     )
-    values = {place: [each.to_bytes() for each in releases] for place, releases in published(tmp_path).items()}
+    print(f"{engine.runner}, {source}: {runs} runs,", end=" ")
+    assert_second_values(idempotent, tmp_path)
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_values_of_what_flink_publishes_again(
+    idempotent: bool, flink: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step fails once after some windows are published; Flink starts the job again, and nobody else does."""
+    monkeypatch.setenv(SECRET, "planted-secret-4711-" * 3)
+    options = PipelineOptions([*flink.streaming, *flink.options, "--number_of_execution_retries=3"])
+    fail = beam.ParDo(FailAt(PUBLISHED + 1, tmp_path))
+    with beam.Pipeline(runner=flink.runner, options=options) as pipeline:
+        publish(pipeline, "stream", beam.Map(lambda it: it), frequencies(idempotent), fail, tmp_path)
+    assert_second_values(idempotent, tmp_path)
+
+
+def frequencies(idempotent: bool) -> beam.PTransform:
+    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), privacy_id="user", bounds=TIGHT, **PER_KEY)
+    return transform.with_idempotent_noise(**TERMS) if idempotent else transform
+
+
+def assert_second_values(idempotent: bool, folder: Path) -> None:
+    """Some windows and keys are published twice: with the same bytes, or always with others."""
+    values = {place: [each.to_bytes() for each in releases] for place, releases in published(folder).items()}
     twice = [each for each in values.values() if len(each) > 1]
-    print(
-        f"{engine.runner}, {source}: {runs} runs, {len(twice)} of {len(values)} windows and keys published twice,",
-        end=" ",
-    )
+    print(f"{len(twice)} of {len(values)} windows and keys published twice,", end=" ")
     print(f"{sum(len(set(each)) > 1 for each in twice)} of them with two values")
     assert twice
     assert all(len(set(each)) == (1 if idempotent else len(each)) for each in values.values())

@@ -21,7 +21,7 @@ from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
-from tests.transforms.streams import stepped
+from tests.transforms.streams import for_any_runner, stepped
 from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
@@ -33,8 +33,8 @@ STARTING, SECONDS, PER_SECOND, WINDOW = 4, 8, 10, 2
 def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) -> None:
     """The watermark stops at the end of each window, or jumps over some; `outputs` checks that each is out once."""
     windows, make = CASES[name]
-    stream = stepped(VISITS, STEPS[step], END, late=LATE)
-    found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
+    stream = for_any_runner(stepped(VISITS, STEPS[step], END, late=LATE))
+    found = outputs(stream, ExactCounters(make()), windows, *engine.streaming, *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
 
 
@@ -48,8 +48,8 @@ def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatc
     for merge in (MergeSums, MergeTables):
         monkeypatch.setattr(merge, "__call__", counted(merge.__call__, merges))
     windows, make = CASES[name]
-    stream = stepped(VISITS, 60, END, late=LATE, bundle=2)
-    found = outputs(stream, ExactCounters(make()), windows, "--streaming", *engine.options, runner=engine.runner)
+    stream = for_any_runner(stepped(VISITS, 60, END, late=LATE, bundle=2))
+    found = outputs(stream, ExactCounters(make()), windows, *engine.streaming, *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
     assert len(merges) > len(found)
 
@@ -68,22 +68,22 @@ def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
     """Half of the records come out of order."""
     minutes = [test_max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
     bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
-    assert_greedy_id_is_bounded(test_max_windows.stream(bundles, [0] * 10), engine)
+    assert_greedy_id_is_bounded(for_any_runner(test_max_windows.stream(bundles, [0] * 10)), engine)
 
 
 def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return pipeline | test_continual.live() | test_continual.frequencies()
+        return for_any_runner(test_continual.live())(pipeline) | test_continual.frequencies()
 
-    nodes = test_continual.sums(monkeypatch, build, "--streaming", *engine.options, runner=engine.runner)
+    nodes = test_continual.sums(monkeypatch, build, *engine.streaming, *engine.options, runner=engine.runner)
     assert test_continual.same(nodes, test_continual.expected(test_continual.VISITS))
 
 
 @pytest.mark.parametrize("name", ["global", "declared", "keyed", "ids"])
 def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, engine: Engine) -> None:
     windows, make = CASES[name]
-    stream = stepped(VISITS, 60, END, late=LATE)
-    here = outputs(stream, make(), windows, "--streaming", *engine.options, runner=engine.runner)
+    stream = for_any_runner(stepped(VISITS, 60, END, late=LATE))
+    here = outputs(stream, make(), windows, *engine.streaming, *engine.options, runner=engine.runner)
     there = outputs(in_time, make(), windows, runner=FN_API)
     assert {place: str(released.privacy) for place, released in here.items()} == {
         place: str(released.privacy) for place, released in there.items()
@@ -136,7 +136,7 @@ def test_an_unbounded_source_in_real_time(
         beats = impulses | beam.Map(of_time, last, ended) | beam.WindowInto(FixedWindows(WINDOW, start))
         return beats | ExactCounters(make(start)) | beam.ParDo(WithEnd(ended))
 
-    seen = sorted(seen_by_sink(build, "--streaming", *engine.options, runner=engine.runner))
+    seen = sorted(seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner))
     assert [first for first, _, _ in seen] == [*range(start, start + SECONDS, WINDOW)]
     assert ended.exists()
     assert not seen[0][1]

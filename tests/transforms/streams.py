@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import BytesCoder
+from apache_beam.testing.test_stream import ElementEvent
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.transforms.window import TimestampedValue
@@ -48,6 +51,22 @@ def unbounded(timed: Iterable[Timed]) -> Callable[[beam.Pipeline], beam.PCollect
 
 def _stamped(timed: Timed) -> TimestampedValue:
     return TimestampedValue(*timed)
+
+
+def for_any_runner(stream: Stream) -> Callable[[beam.Pipeline], beam.PCollection]:
+    """The stream, of elements pickled: Flink knows no coder of Python but those of all languages."""
+
+    def source(pipeline: beam.Pipeline) -> beam.PCollection:
+        events = [_pickled(event) if isinstance(event, ElementEvent) else event for event in stream._events]
+        pickles = Stream(BytesCoder(), events, {None}).with_output_types(bytes)
+        return pipeline | pickles | "Unpickle" >> beam.Map(pickle.loads)
+
+    return source
+
+
+def _pickled(event: ElementEvent) -> ElementEvent:
+    values = [TimestampedValue(pickle.dumps(each.value), each.timestamp) for each in event.timestamped_values]
+    return ElementEvent(values, event.tag)
 
 
 def in_windows(windows: int | tuple[int, int]) -> beam.WindowInto:
