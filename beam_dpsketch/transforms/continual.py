@@ -27,7 +27,7 @@ from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
+from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import frequency_recipe
@@ -37,8 +37,7 @@ from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, ch
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
-from beam_dpsketch.transforms.streaming_state import keeps_state
-from beam_dpsketch.transforms.streaming_sums import SumsInState
+from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
 
 
@@ -116,10 +115,7 @@ class _ContinualRelease(Replayable):
             | "TimeOfEmpty" >> beam.ParDo(AtWindow(self._horizon))
             | "WindowsOfEmpty" >> self._horizon.window_into(0),
         ) | "WithEveryWindow" >> beam.Flatten()
-        fn = RawSketchFn(self._recipe, selectors)
-        if keeps_state(values):
-            values = values | "SumInState" >> SumsInState(self._recipe, selectors, keyed=False)
-            fn = SumFn(self._recipe)
+        values, fn = summed_in_state(values, self._recipe, selectors, keyed=False)
         return values | "Sum0" >> beam.CombineGlobally(fn).without_defaults()
 
     def _bounded(self, elements: beam.PCollection) -> beam.PCollection:

@@ -18,15 +18,14 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
+from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, check_replays, transform_path
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
-from beam_dpsketch.transforms.streaming_state import keeps_state
-from beam_dpsketch.transforms.streaming_sums import SumsInState
+from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
@@ -185,9 +184,8 @@ class PrivateRelease(Replayable):
             every = elements.pipeline | "PublicKeys" >> beam.Create(self._nothing(), reshuffle=False)
             values = (values, every) | "WithEveryKey" >> beam.Flatten()
         fn = RawSketchFn(self._recipe, selectors)
-        if self._elements.privacy_id is None and keeps_state(values):  # bounded records all come as a window ends
-            values = values | "SumInState" >> SumsInState(self._recipe, selectors, keyed=self._keys is not None)
-            fn = SumFn(self._recipe)
+        if self._elements.privacy_id is None:  # bounded records all come as a window ends
+            values, fn = summed_in_state(values, self._recipe, selectors, keyed=self._keys is not None)
         if self._keys is not None:
             return values | "Combine" >> beam.CombinePerKey(fn)
         combine = beam.CombineGlobally(fn)

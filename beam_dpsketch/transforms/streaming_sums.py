@@ -14,14 +14,23 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.streaming_state import MergeInState
+from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
 # keep up with all bundles where there are no keys; a key is one shard, because keys spread the work themselves.
 SHARDS = 8
 BUFFERED_ELEMENTS = 1 << 16
+
+
+def summed_in_state(
+    values: beam.PCollection, recipe: Recipe, elements: Elements, *, keyed: bool
+) -> tuple[beam.PCollection, RawSketchFn]:
+    """What a window combines, and the CombineFn for it: sums of shards where streams keep state, else the values."""
+    if not keeps_state(values):
+        return values, RawSketchFn(recipe, elements)
+    return values | "SumInState" >> SumsInState(recipe, elements, keyed=keyed), SumFn(recipe)
 
 
 class SumsInState(beam.PTransform):
