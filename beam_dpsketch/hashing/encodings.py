@@ -19,7 +19,7 @@ Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 WORD = 1 << 64
 MAX_NESTING = 16
 _INT_LOW, _INT_HIGH = -(1 << 63), WORD - 1
-TEXT, BYTES, _NON_NEGATIVE, _NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
+TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
@@ -34,7 +34,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
         parts = [encode(part, nesting + 1) for part in item]
         return _TUPLE + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
     value = to_integer(item)
-    return (_NEGATIVE if value < 0 else _NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
+    return (NEGATIVE if value < 0 else NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
 
 
 def decode(data: bytes, nesting: int = 0) -> Item:
@@ -44,9 +44,9 @@ def decode(data: bytes, nesting: int = 0) -> Item:
         return body.decode("utf-8", "surrogatepass")
     if tag == BYTES:
         return body
-    if tag in (_NON_NEGATIVE, _NEGATIVE) and len(body) == 8:
-        value = int.from_bytes(body, "little", signed=tag == _NEGATIVE)
-        if tag == _NEGATIVE and value >= 0:
+    if tag in (NON_NEGATIVE, NEGATIVE) and len(body) == 8:
+        value = int.from_bytes(body, "little", signed=tag == NEGATIVE)
+        if tag == NEGATIVE and value >= 0:
             raise ValueError("not the encoding of an item")
         return value
     if tag != _TUPLE or nesting == MAX_NESTING:
@@ -116,7 +116,7 @@ def _tagged(tag: bytes, values: pa.Array) -> pa.LargeBinaryArray:
 
 def _of_integers(values: np.ndarray) -> pa.LargeBinaryArray:
     packed = np.empty((len(values), 9), dtype=np.uint8)
-    packed[:, 0] = np.where(values < 0, _NEGATIVE[0], _NON_NEGATIVE[0])
+    packed[:, 0] = np.where(values < 0, NEGATIVE[0], NON_NEGATIVE[0])
     wide = values.astype("<u8" if values.dtype.kind == "u" else "<i8")
     packed[:, 1:] = wide[:, None].view(np.uint8)
     fixed = pa.Array.from_buffers(pa.binary(9), len(values), [None, pa.py_buffer(packed)])

@@ -50,6 +50,14 @@ class Recipe:
         elif not domain.reads_column(kind):
             raise TypeError(f"the item column must hold values of {type(domain).__name__}, got {kind}")
 
+    def bounded(self, keys: np.ndarray, weights: np.ndarray) -> Contributions:
+        """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
+        weights = self.clamp(weights)
+        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
+            keys, counts = counted_numbers(keys)
+            weights = weights if counts is None else counts
+        return Contributions(keys, weights)
+
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
         """Keys that were put into a column."""
         return column.to_numpy().astype(self.key_type, copy=False)

@@ -14,6 +14,7 @@ from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.ranks import Ranks, counted_copies
+from beam_dpsketch.transforms.record_bytes import joined
 
 SPLIT_RECORDS = 1 << 20  # at a time: a net weight may be many records, of which few are kept
 
@@ -25,12 +26,8 @@ class Bound:
         self._bounds = bounds
         self._ranks = ranks
 
-    def begun(self, records: pa.Table) -> pa.Table:
-        """Records as they are read, ready for the rest."""
-        return self._ranks.begun(records)
-
     def keeps_all(self, units: np.ndarray) -> bool:
-        """Whether no record is one too many, given a word for each that is the same if the privacy id is."""
+        """Whether surely no record is one too many, given a word for each that is the same if the privacy id is."""
         return not self._bounds.signed and most_of_one(units) <= min(
             self._bounds.max_partitions, self._bounds.max_contributions_per_partition
         )
@@ -44,13 +41,13 @@ class Bound:
     def fully(self, records: pa.Table) -> pa.Table:
         """The records that are kept."""
         if not self._bounds.signed:
-            return self._keep(self._ranks.settled(records))
+            return self._keep(records)
         netted = self._net(records)
         made = np.cumsum(bounding.pieces_of(netted["weight"].to_numpy(), self._bounds))
         starts = np.searchsorted(made, np.arange(0, made[-1] if len(made) else 1, SPLIT_RECORDS), side="right")
         ends = [*starts[1:], len(netted)]
         parts = [netted.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
-        return self._keep(pa.concat_tables(self._keep(self._ranks.settled(self._split(part))) for part in parts))
+        return self._keep(joined(self._keep(self._split(part)) for part in parts))
 
     def _net(self, records: pa.Table) -> pa.Table:
         items = records["item"]
@@ -66,10 +63,13 @@ class Bound:
         return self._weighing(netted.take(pa.array(positions)), weights)
 
     def _weighing(self, records: pa.Table, weights: np.ndarray) -> pa.Table:
-        records = records.drop_columns(["weight", self._ranks.column])
-        return self._ranks.begun(records.append_column("weight", pa.array(weights)))
+        names = [name for name in records.column_names if name not in ("weight", self._ranks.column)]
+        return records.select(names).append_column("weight", pa.array(weights))
 
     def _keep(self, records: pa.Table) -> pa.Table:
+        if self._ranks.stay and self.keeps_all(_unit_words(records["unit"])):
+            return records
+        records = self._ranks.settled(records)
         units, distinct = codes(records["unit"])
         if "key" in records.column_names:
             partitions, keys = codes(records["key"])
@@ -80,6 +80,11 @@ class Bound:
             partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
         positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+
+def _unit_words(units: pa.ChunkedArray) -> np.ndarray:
+    """A word for each privacy id, equal if they are; for one form of the column."""
+    return units.to_numpy() if pa.types.is_integer(units.type) else scattered(units)
 
 
 def most_of_one(words: np.ndarray) -> int:

@@ -11,6 +11,7 @@ items), and in full once, when the window ends.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,13 +29,15 @@ from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
-from beam_dpsketch.transforms.records import Columns, Records, by_key, from_bytes, table, to_bytes
+from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
+from beam_dpsketch.transforms.records import Columns, Records, by_key, table
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
 from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
-BUFFERED_RECORDS = 1 << 16
+BUFFERED_RECORDS = 1 << 18
+_READ_ELEMENTS = 1 << 12
 _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
 _GATHERED_RECORDS = 1 << 20
 
@@ -112,8 +115,19 @@ def bounded_tables(
     return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
 
 
+class _Waiting:
+    """Records of one window that wait to be emitted together, because it is to many shards each time."""
+
+    __slots__ = ("elements", "size", "tables")
+
+    def __init__(self) -> None:
+        self.elements: list[Any] = []
+        self.tables: list[pa.Table] = []
+        self.size = 0
+
+
 class _ShardRecords(beam.DoFn):
-    """Elements to (shard, records in Arrow's stream format); a privacy id is always in the same shard."""
+    """Elements to (shard, records as bytes); a privacy id is always in the same shard."""
 
     def __init__(self, records: Records, bounds: ContributionBounds, bound: Bound, recipe: Recipe | None) -> None:
         self._records = records
@@ -122,64 +136,61 @@ class _ShardRecords(beam.DoFn):
         self._recipe = recipe
 
     def start_bundle(self) -> None:
-        self._waiting: dict[Any, Columns] = {}
-        self._gathered: dict[Any, tuple[list[pa.Table], int]] = {}
+        self._waiting: dict[Any, _Waiting] = defaultdict(_Waiting)
+        self._everything = self._waiting[_GLOBAL_WINDOW]
 
-    def process(self, element: Any) -> Iterable[WindowedValue]:
-        return self._add(element, _GLOBAL_WINDOW)
+    def process(self, element: Any) -> Iterable[WindowedValue] | None:
+        return self._add(element, self._everything, _GLOBAL_WINDOW)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            yield from self._emit(self._table(waiting), window)
-        for window, (tables, _) in self._gathered.items():
-            yield from self._emit(pa.concat_tables(tables), window)
-        self._waiting, self._gathered = {}, {}
+            self._read(waiting)
+            if waiting.size:
+                yield from self._emit(joined(waiting.tables), window)
+        self._waiting.clear()
 
-    def _add(self, element: Any, window: Any) -> Iterable[WindowedValue]:
+    def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
         if is_batch_type(type(element)):
-            return self._gather(self._table(self._records.batch(element)), window)
-        waiting = self._waiting.get(window)
-        if waiting is None:
-            waiting = self._waiting[window] = self._records.no_columns()
-        self._records.append(element, waiting)
-        if len(waiting.items) < BUFFERED_RECORDS:
-            return ()
-        del self._waiting[window]
-        return self._emit(self._table(waiting), window)
+            self._gather(self._records.batch(element), waiting)
+        else:
+            waiting.elements.append(element)
+            if len(waiting.elements) < _READ_ELEMENTS:
+                return None
+            self._read(waiting)
+        if waiting.size < BUFFERED_RECORDS:
+            return None
+        tables, waiting.tables, waiting.size = waiting.tables, [], 0
+        return self._emit(joined(tables), window)
 
-    def _gather(self, records: pa.Table, window: Any) -> Iterable[WindowedValue]:
-        """Small batches wait for each other: each time records are emitted, it is to many shards."""
-        tables, size = self._gathered.pop(window, ([], 0))
-        tables.append(records)
-        size += len(records)
-        if size >= BUFFERED_RECORDS:
-            return self._emit(pa.concat_tables(tables), window)
-        self._gathered[window] = tables, size
-        return ()
+    def _read(self, waiting: _Waiting) -> None:
+        if waiting.elements:
+            self._gather(self._records.columns(waiting.elements), waiting)
+            waiting.elements = []
 
-    def _table(self, columns: Columns) -> pa.Table:
-        return table(self._records, columns, self._bounds, self._recipe)
+    def _gather(self, columns: Columns, waiting: _Waiting) -> None:
+        records = table(self._records, columns, self._bounds, self._recipe)
+        if len(records):
+            waiting.tables.append(records)
+            waiting.size += len(records)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        records = self._bound.begun(records)
         units = scattered(records["unit"])
         if not self._bound.keeps_all(units):
             records = self._bound.partly(records)
             units = scattered(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)
-        ends = np.cumsum(np.bincount(shards, minlength=SHARDS)).tolist()
-        records = records.take(pa.array(np.argsort(shards, kind="stable"))).combine_chunks()
-        for shard, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-            if end > start:
-                payload = (bytes([shard]), to_bytes(records.slice(start, end - start)))
-                yield WindowedValue(payload, window.max_timestamp(), (window,))
+        sizes = np.bincount(shards, minlength=SHARDS)
+        parts = parts_to_bytes(records, np.argsort(shards, kind="stable"), np.cumsum(sizes).tolist())
+        for shard, (part, size) in enumerate(zip(parts, sizes.tolist(), strict=True)):
+            if size:
+                yield WindowedValue((bytes([shard]), part), window.max_timestamp(), (window,))
 
 
 class _ShardWindowedRecords(_ShardRecords):
     """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
 
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
-        return self._add(element, window)
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
+        return self._add(element, self._waiting[window], window)
 
 
 class _BoundShard(beam.DoFn):
@@ -198,13 +209,13 @@ class _BoundShard(beam.DoFn):
             gathered.append(from_bytes(payload))
             size += len(gathered[-1])
             if size > _GATHERED_RECORDS:
-                gathered = [self._bound.partly(pa.concat_tables(gathered))]
+                gathered = [self._bound.partly(joined(gathered))]
                 size = len(gathered[0]) // 2  # so that what must be kept anyway is not sorted again and again
-        yield self._bound.fully(pa.concat_tables(gathered))
+        yield self._bound.fully(joined(gathered))
 
 
 def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
-    return Contributions(recipe.column_keys(bounded["item"]), recipe.clamp(bounded["weight"].to_numpy()))
+    return recipe.bounded(recipe.column_keys(bounded["item"]), bounded["weight"].to_numpy())
 
 
 def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:

@@ -75,6 +75,15 @@ def reader(selector: Selector) -> Callable[[Any], Any]:
     return functools.partial(_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
 
 
+def selected(selector: Selector, elements: list[Any]) -> list[Any]:
+    """What `reader` reads of each element."""
+    if selector is None:
+        return elements
+    if isinstance(selector, str) and set(map(type, elements)) == {dict}:
+        return [element.get(selector) for element in elements]
+    return list(map(reader(selector), elements))
+
+
 def _identity(element: Any) -> Any:
     return element
 

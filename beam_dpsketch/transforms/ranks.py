@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Protocol
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.hashing.ids import canonical
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, transform_path
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
@@ -21,8 +23,8 @@ class Ranks(Protocol):
     """How records get their ranks, of which the least are kept.
 
     Attributes:
-      column: what a table carries for it.
-      stay: whether ranks are there from the start and stay with their records, so that parts can be bounded alone.
+      column: what a table may carry for it; records without it are as they were read.
+      stay: whether a rank stays with its record, so that parts can be bounded alone.
     """
 
     column: ClassVar[str]
@@ -32,15 +34,12 @@ class Ranks(Protocol):
     def salt(self) -> int:
         """The seed of hashes by which partitions and windows are chosen."""
 
-    def begun(self, records: pa.Table) -> pa.Table:
-        """The records, with the column."""
-
     def settled(self, records: pa.Table) -> pa.Table:
-        """All records of their privacy ids, with ranks."""
+        """The records with ranks; those that have one keep it. Unless ranks stay, all records of their privacy ids."""
 
 
 class RandomRanks:
-    """A random number for each record, once."""
+    """A random number for each record, once, drawn as soon as one of its privacy id may be too many."""
 
     column: ClassVar[str] = "rank"
     stay: ClassVar[bool] = True
@@ -53,14 +52,16 @@ class RandomRanks:
         """Drawn while the pipeline is built, the same for all workers."""
         return self._salt
 
-    def begun(self, records: pa.Table) -> pa.Table:
-        """The records, each with a random number from the system."""
-        ranks = np.frombuffer(os.urandom(4 * len(records)), dtype=np.uint32)
-        return records.append_column(self.column, pa.array(ranks))
-
     def settled(self, records: pa.Table) -> pa.Table:
-        """The records as they are."""
-        return records
+        """The records, each with a random number from the system."""
+        known = self.column in records.column_names
+        if known and not records[self.column].null_count:
+            return records
+        drawn = pa.array(np.frombuffer(os.urandom(4 * len(records)), dtype=np.uint32))
+        if not known:
+            return records.append_column(self.column, drawn)
+        place = records.column_names.index(self.column)
+        return records.set_column(place, self.column, pc.coalesce(records[self.column].combine_chunks(), drawn))
 
 
 class KeyedRanks:
@@ -93,13 +94,11 @@ class KeyedRanks:
             self._salt = int.from_bytes(randomness.random_bytes(b"contribution bounding")(8), "little")
         return self._salt
 
-    def begun(self, records: pa.Table) -> pa.Table:
-        """The records, each once."""
-        return records.append_column(self.column, pa.array(np.ones(len(records), dtype=np.int64)))
-
     def settled(self, records: pa.Table) -> pa.Table:
         """The records in an order of their own, as often as they are there, with 64-bit ranks."""
-        counted = counted_copies(records)
+        if "rank" in records.column_names:
+            return records
+        counted = counted_copies(records.set_column(0, "unit", canonical(records["unit"])))
         names = [name for name in records.column_names if name != self.column]
         counted = counted.sort_by([(name, "ascending") for name in names])
         copies = counted[self.column].to_numpy()
@@ -118,8 +117,12 @@ def ranks_of(elements: beam.PCollection, idempotent_noise: IdempotentNoise | Non
 
 
 def counted_copies(records: pa.Table) -> pa.Table:
-    """Equal records of a table with a column of copies made one."""
+    """Equal records of a table made one with the number of its copies; a record without that number is there once."""
     names = [name for name in records.column_names if name != KeyedRanks.column]
+    copies = np.ones(len(records), dtype=np.int64)
+    if len(names) < len(records.column_names):
+        copies = pc.fill_null(records[KeyedRanks.column], 1)
+    records = records.select(names).append_column(KeyedRanks.column, pa.array(copies))
     counted = records.group_by(names).aggregate([(KeyedRanks.column, "sum")])
     return counted.rename_columns({f"{KeyedRanks.column}_sum": KeyedRanks.column}).select(records.column_names)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
+from beam_dpsketch.hashing.ids import id_column
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.elements import (
@@ -19,6 +20,7 @@ from beam_dpsketch.transforms.elements import (
     column,
     is_batch_type,
     reader,
+    selected,
     valid,
     whole_weights,
 )
@@ -27,7 +29,7 @@ NO_KEY = object()
 
 
 class Columns(NamedTuple):
-    """Records by column: lists that grow, or Arrow arrays; `None` for those that are not read."""
+    """Records by column: lists or Arrow arrays; `None` for those that are not read."""
 
     privacy_ids: Any
     keys: Any
@@ -61,25 +63,17 @@ class Records:
             return element
         return NO_KEY, element
 
-    def no_columns(self) -> Columns:
-        """Columns to append to."""
-        return Columns(
-            None if self._privacy_id is None else [],
-            [] if self.keyed else None,
-            [],
-            None if self._weight is None else [],
-        )
-
-    def append(self, element: Any, columns: Columns) -> None:
-        """Adds an element that is one record."""
-        key, value = self._record(element)
-        if self._privacy_id is not None:
-            columns.privacy_ids.append(self._privacy_id(value))
+    def columns(self, elements: list[Any]) -> Columns:
+        """The columns of elements that are one record each."""
+        names, keys, values = self._elements, None, elements
         if self.keyed:
-            columns.keys.append(key)
-        columns.items.append(self._item(value))
-        if self._weight is not None:
-            columns.weights.append(self._weight(value))
+            keys, values = map(list, zip(*map(self._record, elements), strict=True))
+        return Columns(
+            selected(names.privacy_id, values) if self._privacy_id else None,
+            keys,
+            selected(names.item, values),
+            selected(names.weight, values) if self._weight else None,
+        )
 
     def privacy_id(self, element: Any) -> Any:
         """The privacy id of an element that is one record, `None` if it has none."""
@@ -128,7 +122,7 @@ class Records:
 
 
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
-    """The records that count, as columns unit, key (if keyed), item and weight.
+    """The records that count, as columns unit, key (if keyed), item and weight; the first see `hashing.ids`.
 
     Args:
       records: the reader.
@@ -137,16 +131,16 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
       recipe: turns items into keys; without it they are canonical bytes.
     """
     privacy_ids, keys, items, weights = columns
-    parts = {"unit": encode_all(privacy_ids)}
+    parts = {"unit": id_column(privacy_ids)}
     if records.keyed:
         parts["key"] = records.encoded_keys(keys)
     parts["item"] = _encoded(items) if recipe is None else _hashed(recipe, items)
-    values, mask = _weights(weights, len(items))
-    if not bounds.signed:
-        values = np.clip(values, 0, bounds.max_weight)
-    parts["weight"] = pa.array(values)
-    mask = mask & valid(*parts.values()) & (values != 0)
-    read = pa.table(parts)
+    mask = valid(*parts.values())
+    values, whole = _weights(weights, len(items))
+    if weights is not None:
+        values = values if bounds.signed else np.clip(values, 0, bounds.max_weight)
+        mask = mask & whole & (values != 0)
+    read = pa.table({**parts, "weight": pa.array(values)})
     return read if mask.all() else read.filter(pa.array(mask))
 
 
@@ -195,19 +189,6 @@ class KeyRecords(beam.DoFn):
         mask = mask & valid(*parts.values())
         kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
         yield from by_key(kept, self._recipe)
-
-
-def to_bytes(records: pa.Table) -> bytes:
-    """A table of records for another worker, in Arrow's stream format."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_table(records)
-    return sink.getvalue().to_pybytes()
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    """What `to_bytes` wrote."""
-    return pa.ipc.open_stream(data).read_all()
 
 
 def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow as pa
-
 from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.records import from_bytes, to_bytes
+from beam_dpsketch.transforms.record_bytes import from_bytes, joined, to_bytes
 
 
 class MergeTables:
@@ -23,4 +21,4 @@ class MergeTables:
         self._bound = bound
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
-        return to_bytes(self._bound.partly(pa.concat_tables(map(from_bytes, payloads))))
+        return to_bytes(self._bound.partly(joined(map(from_bytes, payloads))))

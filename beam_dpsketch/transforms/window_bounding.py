@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.ids import canonical
 from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
@@ -120,6 +121,7 @@ class _BoundInWindows(Bound):
     def _in_each_window(self, records: pa.Table, bounded: Callable[[pa.Table], pa.Table]) -> pa.Table:
         """Bounds with privacy id and window as the unit."""
         place = records.column_names.index("unit")
+        records = records.set_column(place, "unit", canonical(records["unit"]))
         ends = records["window"].to_numpy().astype(">i8")
         ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
         units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)

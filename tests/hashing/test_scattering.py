@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_dpsketch.hashing import scattering
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.hashing.scattering import scattered
 
@@ -26,6 +29,16 @@ def test_words_are_those_of_each_value_alone_in_any_column_and_slice(values: lis
     assert scattered(column.slice(start)).tolist() == expected[start:]
     assert scattered(pa.chunked_array([column.slice(0, 2), column.slice(2)])).tolist() == expected
     assert scattered(column.dictionary_encode().cast(pa.large_binary())).tolist() == expected
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=40), st.integers(0, 50))
+def test_words_of_numbers_are_those_of_their_canonical_bytes(numbers: list[int], start: int) -> None:
+    expected = [alone(value) for value in encode_all(numbers).to_pylist()]
+    column = pa.array(numbers, pa.int64())
+    with mock.patch.object(scattering, "_CHUNK", 3):
+        assert scattered(column).tolist() == expected
+    assert scattered(column.slice(start)).tolist() == expected[start:]
+    assert scattered(pa.chunked_array([column.slice(0, 2), column.slice(2)])).tolist() == expected
 
 
 def test_nothing_and_empty_values_are_columns_too() -> None:

@@ -149,6 +149,7 @@ def test_with_signed_weights_inserts_and_deletes_of_a_unit_cancel_across_bundles
 
 
 def test_batches_of_one_unit_are_bounded_together_when_many_records_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_READ_ELEMENTS", 3)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
     monkeypatch.setattr(steps, "_GATHERED_RECORDS", 50)
     for signed in (False, True):
@@ -223,7 +224,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
         [1] * (5 * units),
     )
     table = steps.table(records, columns, recipe.bounds, recipe)
-    kept = bound.fully(bound.begun(table))
+    kept = bound.fully(table)
     chosen = defaultdict(list)
     for unit, key in zip(kept["unit"].to_pylist(), kept["key"].to_pylist(), strict=True):
         chosen[unit].append(key)

@@ -21,6 +21,7 @@ from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequenc
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import KeyedRanks
+from beam_dpsketch.transforms.record_bytes import joined
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
 
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -54,7 +55,7 @@ def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:
 
 def kept(bound: Bound, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
     """What is kept of records that come in parts, each bounded alone first."""
-    gathered = pa.concat_tables([bound.partly(bound.begun(part)) for part in parts])
+    gathered = joined([bound.partly(part) for part in parts])
     settled = bound.fully(bound.partly(gathered))
     return Counter(zip(*(settled[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True))
 
@@ -123,7 +124,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
     bound = Bound(ContributionBounds(), ranks())
-    assert len(bound.partly(bound.begun(table([("A", "x", 0, 1)] * 1000)))) == 1
+    assert len(bound.partly(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
 def test_what_is_made_of_the_secret_is_not_pickled() -> None:

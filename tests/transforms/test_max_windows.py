@@ -327,7 +327,7 @@ def bounded(
         emitted: list[Any] = []
         for element, time in bundle:
             for each in windows.assign(window.WindowFn.AssignContext(Timestamp(time))):
-                emitted.extend(shard.process(element, each))
+                emitted.extend(shard.process(element, each) or ())
         for value in [*emitted, *shard.finish_bundle()]:
             assert value.timestamp == last_time(value.windows[0])
             shards[value.value[0]].append(value.value[1])
@@ -394,6 +394,7 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
+            patched.setattr("beam_dpsketch.transforms.contribution_bounding._READ_ELEMENTS", 3)
             patched.setattr("beam_dpsketch.transforms.contribution_bounding.BUFFERED_RECORDS", 7)
             patched.setattr("beam_dpsketch.transforms.contribution_bounding._GATHERED_RECORDS", 50)
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
@@ -420,7 +421,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     ranks = RandomRanks(salt)
-    read = ranks.begun(read).append_column("window", pa.array([*range(5)] * units))
+    read = read.append_column("window", pa.array([*range(5)] * units))
     kept = steps._BoundInWindows(bounds, 2, ranks).fully(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))

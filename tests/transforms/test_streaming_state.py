@@ -23,7 +23,7 @@ from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.records import from_bytes, to_bytes
+from beam_dpsketch.transforms.record_bytes import from_bytes, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState
 from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle
@@ -114,7 +114,7 @@ def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:
     binary = pa.large_binary()
     columns = {"unit": pa.array(units, binary), "key": pa.array(keys, binary), "item": pa.array(items, binary)}
     weights = pa.array(np.ones(len(rows), np.int64))
-    return RandomRanks().begun(pa.table({**columns, "weight": weights}))
+    return RandomRanks().settled(pa.table({**columns, "weight": weights}))
 
 
 def multiset(table: pa.Table, *columns: str) -> Counter[Any]:
@@ -139,7 +139,6 @@ def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int])
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
         parts.append(table_of(rows).drop_columns(["weight", "rank"]).append_column("weight", weights))
-        parts[-1] = RandomRanks().begun(parts[-1])
         place += len(rows)
     net: Counter[Any] = Counter()
     for part in parts:
