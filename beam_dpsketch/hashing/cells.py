@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -37,21 +38,24 @@ def add_to_rows(
 ) -> None:
     """Adds each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
     depth, width = counters.shape
-    spare, words, mixed = np.empty((3, min(CHUNK, len(fingerprints))), dtype=np.uint64)
+    size = min(CHUNK, len(fingerprints))
+    at_once = min(depth, CHUNK // max(1, size))  # rows, of few fingerprints
+    buffers = np.empty((3, at_once, size), dtype=np.uint64)
     for start in range(0, len(fingerprints), CHUNK):
         part = fingerprints[start : start + CHUNK]
-        spare, words, mixed = spare[: len(part)], words[: len(part)], mixed[: len(part)]
+        words = np.multiply(part, _ODD, out=buffers[2, 0, : len(part)])
         added = np.int64(1) if weights is None else weights[start : start + CHUNK]
-        np.multiply(part, _ODD, out=words)
-        for row in range(depth):
-            _mix_into(mixed, words, spare, seed=seed, row=row)
-            in_row = _scale_into(spare, mixed, width)
-            signed = added
+        for first in range(0, depth, at_once):
+            rows = range(first, min(depth, first + at_once))
+            mixed, spare = buffers[:2, : len(rows), : len(part)]
+            _mix_rows_into(mixed, words, spare, *_keys_of_rows(seed, rows))
+            in_rows = _scale_into(spare, mixed, width)
             if has_signs:
-                signed = _sign_in_place(mixed)
+                signs = _sign_in_place(mixed)
                 if weights is not None:
-                    signed *= added
-            np.add.at(counters[row], in_row, signed)
+                    signs *= added
+            for row, place in zip(rows, in_rows, strict=True):
+                np.add.at(counters[row], place, signs[row - first] if has_signs else added)
 
 
 def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
@@ -98,7 +102,11 @@ def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:
 
 def _mix_into(out: np.ndarray, words: np.ndarray, spare: np.ndarray, *, seed: int, row: int) -> None:
     """The words, which are multiplied already, mixed; without another array, because memory takes longer."""
-    first, second = _row_keys(seed, row)
+    _mix_rows_into(out, words, spare, *_row_keys(seed, row))
+
+
+def _mix_rows_into(out: np.ndarray, words: np.ndarray, spare: np.ndarray, first: Any, second: Any) -> None:
+    """The same for several rows, whose keys are of shape (rows, 1)."""
     np.add(words, first, out=out)
     _avalanche(out, spare)
     out += second
@@ -118,6 +126,12 @@ def _row_keys(seed: int, row: int) -> tuple[np.uint64, np.uint64]:
     message = seed.to_bytes(8, "little") + row.to_bytes(4, "little")
     digest = hashlib.blake2b(message, digest_size=16, person=b"dpsketch cells 1").digest()
     return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(int.from_bytes(digest[8:], "little"))
+
+
+@lru_cache(maxsize=4096)
+def _keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
+    first, second = zip(*(_row_keys(seed, row) for row in rows), strict=True)
+    return np.array(first)[:, None], np.array(second)[:, None]
 
 
 def derived_seed(seed: int, number: int) -> int:

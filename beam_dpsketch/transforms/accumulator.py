@@ -20,7 +20,11 @@ from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.transforms.elements import check_item_type, whole_weights
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
+_LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _DENSE, _SPARSE = b"d", b"s"
+_SMALL = 256
+"""Bytes that are not worth compressing, nor as many records adding up."""
+_PLAIN, _COMPRESSED = b"p", b"z"
 
 
 class Contributions(NamedTuple):
@@ -168,13 +172,13 @@ class SketchAccumulator:
         else:
             keys, weights = _summed([self._recipe.nothing(), *self._pending()])
             payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
-        return zstandard.compress(payload, 1)
+        return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
     @staticmethod
     def from_bytes(recipe: Recipe, data: bytes) -> SketchAccumulator:
         """What `to_bytes` wrote, under the same recipe."""
         accumulator = SketchAccumulator(recipe)
-        payload = zstandard.decompress(data)
+        payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if payload[:1] == _DENSE:
             accumulator._sketch = recipe.kind.from_vector(recipe.spec, _unpack(payload[1:], recipe.spec.cells))
         elif payload:
@@ -208,7 +212,10 @@ class SketchAccumulator:
 
 
 def _summed(chunks: list[Contributions]) -> Contributions:
-    """One chunk with each key once and no weight 0."""
+    """One chunk with each key once and no weight 0, unless it is small."""
+    chunks = [chunk for chunk in chunks if len(chunk.keys)] or chunks
+    if len(chunks) == 1 and len(chunks[0].keys) < _SMALL:
+        return chunks[0]
     keys, places = np.unique(np.concatenate([chunk.keys for chunk in chunks]), return_inverse=True)
     weights = np.zeros(len(keys), dtype=np.int64)
     np.add.at(weights, places, np.concatenate([chunk.weights for chunk in chunks]))
@@ -217,10 +224,8 @@ def _summed(chunks: list[Contributions]) -> Contributions:
 
 def _pack(values: np.ndarray) -> bytes:
     """Integers as the narrowest type that holds them; which one is the last byte."""
-    low, high = values.min(), values.max()
-    code = next(
-        code for code, dtype in enumerate(_DTYPES) if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max
-    )
+    smallest, largest = int(values.min()), int(values.max())
+    code = next(code for code, (low, high) in enumerate(_LIMITS) if low <= smallest and largest <= high)
     return values.astype(_DTYPES[code]).tobytes() + bytes([code])
 
 
