@@ -18,6 +18,7 @@ from beam_dpsketch import IntegerDomain, IPv4Domain
 
 QUANTILES = 1024
 WIDE = 1 << 32
+ZIPF_RANKS = (1 << 16) - 1
 Distribution = Callable[[np.random.Generator, int], np.ndarray]
 
 
@@ -42,8 +43,8 @@ def truth(positions: np.ndarray, quantiles: int = QUANTILES) -> Truth:
 
 def zipf(generator: np.random.Generator, size: int) -> np.ndarray:
     """Rank r in 1..65,535 with probability proportional to 1/r."""
-    masses = 1 / np.arange(1, 1 << 16)
-    return generator.choice(np.arange(1, 1 << 16, dtype=np.uint64), size=size, p=masses / masses.sum())
+    ranks = np.arange(1, ZIPF_RANKS + 1, dtype=np.uint64)
+    return generator.choice(ranks, size=size, p=(1 / ranks) / (1 / ranks).sum())
 
 
 def normal(generator: np.random.Generator, size: int) -> np.ndarray:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-DISTINCT_ITEMS = 1 << 16
+from benchmarks import ordered_data
+
 _POOLS: dict[str, Sequence[Any]] = {}
 
 
@@ -70,9 +71,7 @@ def columns(size: int, records_per_user: int, seed: int) -> tuple[list[str], lis
     generator.shuffle(users)
     words = generator.integers(0, 1 << 63, size=(len(users), 2), dtype=np.int64)[users]
     ids = [f"{a:016x}-{b:019d}" for a, b in words.tolist()]
-    masses = 1 / np.arange(1, DISTINCT_ITEMS)
-    pages = generator.choice(np.arange(1, DISTINCT_ITEMS), size=size, p=masses / masses.sum())
-    return ids, [f"/encyclopedia/article/{page:05d}" for page in pages.tolist()]
+    return ids, [f"/encyclopedia/article/{page:05d}" for page in ordered_data.zipf(generator, size).tolist()]
 
 
 def tables(columns: dict[str, Sequence[Any]], rows: int) -> list[pa.Table]:

@@ -6,6 +6,8 @@ canonical bytes or not, so that all records of a privacy id meet; equal words do
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -14,7 +16,7 @@ from beam_dpsketch.hashing.encodings import NEGATIVE, NON_NEGATIVE
 from beam_dpsketch.hashing.fingerprints import fingerprints
 
 _SHORT = 64
-_CHUNK = 1 << 14  # numbers at a time, so that they stay in the cache
+_CHUNK = 1 << 14  # values at a time, so that they stay in the cache
 
 
 def scattered(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
@@ -24,9 +26,7 @@ def scattered(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if not len(values):
         return np.zeros(0, dtype=np.uint64)
     if pa.types.is_integer(values.type):
-        numbers = values.to_numpy()
-        starts = range(0, len(numbers), _CHUNK)
-        return np.concatenate([_of_numbers(numbers[start : start + _CHUNK]) for start in starts])
+        return _in_chunks(_of_numbers, values.to_numpy())
     values = values.cast(pa.large_binary())
     _, ends, data = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
@@ -38,10 +38,14 @@ def scattered(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
         if size > _SHORT:
             words[rows] = fingerprints(values.take(pa.array(rows)).to_numpy(zero_copy_only=False))
         elif len(rows) == len(values):
-            words[:] = _of_one_size(letters[offsets[0] : offsets[-1]].reshape(len(values), size))
+            words = _in_chunks(_of_one_size, letters[offsets[0] : offsets[-1]].reshape(len(values), size))
         else:
             words[rows] = _of_one_size(letters[offsets[rows][:, None] + np.arange(size)])
     return words
+
+
+def _in_chunks(words_of: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> np.ndarray:
+    return np.concatenate([words_of(values[start : start + _CHUNK]) for start in range(0, len(values), _CHUNK)])
 
 
 def _of_numbers(numbers: np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ def to_bytes(records: pa.Table) -> bytes:
 
 
 def parts_to_bytes(records: pa.Table, order: np.ndarray | None, ends: Iterable[int]) -> Iterator[bytes]:
-    """Parts of a table of records, without nulls, each as bytes of its own; nothing is copied more than once for it.
+    """Parts of a table of records, without nulls, each as bytes of its own.
 
     Args:
       records: the table.
@@ -75,7 +75,7 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, ends: Iterable[i
     """
     headers: list[bytes] = []
     numbers: list[_Numbers] = []
-    letters: list[tuple[list[int], memoryview] | None] = []
+    letters: list[tuple[np.ndarray, memoryview] | None] = []
     for name, column in zip(records.column_names, records.columns, strict=True):
         if column.null_count:
             raise ValueError(f"records must not hold nulls, but {name} does")
@@ -84,7 +84,7 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, ends: Iterable[i
             values = values if order is None else values.take(pa.array(order))
             offsets, data = _letters(values)
             packed = _Numbers.of(np.diff(offsets))
-            letters.append((offsets.tolist(), data))
+            letters.append((offsets, data))
         else:
             packed = _Numbers.of(values.to_numpy())
             packed = packed if order is None else packed.taken(order)
@@ -99,7 +99,7 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, ends: Iterable[i
             parts.append(packed.part(start, end))
             if binary is not None:
                 places, data = binary
-                parts.append(data[places[start] : places[end]])
+                parts.append(data[int(places[start]) : int(places[end])])
         yield b"".join(parts)
         start = end
 

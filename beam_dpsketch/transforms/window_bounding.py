@@ -24,7 +24,7 @@ from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes, most_of_one
+from beam_dpsketch.transforms.bounding_rule import Bound, codes, each_at_most
 from beam_dpsketch.transforms.contribution_bounding import (
     _BoundShard,
     _ShardWindowedRecords,
@@ -107,7 +107,7 @@ class _BoundInWindows(Bound):
 
     def keeps_all(self, units: np.ndarray) -> bool:
         """Whether no record is one too many; a privacy id with few records is in few windows."""
-        return super().keeps_all(units) and most_of_one(units) <= self._max_windows
+        return super().keeps_all(units) and each_at_most(units, self._max_windows)
 
     def partly(self, records: pa.Table) -> pa.Table:
         """Some of the records that are too many; with signed weights, a window may yet turn out to be empty."""

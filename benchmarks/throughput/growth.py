@@ -40,16 +40,18 @@ def measure(table: Table) -> None:
             f"{spread(peaks):<28}{middle:<14.2f}{'<= 1.1' if judged else '-':<10}{judged or '-'}",
             flush=True,
         )
-    print(f"\nGrowth with keys: pairs, {PER_KEY} a key, with releases; once each")
+    print(f"\nGrowth with keys: pairs, {PER_KEY} a key, with releases")
     print(f"  {'':<46}{'seconds':<32}{'us a key':>10}  {'peak MB':<28}{'':<14}{'bar':<10}met")
-    for keys in sorted({max(10, int(each * table.scale)) for each in KEYS}):
+    for keys in sorted({max(10, int(count * table.scale)) for count in KEYS}):
         for name in (_COUNT, _SKETCH):
             seconds, peaks = [], []
-            _append(seconds, peaks, name, keys)
+            for _ in range(table.repetitions):
+                _append(seconds, peaks, name, keys)
             barred = name == _SKETCH and keys == int(KEYS[-1] * table.scale)
-            judged = table.judged(f"memory of {keys:,} keys", peaks[0], 1000) if barred else "-"
+            judged = table.judged(f"memory of {keys:,} keys", statistics.median(peaks), 1000) if barred else "-"
+            each = 1e6 * statistics.median(seconds) / keys
             print(
-                f"  {f'{keys:,} keys, {name}':<48}{spread(seconds, 2):<30}{1e6 * seconds[0] / keys:>10.1f}  "
+                f"  {f'{keys:,} keys, {name}':<48}{spread(seconds, 2):<30}{each:>10.1f}  "
                 f"{spread(peaks):<42}{'<= 1000' if barred else '-':<10}{judged}",
                 flush=True,
             )
@@ -68,13 +70,12 @@ def main() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from benchmarks import sources
+    from benchmarks import ordered_data, sources
     from benchmarks.throughput.pipelines import SEED, per_key, run, sketch
 
     what, size = sys.argv[1], int(sys.argv[2])
     if what == "rows":
-        masses = 1 / np.arange(1, sources.DISTINCT_ITEMS)
-        numbers = np.random.default_rng(SEED).choice(len(masses), size=20 * _BATCH, p=masses / masses.sum())
+        numbers = ordered_data.zipf(np.random.default_rng(SEED), 20 * _BATCH)
         starts = range(0, len(numbers), _BATCH)
         batches = [pa.record_batch({"number": numbers[start : start + _BATCH].copy()}) for start in starts]
         sources.keep("pool", batches * -(-size // len(numbers)))

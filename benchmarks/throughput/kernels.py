@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import CountSketch, DyadicCountSketch, IntegerDomain, IPv4Domain, SketchSpec, TreeSpec
-from benchmarks import sources
+from benchmarks import ordered_data, sources
 from benchmarks.throughput.table import Bar, Row, Table
 
 SHAPE = SketchSpec(depth=5, width=4096)
@@ -25,9 +25,8 @@ def addresses(size: int) -> np.ndarray:
 def skewed(size: int) -> np.ndarray:
     """Zipf(1.0) over 65,535 values that lie anywhere in 32 bits, uint64."""
     generator = np.random.default_rng(SEED)
-    masses = 1 / np.arange(1, sources.DISTINCT_ITEMS)
-    values = generator.integers(0, 1 << 32, sources.DISTINCT_ITEMS - 1, dtype=np.uint64)
-    return generator.choice(values, size=size, p=masses / masses.sum())
+    values = generator.integers(0, 1 << 32, ordered_data.ZIPF_RANKS, dtype=np.uint64)
+    return values[ordered_data.zipf(generator, size) - np.uint64(1)]
 
 
 def flat(items: Any) -> Callable[[int], object]:

@@ -36,10 +36,11 @@ def measure(table: Table) -> None:
     except ImportError:
         print("\nSkipped: PipelineDP is not installed (pip install -e '.[peers]')")
         return
-    theirs, ours, batches = table.sizes(4_000, 20_000), table.sizes(50_000, 200_000), table.sizes(200_000, 1_000_000)
+    theirs, ours = table.sizes(4_000, 20_000), table.sizes(50_000, 200_000)
+    batches = table.sizes(1_000_000, 4_000_000)
     with tempfile.TemporaryDirectory() as folder:
         for size in {*theirs, *ours, *batches}:
-            _write(Path(folder), size)
+            _write(Path(folder), size, as_text=size not in batches)
         for title, theirs_of, ours_of, unbounded in (
             ("count", _their_count, _our_frequencies, sketch),
             ("99 percentiles", _their_percentiles, _our_quantiles, None),
@@ -59,12 +60,13 @@ def measure(table: Table) -> None:
             table.block(f"Beside PipelineDP: {title}, one record a privacy id", rows)
 
 
-def _write(folder: Path, size: int) -> None:
+def _write(folder: Path, size: int, as_text: bool) -> None:
     generator = np.random.default_rng(SEED)
     users = generator.permutation(size)
     items = generator.zipf(1.2, size) % (LARGEST + 1)
-    lines = (f"{user},{item}\n" for user, item in zip(users.tolist(), items.tolist(), strict=True))
-    (folder / f"{size}.csv").write_text("".join(lines))
+    if as_text:
+        lines = (f"{user},{item}\n" for user, item in zip(users.tolist(), items.tolist(), strict=True))
+        (folder / f"{size}.csv").write_text("".join(lines))
     pq.write_table(pa.table({"user": users, "item": items}), folder / f"{size}.parquet")
 
 
