@@ -55,6 +55,9 @@ def measure(table: Table) -> None:
             ):
                 rows.append(Row(f"ours, {kind}", partial(_read, folder, kind, ours_of), sizes, (bar,)))
             if unbounded:
+                rows.append(
+                    Row("text lines, read and parsed only", partial(_read, folder, "text lines", _dropped), ours)
+                )
                 bars = (Bar(lines, 300, True), Bar(parquet, 300, True))
                 rows.append(Row("ours, batches, unbounded", partial(_read_items, folder, unbounded), batches, bars))
             table.block(f"Beside PipelineDP: {title}, one record a privacy id", rows)
@@ -88,6 +91,10 @@ def _read_items(folder: str, aggregate: Any, size: int) -> None:
 def _parsed(line: str) -> dict[str, int]:
     user, item = line.split(",")
     return {"user": int(user), "item": int(item)}
+
+
+def _dropped(rows: beam.PCollection) -> None:
+    """What all rows of text lines take before anything is aggregated."""
 
 
 def _our_frequencies(rows: beam.PCollection) -> None:
