@@ -25,7 +25,7 @@ _PARTS = (
     ("sorting and counting", ("'sort'", "argsort", "nonzero", "repeats", "_count_elements")),
     ("fingerprints of text", ("hashing/", "mmh3", "'encode'", "'join' of 'bytes'")),
     ("noise and release", ("dpsketch/privacy/disc", "dpsketch/privacy/gaus", "/release/", "urandom", "fractions")),
-    ("bounding and records", ("bounding", "transforms/records", "transforms/ranks")),
+    ("bounding and records", ("bounding", "transforms/record", "transforms/ranks")),
     ("the rest of this package", ("beam_dpsketch/",)),
     ("reading (pyarrow)", ("pyarrow", "textio", "filebasedsource")),
     ("waiting for other threads", ("'acquire'", "select", "wait")),
