@@ -127,6 +127,26 @@ def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
     assert len(bound.partly(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
+@settings(max_examples=60)
+@given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
+def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_counted_ones(
+    rows: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    bound = Bound(ContributionBounds(max_contributions_per_partition=2), ranks())
+
+    def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
+        units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
+        ids = pa.array(units, pa.int64()) if as_numbers else pa.array(list(map(encode, units)), pa.large_binary())
+        return pa.table({"unit": ids, "item": items, "weight": pa.array([1] * len(rows))})
+
+    cut = data.draw(st.integers(0, len(rows)))
+    first, second = part(rows[:cut], as_numbers=True), part(rows[cut:], data.draw(st.booleans()))
+    whole = bound.fully(part(rows, as_numbers=False))
+    for parts in ([first, second], [bound.partly(first), second], [first, bound.partly(second)]):
+        kept = bound.fully(joined(parts))
+        assert Counter(map(str, kept.to_pylist())) == Counter(map(str, whole.to_pylist()))
+
+
 def test_what_is_made_of_the_secret_is_not_pickled() -> None:
     used = ranks()
     assert used.salt == ranks().salt

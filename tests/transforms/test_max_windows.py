@@ -388,6 +388,18 @@ def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
     assert found.keys() == again.keys()  # the same windows and keys; records are chosen anew
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: bool) -> None:
+    """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
+    rows, bounds = random_rows(2, 400), ContributionBounds(max_contributions_per_partition=2, signed=signed)
+    as_numbers, as_bytes = (
+        bounded([[({**row, "user": kind(int(row["user"][1:]))}, at) for row, at in rows]], FIXED, bounds, 2, salt=5)
+        for kind in (int, np.int64)
+    )
+    assert len(as_numbers) >= 3
+    assert as_numbers.keys() == as_bytes.keys()
+
+
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):
