@@ -40,8 +40,8 @@ demo-prism: $(VENV)/.demo
 	$(RUN) pipelines.demo --runner=PrismRunner --prism_location=$$prism
 
 demo-flink: $(VENV)/.demo
-	jar=$$($(RUN) tests.engines.fetch flink) && \
-	$(RUN) pipelines.demo --runner=FlinkRunner --flink_master='[local]' --flink_job_server_jar=$$jar
+	$(RUN) tests.engines.fetch flink && \
+	$(RUN) tests.engines.flink pipelines.demo
 
 test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2

@@ -1,7 +1,8 @@
 """Fetches what the tests of engines run on: ``python -m tests.engines.fetch``; with an argument, prints one path.
 
 Go builds Prism, and Maven brings the Flink job server, both of the Beam that is installed, into a cache outside the
-repository. What is missing is printed; the tests that need it are skipped and say so too.
+repository. Where that job server is not published, Maven builds one of an older Beam (`flink_job_server.xml`). What is
+missing is printed; the tests that need it are skipped and say so too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions
 from apache_beam.version import __version__ as beam_version
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "beam_dpsketch", f"beam-{beam_version}")
+BUILD = Path(__file__).with_name("flink_job_server.xml")
+BUILT = "flink-job-server-2.70.0.jar"
 FLINK_VERSIONS = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS[::-1]
 
 
@@ -30,10 +33,10 @@ def prism() -> Path:
 
 
 def flink_job_server() -> Path:
-    """The job server of the newest Flink there is one for; it is a Flink cluster in one process as well."""
+    """The job server of the newest Flink there is one for, with that Flink inside."""
     _need("java", "Java")
     names = [f"beam-runners-flink-{version}-job-server-{beam_version}.jar" for version in FLINK_VERSIONS]
-    return _cached("the Flink job server", names)
+    return _cached("the Flink job server", [*names, f"target/{BUILT}"])
 
 
 def build_prism() -> Path:
@@ -58,6 +61,8 @@ def copy_job_server() -> Path:
             return flink_job_server()
         except MissingError as refusal:
             print(f"Flink {version}: {refusal}", file=sys.stderr)
+    shutil.copy(BUILD, CACHE / "pom.xml")
+    _run("mvn -B -q package")
     return flink_job_server()
 
 

@@ -144,5 +144,5 @@ def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.Captur
     run(planted, count, *engine.options, runner=engine.runner)
     with pytest.raises(RuntimeError, match="has no len") as caught:
         seen_by_sink(fails, *engine.options, runner=engine.runner)
-    assert "has no len" in engine.log.read_text()
-    assert "planted" not in engine.log.read_text() + str(caught.value) + "".join(capfd.readouterr())
+    assert "has no len" in engine.logs()
+    assert "planted" not in engine.logs() + str(caught.value) + "".join(capfd.readouterr())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,9 +47,19 @@ def test_programs_that_are_missing_are_named(
 def test_refusals_are_shown(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
     programs("java", "exit 0")
     programs("mvn", "echo '[ERROR] x: Could not find artifact a:b:jar (somewhere)'; exit 1")
-    with pytest.raises(fetch.MissingError, match="needs the Flink job server"):
+    with pytest.raises(fetch.MissingError, match=r"^Could not find artifact a:b:jar$"):
         fetch.copy_job_server()
     assert f"Flink {fetch.FLINK_VERSIONS[0]}: Could not find artifact a:b:jar\n" in capsys.readouterr().err
+
+
+def test_a_job_server_that_is_not_published_is_built(programs: Programs) -> None:
+    """The artifact is asked for first; the name of what is built bears the version of Beam that it is built from."""
+    programs("java", "exit 0")
+    programs("mvn", 'case "$*" in *copy*) exit 1;; esac; /bin/mkdir target; : > target/' + fetch.BUILT)
+    assert fetch.copy_job_server() == fetch.flink_job_server() == fetch.CACHE / "target" / fetch.BUILT
+    assert (fetch.CACHE / "pom.xml").read_text() == fetch.BUILD.read_text()
+    (beam,) = re.findall("<beam.version>(.*)</beam.version>", fetch.BUILD.read_text())
+    assert f"flink-job-server-{beam}.jar" == fetch.BUILT
 
 
 def test_the_newest_flink_is_taken_and_nothing_fetched_twice(programs: Programs) -> None:

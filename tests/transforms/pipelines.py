@@ -22,13 +22,15 @@ FN_API, BUNDLE_BASED = "FnApiRunner", "BundleBasedDirectRunner"
 
 
 class Sink(beam.DoFn):
-    """Writes each element it sees to a file of its own at once, as an external system would: replays show."""
+    """Writes each element it sees to a file of its own, at once and whole, as a system outside would: replays show."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
     def process(self, element: Any) -> None:
-        Path(self._directory, uuid.uuid4().hex).write_bytes(pickle.dumps(element))
+        written = Path(f"{self._directory}.{uuid.uuid4().hex}")
+        written.write_bytes(pickle.dumps(element))
+        written.rename(Path(self._directory, written.name))
 
 
 def seen_by_sink(build: Callable[[beam.Pipeline], beam.PCollection], *options: str, runner: str = FN_API) -> list[Any]:
