@@ -67,7 +67,8 @@ class Bound:
 
     def _keep(self, records: pa.Table) -> pa.Table:
         units = records["unit"]
-        if self._ranks.stay and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
+        unranked = self._ranks.stay and self._ranks.column not in records.column_names
+        if unranked and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
             return records  # sooner than with what follows, and without ranks
         records = self._ranks.settled(records)
         units, distinct = codes(records["unit"])

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
-from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.transforms import streaming_state, streaming_sums
 from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.record_bytes import from_bytes, to_bytes
+from beam_dpsketch.transforms.record_bytes import from_bytes, joined, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState
 from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle
@@ -131,6 +131,45 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     names = ("unit", "key", "item", "rank")
     assert multiset(bound.fully(merged), *names) == multiset(bound.fully(pa.concat_tables(parts)), *names)
     assert len(merged) <= 4 * records * partitions
+
+
+class RanksOfItems(RandomRanks):
+    """Random ranks of which those that were drawn are exchanged for the item, so that it is known what is kept."""
+
+    def settled(self, records: pa.Table) -> pa.Table:
+        settled = super().settled(records)
+        if self.column in records.column_names:
+            known = records[self.column].is_valid().to_numpy()
+            assert settled.filter(known)[self.column].equals(records.filter(known)[self.column])
+        place = settled.column_names.index(self.column)
+        return settled.set_column(place, self.column, settled["item"].cast(pa.uint32()))
+
+
+@settings(max_examples=150)
+@given(
+    tables=st.lists(st.lists(st.tuples(st.integers(-1, 4), st.integers(0, 2)), min_size=1, max_size=4), min_size=2),
+    records=st.sampled_from([1, 1, 2, 3]),
+    partitions=st.sampled_from([None, 1, 2, 3]),
+    as_bytes=st.sets(st.integers(0, 5)),
+    salt=st.integers(0, 1 << 32),
+)
+@example(tables=[[(1, 0), (1, 0)], [(2, 0)]], records=1, partitions=None, as_bytes=set(), salt=0)
+def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
+    tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
+) -> None:
+    """Parts are as bundles emit them: with ranks if a privacy id has too many records in the part itself."""
+    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
+    bound, parts, item = Bound(bounds, RanksOfItems(salt)), [], 0
+    for number, rows in enumerate(tables):
+        units, keys = (list(column) for column in zip(*rows, strict=True))
+        read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
+        if partitions is not None:
+            read["key"] = encode_all(keys)
+        items = np.arange(item, item + len(rows), dtype=np.uint64)
+        parts.append(pa.table({**read, "item": items, "weight": np.ones(len(rows), dtype=np.int64)}))
+        item += len(rows)
+    kept = bound.fully(in_state(MergeTables(bound), [bound.partly(part) for part in parts]))
+    assert sorted(kept["item"].to_pylist()) == sorted(bound.fully(joined(parts))["item"].to_pylist())
 
 
 @given(tables=TABLES, signs=st.lists(st.sampled_from([-1, 1]), min_size=96, max_size=96))
