@@ -105,10 +105,21 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, ends: Iterable[i
 
 
 def from_bytes(data: bytes) -> pa.Table:
-    """The table that was written."""
+    """The table that was written; `ValueError` if these are not all the bytes of one."""
+    try:
+        columns, size = _read(data)
+    except (struct.error, IndexError, ValueError, pa.ArrowException):  # their messages are about places and sizes
+        columns, size = {}, -1
+    if size != len(data):
+        raise ValueError("these bytes are not those of records, whole and written by this version of the package")
+    return pa.table(columns)
+
+
+def _read(data: bytes) -> tuple[dict[str, pa.Array], int]:
+    """The columns, and where they end."""
     version, count, rows = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise ValueError("these records are not in the format of this version of the package")
+        raise ValueError("another version")
     headers, place = [], _HEADER.size
     for _ in range(count):
         size, *header = _COLUMN.unpack_from(data, place)
@@ -127,7 +138,7 @@ def from_bytes(data: bytes) -> pa.Table:
         else:
             columns[name] = pa.array(words.astype(np.uint32) if _KINDS[kind] == pa.uint32() else words)
             columns[name] = columns[name].view(_KINDS[kind])
-    return pa.table(columns)
+    return columns, place
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
