@@ -134,13 +134,19 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
 
 
 class RanksOfItems(RandomRanks):
-    """Random ranks of which those that were drawn are exchanged for the item, so that it is known what is kept."""
+    """Random ranks, drawn once for each record, and exchanged for its item, so that it is known what is kept."""
+
+    def __init__(self, salt: int) -> None:
+        super().__init__(salt)
+        self.drawn: list[int] = []
 
     def settled(self, records: pa.Table) -> pa.Table:
         settled = super().settled(records)
+        known = np.zeros(len(records), dtype=bool)
         if self.column in records.column_names:
             known = records[self.column].is_valid().to_numpy()
             assert settled.filter(known)[self.column].equals(records.filter(known)[self.column])
+        self.drawn += settled["item"].filter(~known).to_pylist()
         place = settled.column_names.index(self.column)
         return settled.set_column(place, self.column, settled["item"].cast(pa.uint32()))
 
@@ -159,7 +165,8 @@ def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state
 ) -> None:
     """Parts are as bundles emit them: with ranks if a privacy id has too many records in the part itself."""
     bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
-    bound, parts, item = Bound(bounds, RanksOfItems(salt)), [], 0
+    ranks, parts, item = RanksOfItems(salt), [], 0
+    bound = Bound(bounds, ranks)
     for number, rows in enumerate(tables):
         units, keys = (list(column) for column in zip(*rows, strict=True))
         read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
@@ -169,6 +176,7 @@ def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state
         parts.append(pa.table({**read, "item": items, "weight": np.ones(len(rows), dtype=np.int64)}))
         item += len(rows)
     kept = bound.fully(in_state(MergeTables(bound), [bound.partly(part) for part in parts]))
+    assert len(ranks.drawn) == len(set(ranks.drawn))
     assert sorted(kept["item"].to_pylist()) == sorted(bound.fully(joined(parts))["item"].to_pylist())
 
 
