@@ -37,7 +37,8 @@ from beam_dpsketch.transforms.windowing import check_first_firing, check_windowi
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 18
-_READ_ELEMENTS = 1 << 12
+_READ_ELEMENTS = 1 << 12  # of one window at a time
+_UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
 _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
 _GATHERED_RECORDS = 1 << 20
 
@@ -138,6 +139,7 @@ class _ShardRecords(beam.DoFn):
     def start_bundle(self) -> None:
         self._waiting: dict[Any, _Waiting] = defaultdict(_Waiting)
         self._everything = self._waiting[_GLOBAL_WINDOW]
+        self._unread = 0
 
     def process(self, element: Any) -> Iterable[WindowedValue] | None:
         return self._add(element, self._everything, _GLOBAL_WINDOW)
@@ -154,9 +156,14 @@ class _ShardRecords(beam.DoFn):
             self._gather(self._records.batch(element), waiting)
         else:
             waiting.elements.append(element)
-            if len(waiting.elements) < _READ_ELEMENTS:
+            self._unread += 1
+            if len(waiting.elements) >= _READ_ELEMENTS:
+                self._read(waiting)
+            elif self._unread >= _UNREAD_ELEMENTS:
+                for each in self._waiting.values():
+                    self._read(each)
+            else:
                 return None
-            self._read(waiting)
         if waiting.size < BUFFERED_RECORDS:
             return None
         tables, waiting.tables, waiting.size = waiting.tables, [], 0
@@ -165,6 +172,7 @@ class _ShardRecords(beam.DoFn):
     def _read(self, waiting: _Waiting) -> None:
         if waiting.elements:
             self._gather(self._records.columns(waiting.elements), waiting)
+            self._unread -= len(waiting.elements)
             waiting.elements = []
 
     def _gather(self, columns: Columns, waiting: _Waiting) -> None:
