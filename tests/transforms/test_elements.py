@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, Contribution, PrivateFrequencies
-from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, whole_weights
+from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, selected, whole_weights
 from tests.transforms.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -47,6 +47,25 @@ def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_i
     assert reader(len)("four") == 4
     assert reader(len)(None) is None
     assert reader(lambda record: record["page"])({}) is None
+
+
+def _item_of(element: Any) -> Any:
+    return element["item"]
+
+
+class Unfriendly(dict[str, Any]):
+    """A dict whose values cannot be got."""
+
+    def get(self, *_: Any) -> Any:
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize("selector", [None, "item", _item_of])
+def test_many_elements_are_read_as_each_alone(selector: Any) -> None:
+    """Also where all are dicts, some without the field."""
+    dicts = [{"item": 1}, {}, {"item": None}, {"other": 2}]
+    for elements in ([], dicts, [*dicts, Unfriendly(item=3)], [*dicts, beam.Row(item=3), None, "text"]):
+        assert selected(selector, elements) == list(map(reader(selector), elements))
 
 
 def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:

@@ -16,7 +16,6 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes, to_bytes
 
 LIMITS = {pa.int64(): (-(1 << 63), (1 << 63) - 1), pa.uint64(): (0, (1 << 64) - 1), pa.uint32(): (0, (1 << 32) - 1)}
-NEAR = st.integers(-300, 300)
 
 
 @st.composite
