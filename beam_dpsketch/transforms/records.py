@@ -122,7 +122,7 @@ class Records:
 
 
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
-    """The records that count, as columns unit, key (if keyed), item and weight; the first see `hashing.ids`.
+    """The records that count, as columns unit (as `hashing.ids` makes them), key (if keyed), item and weight.
 
     Args:
       records: the reader.
