@@ -143,8 +143,8 @@ class FlinkCluster:
         except urllib.error.URLError:  # also when a job is only beginning
             return {}
 
-    def worker_processes(self, **environment: str) -> tuple[str, ...]:
-        """The options that give each task manager a worker process of its own, and use all slots."""
+    def worker_processes(self, parallelism: int = 2 * SLOTS, **environment: str) -> tuple[str, ...]:
+        """The options that give each task manager worker processes of its own, by default on all slots."""
         script = self.folder / "worker.sh"
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.engines.worker "$@"\n')
         script.chmod(0o755)
@@ -153,7 +153,7 @@ class FlinkCluster:
             f"--job_endpoint={self.job_endpoint}",
             "--environment_type=PROCESS",
             f"--environment_config={json.dumps(of_workers)}",
-            f"--parallelism={2 * SLOTS}",
+            f"--parallelism={parallelism}",
         )
 
     def logs(self) -> str:
