@@ -3,7 +3,7 @@
 The size that Flink gives for a checkpoint, which is state and timers of all steps, of a job that has one long window
 and has seen all elements: `PrivateFrequencies.PerKey` of records, and `PrivateFrequencies.Globally` of privacy ids.
 The size of a job that has seen next to nothing is what Flink and the source need. Beside it what the elements take,
-encoded one by one. Takes about four minutes; needs what `make engines` fetches.
+encoded one by one. Takes about five minutes; needs what `make engines` fetches.
 """
 
 from __future__ import annotations

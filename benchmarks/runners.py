@@ -3,7 +3,7 @@
 The sketch of `benchmarks.throughput`, up to and including the release, of text read from files: lines one by one, and
 Parquet in batches. The worker is in this process (LOOPBACK), but for Flink, whose task managers start processes of
 their own, as many as its parallelism. Times are by the clock: slopes between two sizes, variants taking turns.
-Takes about ten minutes. Runners that `make engines` does not find are left out, and that is said.
+Takes about six minutes. Runners that `make engines` does not find are left out, and that is said.
 """
 
 from __future__ import annotations
