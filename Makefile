@@ -13,8 +13,8 @@ help:
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (under 3 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
-	@echo "make test-engines  the runners beside the in-memory one; Flink and Prism, as far as they can be fetched"
-	@echo "make demo-prism    the demo on Prism; demo-flink: on Flink in one process"
+	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
+	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
 	@echo "make lint          ruff and mypy"
 
 $(VENV)/.created:

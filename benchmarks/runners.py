@@ -1,62 +1,108 @@
-"""Records per second on other runners beside Beam's in memory: ``python -m benchmarks.runners --prism=PATH``.
+"""Records per second on other runners beside Beam's in memory: ``python -m benchmarks.runners``.
 
-The sketch of `benchmarks.throughput`, up to and including the release, of text as elements, protected one by one, and
-of record batches in memory. Workers are in this process on all runners (LOOPBACK), so items wait in memory. Times are
-by the clock, because Prism is another process: slopes between two sizes, variants taking turns.
-Takes about two minutes. `make engines` prints the path of Prism.
+The sketch of `benchmarks.throughput`, up to and including the release, of text read from files: lines one by one, and
+Parquet in batches. The worker is in this process (LOOPBACK), but for Flink, whose task managers start processes of
+their own, as many as its parallelism. Times are by the clock: slopes between two sizes, variants taking turns.
+Takes about six minutes. Runners that `make engines` does not find are left out, and that is said.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.parquetio import ReadFromParquetBatched
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from benchmarks import sources
 from benchmarks.measuring import environment, print_rates, slopes
 from benchmarks.throughput.pipelines import BATCH_ROWS, PRIVACY, SEED, SPEC, sketch
+from tests.engines import fetch
+from tests.engines.flink import FlinkCluster
 
-ELEMENTS = (50_000, 250_000)
-ROWS = (500_000, 5_500_000)
+LINES = (200_000, 1_200_000)
+ROWS = (2_000_000, 42_000_000)
+FILES = 4
+Runners = dict[str, tuple[str, ...]]
 
 
-def run(runner: str, options: Sequence[str], pool: str, kind: Any, rows: int, item: str | None, size: int) -> None:
-    """One pipeline over `size` records in elements of so many rows."""
-    with beam.Pipeline(runner=runner, options=PipelineOptions([*options])) as pipeline:
-        _ = pipeline | sources.Elements(pool, size // rows, kind) | sketch(item)
+def run(options: tuple[str, ...], read: Callable[[int], beam.PTransform], item: str | None, size: int) -> None:
+    """One pipeline over `size` records."""
+    with beam.Pipeline(options=PipelineOptions([*options])) as pipeline:
+        _ = pipeline | "Read" >> read(size) | sketch(item)
+
+
+def read_lines(folder: str, size: int) -> beam.PTransform:
+    return beam.io.ReadFromText(f"{folder}/{size}-*.txt")
+
+
+def read_batches(folder: str, size: int) -> beam.PTransform:
+    return ReadFromParquetBatched(f"{folder}/{size}-*.parquet")
+
+
+def write(folder: Path) -> None:
+    """The files of all sizes; those of Parquet repeat what the lines have."""
+    _, text = sources.columns(LINES[1] // FILES, 1, SEED)
+    for file in range(FILES):
+        for size in LINES:
+            (folder / f"{size}-{file}.txt").write_text("\n".join(text[: size // FILES]) + "\n")
+        for size in ROWS:
+            repeated = pa.table({"text": (text * (size // FILES // len(text) + 1))[: size // FILES]})
+            pq.write_table(repeated, folder / f"{size}-{file}.parquet", row_group_size=BATCH_ROWS)
+
+
+def prism() -> Runners:
+    location = f"--prism_location={fetch.prism()}"
+    return {"PrismRunner": ("--runner=PrismRunner", location, "--environment_type=LOOPBACK")}
+
+
+def flink(stack: contextlib.ExitStack, folder: Path) -> Runners:
+    cluster = stack.enter_context(FlinkCluster(fetch.flink_job_server(), folder))
+    return {
+        f"FlinkRunner, parallelism {parallelism}": (
+            "--runner=FlinkRunner",
+            *cluster.worker_processes(parallelism),
+            f"--sdk_worker_parallelism={parallelism}",
+        )
+        for parallelism in (1, 2)
+    }
 
 
 def main() -> None:
     """Print one line per runner and kind of element."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prism", required=True, help="the binary")
     parser.add_argument("--repetitions", type=int, default=5, help="default: %(default)s")
-    known = parser.parse_args()
-    runners = {
-        "FnApiRunner": ("FnApiRunner", ()),
-        "PrismRunner": ("PrismRunner", (f"--prism_location={known.prism}", "--environment_type=LOOPBACK")),
-    }
-    _, text = sources.columns(ELEMENTS[1], 1, SEED)
-    sources.keep("text", text)
-    batches = [table.to_batches()[0] for table in sources.tables({"text": text}, BATCH_ROWS)]
-    sources.keep("batches", batches * (ROWS[1] // len(text)))
+    repetitions = parser.parse_args().repetitions
     print(environment("apache-beam", "numpy", "pyarrow", "beam-dpsketch"))
     print(f"{SPEC.depth} x {SPEC.width} CountSketch, rho = {float(PRIVACY.rho):g}; text, Zipf(1.0), data seed {SEED};")
-    print(f"{known.repetitions} repetitions: median (range). By the clock. Ratios are of times, to the first line.")
-    print(f"  {'':<36}{'million records a second':<32}{'ns a record':<30}ratio")
-    for title, sizes, shape in (
-        ("Elements", ELEMENTS, ("text", str, 1, None)),
-        (f"Record batches of {BATCH_ROWS:,} rows", ROWS, ("batches", pa.RecordBatch, BATCH_ROWS, "text")),
-    ):
-        variants = {name: partial(run, *runner, *shape) for name, runner in runners.items()}
-        times = slopes(variants, sizes, known.repetitions, clock=time.perf_counter)
-        print_rates(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}", times)
+    print(f"{repetitions} repetitions: median (range). By the clock. Ratios are of times, to the first line.")
+    runners: Runners = {"FnApiRunner": ("--runner=FnApiRunner",)}
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(2)]
+        for find in (prism, partial(flink, stack, Path(folders[1]))):
+            try:
+                runners |= find()
+            except fetch.MissingError as missing:
+                print(f"Skipped: {missing}")
+        write(Path(folders[0]))
+        print(f"  {'':<36}{'million records a second':<32}{'ns a record':<30}ratio")
+        for title, sizes, read, item in (
+            ("Lines of text", LINES, read_lines, None),
+            (f"Parquet in batches of {BATCH_ROWS:,}", ROWS, read_batches, "text"),
+        ):
+            variants = {
+                name: partial(run, options, partial(read, folders[0]), item) for name, options in runners.items()
+            }
+            times = slopes(variants, sizes, repetitions, clock=time.perf_counter)
+            print_rates(f"{title}; slope between {sizes[0]:,} and {sizes[1]:,}", times)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,12 @@ from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.idempotent_noise import Replayable, check_replays, transform_path
+from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path
 from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
 
@@ -62,7 +63,7 @@ class _ContinualRelease(Replayable):
         check_no_windowing(pcoll)
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
-        check_replays(pcoll, self._idempotent_noise)
+        check_runner(pcoll, self._idempotent_noise)
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)

@@ -13,11 +13,9 @@ import dataclasses
 import os
 import pathlib
 import string
-import warnings
 from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
@@ -26,7 +24,6 @@ from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandom
 Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
-_REPLAYING_RUNNERS = ("FlinkRunner", "SparkRunner")
 
 
 class EnvironmentSecret(Secret):
@@ -150,20 +147,3 @@ def _is_hex(text: str) -> bool:
 def transform_path(elements: beam.PCollection) -> str:
     """The path of the transform that is being expanded."""
     return elements.pipeline.transforms_stack[-1].full_label
-
-
-def check_replays(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
-    """Warns, while the pipeline is built, of a runner that may release a window twice; refuses labels drawn anew."""
-    options = elements.pipeline.options.view_as(StandardOptions)
-    if idempotent_noise is not None and getattr(options, "auto_unique_labels", False):
-        raise ValueError(
-            "with_idempotent_noise needs labels that are the same in each run of a job, which auto_unique_labels makes "
-            'differ; remove that option and label each transform: "Cities" >> PrivateFrequencies...'
-        )
-    runner = type(elements.pipeline.runner).__name__
-    if idempotent_noise is None and runner in _REPLAYING_RUNNERS:
-        warnings.warn(
-            f"after a failure {runner} may draw noise again for a window that is published already, which is another "
-            "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
-            stacklevel=2,
-        )

@@ -21,10 +21,11 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, check_replays, transform_path
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
@@ -101,7 +102,7 @@ class PrivateRelease(Replayable):
             check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
         self._elements.check_schema(pcoll.element_type)
-        check_replays(pcoll, self._idempotent_noise)
+        check_runner(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)

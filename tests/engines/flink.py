@@ -59,6 +59,16 @@ SETTINGS = {
 }
 
 
+JOB_SERVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
+
+
+def job_server_arguments(flink_master: str, port: int, folder: Path) -> list[str]:
+    """A job server at a port; all others are any that are free."""
+    options = {"flink-master": flink_master, "job-port": port, "artifacts-dir": folder / "artifacts"}
+    options |= {"artifact-port": 0, "expansion-port": 0}
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
 class FlinkCluster:
     """A cluster of two task managers while the `with` block lasts.
 
@@ -91,16 +101,8 @@ class FlinkCluster:
             self._start("job manager", 512, manager, "--configDir", str(self.folder), port=self._rest)
             for _ in range(2):
                 self.start_task_manager()
-            server = "org.apache.beam.runners.flink.FlinkJobServerDriver"
-            options = {
-                "flink-master": f"localhost:{self._rest}",
-                "job-port": self._job_port,
-                "artifact-port": 0,
-                "expansion-port": 0,
-                "artifacts-dir": self.folder / "artifacts",
-            }
-            arguments = (f"--{name}={value}" for name, value in options.items())
-            self._start("job server", 512, server, *arguments, port=self._job_port)
+            arguments = job_server_arguments(f"localhost:{self._rest}", self._job_port, self.folder)
+            self._start("job server", 512, JOB_SERVER, *arguments, port=self._job_port)
             wait_until(self._has_all_slots)
             self._processes = processes.pop_all()
         return self
@@ -143,8 +145,8 @@ class FlinkCluster:
         except urllib.error.URLError:  # also when a job is only beginning
             return {}
 
-    def worker_processes(self, **environment: str) -> tuple[str, ...]:
-        """The options that give each task manager a worker process of its own, and use all slots."""
+    def worker_processes(self, parallelism: int = 2 * SLOTS, **environment: str) -> tuple[str, ...]:
+        """The options that give each task manager worker processes of its own, by default on all slots."""
         script = self.folder / "worker.sh"
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.engines.worker "$@"\n')
         script.chmod(0o755)
@@ -153,7 +155,7 @@ class FlinkCluster:
             f"--job_endpoint={self.job_endpoint}",
             "--environment_type=PROCESS",
             f"--environment_config={json.dumps(of_workers)}",
-            f"--parallelism={2 * SLOTS}",
+            f"--parallelism={parallelism}",
         )
 
     def logs(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -19,7 +20,10 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from tests.engines.conftest import Engine
+from tests.engines import fetch
+from tests.engines.conftest import Engine, found, served_at
+from tests.engines.flink import JAVA, job_server_arguments
+from tests.engines.processes import free_port, running, wait_for
 from tests.transforms import test_continual, test_max_windows, test_streaming
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.transforms.test_runners import KINDS, VISITS, branches, expected
@@ -59,6 +63,18 @@ def test_exact_counters_in_windows(name: str, engine: Engine) -> None:
     windows, make = CASES[name]
     found = outputs(in_time, ExactCounters(make()), windows, *engine.options, runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
+
+
+@pytest.mark.flink
+def test_flink_in_one_process(tmp_path: Path) -> None:
+    """Without a cluster: the job server runs the tasks too."""
+    jar, port, log = found(fetch.flink_job_server), free_port(), tmp_path / "log.txt"
+    with running([*JAVA, "-jar", str(jar), *job_server_arguments("[local]", port, tmp_path)], log) as process:
+        wait_for(port, process, log)
+        windows, make = CASES["ids, keyed, declared"]
+        options = served_at(f"localhost:{port}")
+        here = outputs(in_time, ExactCounters(make()), windows, *options, runner="FlinkRunner")
+    assert here == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
 
 
 @pytest.mark.parametrize("name", TREES)

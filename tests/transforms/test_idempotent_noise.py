@@ -8,15 +8,12 @@ import pickle
 import random
 import subprocess
 import sys
-import warnings
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 from apache_beam.utils.secret import Secret
@@ -258,15 +255,6 @@ def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(value:
     assert EnvironmentSecret("A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY") is not None
 
 
-def test_labels_that_differ_from_run_to_run_are_refused() -> None:
-    """The second transform of a kind has another path in each run, and so another noise."""
-    options = PipelineOptions(["--auto_unique_labels"])
-    elements = beam.Pipeline(runner=FN_API, options=options) | beam.Create(ELEMENTS)
-    with pytest.raises(ValueError, match=r"auto_unique_labels .* remove that option"):
-        elements | TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)
-    assert elements | TRANSFORMS["frequencies"] is not None
-
-
 @pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])
 def test_a_release_id_is_a_text(release_id: Any) -> None:
     with pytest.raises(ValueError, match="release_id must be a text"):
@@ -295,14 +283,3 @@ def test_secrets_come_from_files_and_other_secrets_too(tmp_path: Any) -> None:
         for secret in (FileSecret(tmp_path / "secret"), FROM_ENVIRONMENT)
     )
     assert from_file == from_environment
-
-
-def test_runners_that_replay_are_warned_of() -> None:
-    def built(transform: beam.PTransform) -> list[str]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            beam.Pipeline(runner=FlinkRunner()) | beam.Create(ELEMENTS) | transform
-        return [str(warning.message) for warning in caught if "another release" in str(warning.message)]
-
-    assert len(built(TRANSFORMS["frequencies"])) == 1
-    assert not built(TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS))

@@ -1,0 +1,44 @@
+"""What a runner, or an option of it, may do to releases: refused or warned of while the pipeline is built."""
+
+from __future__ import annotations
+
+import warnings
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
+
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+
+_REPLAYING = ("FlinkRunner", "SparkRunner")
+_MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
+
+
+def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
+    """Warns of what is released twice or lost; refuses labels drawn anew where noise depends on them."""
+    options = elements.pipeline.options
+    if idempotent_noise is not None and getattr(options.view_as(StandardOptions), "auto_unique_labels", False):
+        raise ValueError(
+            "with_idempotent_noise needs labels that are the same in each run of a job, which auto_unique_labels makes "
+            'differ; remove that option and label each transform: "Cities" >> PrivateFrequencies...'
+        )
+    runner = type(elements.pipeline.runner).__name__
+    served = runner == "PortableRunner" and options.view_as(PortableOptions).job_endpoint not in (None, "embed")
+    if idempotent_noise is None and (runner in _REPLAYING or served):
+        warnings.warn(
+            f"after a failure {runner} may draw noise again for a window that is published already, which is another "
+            "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            stacklevel=3,
+        )
+    given = options.get_all_options(retain_unknown_options=True)
+    if runner in _MAY_BE_FLINK and not elements.is_bounded and _drops_what_waits(given):
+        warnings.warn(
+            "on Flink, records of a stream that wait for a checkpoint come late and are lost; add the option "
+            "--finish_bundle_before_checkpointing to --checkpointing_interval",
+            stacklevel=3,
+        )
+
+
+def _drops_what_waits(options: dict[str, object]) -> bool:
+    """Whether checkpoints are taken in the middle of bundles."""
+    takes_checkpoints = int(str(options.get("checkpointing_interval") or -1)) > 0
+    return takes_checkpoints and not options.get("finish_bundle_before_checkpointing")

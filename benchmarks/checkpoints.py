@@ -1,0 +1,126 @@
+"""What a stream on Flink keeps until its window ends: ``python -m benchmarks.checkpoints``.
+
+The size that Flink gives for a checkpoint, which is state and timers of all steps, of a job that has one long window
+and has seen all elements: `PrivateFrequencies.PerKey` of records, and `PrivateFrequencies.Globally` of privacy ids.
+The size of a job that has seen next to nothing is what Flink and the source need. Beside it what the elements take,
+encoded one by one. Takes about five minutes; needs what `make engines` fetches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.coders import FastPrimitivesCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
+
+from beam_dpsketch import ContributionBounds
+from beam_dpsketch.transforms import PrivateFrequencies
+from benchmarks import sources
+from benchmarks.measuring import environment
+from benchmarks.throughput.pipelines import PRIVACY, SMALL
+from tests.engines import fetch
+from tests.engines.flink import FlinkCluster
+from tests.engines.processes import wait_until
+
+BURSTS, LEAD, KEEP, PATIENCE = 10, 15, 5, 600
+CASES = [("keys", 1, 10_000), ("keys", 1, 100_000), ("keys", 100, 100_000), ("keys", 1_000, 100_000)]
+CASES += [("ids", 1_000, 10_000), ("ids", 1_000, 100_000), ("ids", 10_000, 100_000)]
+OPTIONS = (
+    "--streaming",
+    "--max_parallelism=16",
+    "--checkpointing_interval=1000",
+    "--finish_bundle_before_checkpointing",
+)
+
+
+def records(burst: int, names: int, size: int) -> Iterator[sources.Visit]:
+    """As many of each name."""
+    for number in range(burst * size, (burst + 1) * size):
+        yield sources.Visit(f"name {number % names:05d}", f"/encyclopedia/article/{number * 7919 % 1000:05d}")
+
+
+def per_key() -> beam.PTransform:
+    return PrivateFrequencies.PerKey(SMALL, PRIVACY, key="user", item="page", unit="record", keys_are_public=True)
+
+
+def globally() -> beam.PTransform:
+    bounds = ContributionBounds(max_contributions_per_partition=KEEP)
+    return PrivateFrequencies.Globally(SMALL, PRIVACY, privacy_id="user", item="page", bounds=bounds)
+
+
+TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {"keys": per_key, "ids": globally}
+
+
+class Burst(beam.DoFn):
+    """A time to the records of its burst, if it has any; a file says when the last one is out."""
+
+    def __init__(self, start: int, names: int, size: int, ended: Path) -> None:
+        self._start, self._names, self._size, self._ended = start, names, size, ended
+
+    def process(self, seconds: float) -> Iterator[sources.Visit]:
+        burst = round(seconds) - self._start
+        if burst < BURSTS:
+            yield from records(burst, self._names, self._size)
+        if burst == BURSTS - 1:
+            self._ended.touch()
+
+
+def checkpoint_bytes(cluster: FlinkCluster, kind: str, names: int, size: int, folder: Path) -> int:
+    """Of the first checkpoint that was begun three seconds after the last element was out."""
+    start, ended = int(time.time()) + LEAD, folder / f"{kind} {names} {size}"
+    pipeline = beam.Pipeline(runner="FlinkRunner", options=PipelineOptions([*cluster.worker_processes(1), *OPTIONS]))
+    times = pipeline | PeriodicImpulse(start, start + PATIENCE, fire_interval=1)
+    elements = times | beam.ParDo(Burst(start, names, size // BURSTS, ended)).with_output_types(sources.Visit)
+    _ = elements | beam.WindowInto(FixedWindows(24 * 3600)) | TRANSFORMS[kind]()
+    pipeline.run()
+    wait_until(ended.exists)
+    settled = 1000 * (time.time() + 3)
+
+    def latest() -> dict:
+        return (cluster.checkpoints().get("latest") or {}).get("completed") or {"trigger_timestamp": 0}
+
+    wait_until(lambda: latest()["trigger_timestamp"] > settled)
+    found = int(latest()["state_size"])
+    cluster.cancel()
+    return found
+
+
+def main() -> None:
+    """Print one line per case."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    try:
+        jar = fetch.flink_job_server()
+    except fetch.MissingError as missing:
+        sys.exit(str(missing))
+    coder = FastPrimitivesCoder()
+    print(environment("apache-beam", "beam-dpsketch"), f"{jar.stem}", sep=", ")
+    print(
+        f"{SMALL.depth} x {SMALL.width} CountSketch for each key ({8 * SMALL.cells:,} bytes as 64-bit counters), or one"
+    )
+    print(f"for all ids, of each of which at most {KEEP} records are kept; one window. Bytes.")
+    print(
+        f"{'':<16}{'elements':>10}{'as elements':>14}{'checkpoint':>14}{'more than of one element':>26}{'per name':>10}"
+    )
+    with tempfile.TemporaryDirectory() as folder, FlinkCluster(jar, Path(folder)) as cluster:
+        measure = partial(checkpoint_bytes, cluster, folder=Path(folder))
+        least = {kind: measure(kind, 1, BURSTS) for kind in TRANSFORMS}
+        for kind, names, size in CASES:
+            raw = sum(len(coder.encode(tuple(record))) for record in records(0, names, size))
+            found = measure(kind, names, size)
+            more = found - least[kind]
+            print(
+                f"{names:>6,} {kind:<9}{size:>10,}{raw:>14,}{found:>14,}{more:>26,}{more / names:>10,.0f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

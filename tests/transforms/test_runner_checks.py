@@ -1,0 +1,85 @@
+"""Runners and options that release twice, or lose records, are refused or warned of while the pipeline is built."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.flink_runner import FlinkRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+
+from beam_dpsketch import PrivacySpec
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from tests.transforms.pipelines import FN_API, SPEC
+from tests.transforms.streams import unbounded
+
+TERMS = {"release_id": "visits", "secret": EnvironmentSecret("SECRET_OF_TESTS")}
+TIMED = [("a", 0.0), ("b", 70.0)]
+CHECKPOINTS, WHOLE = "--checkpointing_interval=1000", "--finish_bundle_before_checkpointing"
+
+
+def frequencies() -> PrivateFrequencies:
+    return PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), unit="record")
+
+
+def continual() -> PrivateContinualFrequencies:
+    horizon = {"start": 0, "window_size": 60, "windows": 2}
+    return PrivateContinualFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), **horizon, unit="record")
+
+
+def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner, stream: bool = False) -> set[str]:
+    """The words that begin what a transform is warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pipeline = beam.Pipeline(runner=runner(), options=PipelineOptions([*options]))
+        elements = unbounded(TIMED)(pipeline)
+        elements.is_bounded = not stream
+        if isinstance(transform, PrivateFrequencies.Globally):  # the other makes its own windows
+            elements = elements | beam.WindowInto(beam.window.FixedWindows(60))
+        elements | transform
+    return {str(warning.message).split(",")[0] for warning in caught if warning.category is UserWarning}
+
+
+AGAIN = "after a failure {} may draw noise again for a window that is published already"
+LOST = "on Flink"
+
+
+@pytest.mark.parametrize("make", [frequencies, continual])
+def test_runners_that_replay_are_warned_of(make: Any) -> None:
+    assert warned(make()) == {AGAIN.format("FlinkRunner")}
+    assert not warned(make().with_idempotent_noise(**TERMS))
+
+
+def test_a_server_may_be_one_that_replays() -> None:
+    assert warned(frequencies(), "--job_endpoint=localhost:1", runner=PortableRunner) == {
+        AGAIN.format("PortableRunner")
+    }
+    assert not warned(frequencies(), "--job_endpoint=embed", runner=PortableRunner)
+
+
+@pytest.mark.parametrize("make", [frequencies, continual])
+@pytest.mark.parametrize("runner", [FlinkRunner, PortableRunner])
+def test_checkpoints_that_lose_records_are_warned_of(make: Any, runner: Any) -> None:
+    def lost(*options: str, stream: bool = True) -> bool:
+        transform = make().with_idempotent_noise(**TERMS)
+        found = warned(transform, "--job_endpoint=localhost:1", *options, runner=runner, stream=stream)
+        assert found <= {LOST}
+        return bool(found)
+
+    assert lost(CHECKPOINTS)
+    assert not lost(CHECKPOINTS, WHOLE)
+    assert not lost()
+    assert not lost("--checkpointing_interval=-1")
+    assert not lost(CHECKPOINTS, stream=False)
+
+
+def test_labels_that_differ_from_run_to_run_are_refused() -> None:
+    """The second transform of a kind has another path in each run, and so another noise."""
+    options = PipelineOptions(["--auto_unique_labels"])
+    elements = beam.Pipeline(runner=FN_API, options=options) | beam.Create(["a"])
+    with pytest.raises(ValueError, match=r"auto_unique_labels .* remove that option"):
+        elements | frequencies().with_idempotent_noise(**TERMS)
+    assert elements | frequencies() is not None
