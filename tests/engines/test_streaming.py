@@ -25,7 +25,7 @@ from tests.transforms.streams import for_any_runner, stepped
 from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
-STARTING, SECONDS, PER_SECOND, WINDOW = 4, 8, 10, 2
+STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
 
 
 @pytest.mark.parametrize("step", STEPS)
