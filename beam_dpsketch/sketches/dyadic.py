@@ -56,7 +56,7 @@ class DyadicCountSketch(RawSketch):
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
         if weights is None:
-            weights = np.broadcast_to(np.int64(1), len(keys))
+            keys, weights = np.sort(keys), np.broadcast_to(np.int64(1), len(keys))
         nodes, net = summed(*in_order(keys, weights))
         for start in range(0, len(nodes), cells.CHUNK):
             self._accumulate_distinct(nodes[start : start + cells.CHUNK], net[start : start + cells.CHUNK])
