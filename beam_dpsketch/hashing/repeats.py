@@ -7,6 +7,7 @@ integers that wrap around. Order is not kept.
 from __future__ import annotations
 
 from collections import Counter
+from operator import countOf
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ def counted(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarr
     """
     if isinstance(items, pa.Array):
         return _of_column(items)
-    if set(map(type, items)) not in ({str}, {bytes}):
+    kind = type(items[0]) if items else None
+    if kind not in (str, bytes) or countOf(map(type, items), kind) < len(items):
         return items, None
     counts = Counter(items)
     if len(counts) > _WORTH * len(items):
