@@ -18,6 +18,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
+_LINE = 8
+"""Words in a line of the processor's cache, of 64 bytes."""
 CHUNK = 1 << 15
 """Fingerprints at a time: few enough for the second-level cache of a core, enough to forget what a numpy call costs."""
 
@@ -40,22 +42,28 @@ def add_to_rows(
     depth, width = counters.shape
     size = min(CHUNK, len(fingerprints))
     at_once = min(depth, CHUNK // max(1, size))  # rows, of few fingerprints
-    buffers = np.empty((3, at_once, size), dtype=np.uint64)
+    buffers = _aligned(3 * at_once * size).reshape(3, at_once, size)
     for start in range(0, len(fingerprints), CHUNK):
         part = fingerprints[start : start + CHUNK]
         words = np.multiply(part, _ODD, out=buffers[2, 0, : len(part)])
         added = np.int64(1) if weights is None else weights[start : start + CHUNK]
+        doubled = added * np.int64(2) if has_signs else added
         for first in range(0, depth, at_once):
             rows = range(first, min(depth, first + at_once))
             mixed, spare = buffers[:2, : len(rows), : len(part)]
             _mix_rows_into(mixed, words, spare, *_keys_of_rows(seed, rows))
             in_rows = _scale_into(spare, mixed, width)
             if has_signs:
-                signs = _sign_in_place(mixed)
-                if weights is not None:
-                    signs *= added
+                signed = _signed_in_place(mixed, added, doubled)
             for row, place in zip(rows, in_rows, strict=True):
-                np.add.at(counters[row], place, signs[row - first] if has_signs else added)
+                np.add.at(counters[row], place, signed[row - first] if has_signs else added)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Memory for uint64 that starts with a line of the cache: with others, each step of the mixing takes longer."""
+    memory = np.empty(size + _LINE, dtype=np.uint64)
+    start = -(memory.__array_interface__["data"][0] // 8) % _LINE
+    return memory[start : start + size]
 
 
 def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
@@ -68,7 +76,7 @@ def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_
         for row in range(depth):
             _mix_into(mixed, words, spare, seed=seed, row=row)
             read = counters[row].take(_scale_into(spare, mixed, width))
-            found[row, start : start + len(words)] = read * _sign_in_place(mixed) if has_signs else read
+            found[row, start : start + len(words)] = read * _signed_in_place(mixed, 1, 2) if has_signs else read
     return found
 
 
@@ -78,19 +86,21 @@ def _scaled(mixed: np.ndarray, width: int) -> np.ndarray:
 
 
 def _scale_into(out: np.ndarray, mixed: np.ndarray, width: int) -> np.ndarray:
+    if not width & (width - 1):  # a power of two
+        return np.right_shift(mixed, np.uint64(65 - width.bit_length()), out=out).view(np.int64)
     np.right_shift(mixed, _HALF, out=out)
     out *= np.uint64(width)
     out >>= _HALF
     return out.view(np.int64)
 
 
-def _sign_in_place(mixed: np.ndarray) -> np.ndarray:
-    """-1 or 1, by the lowest bit."""
+def _signed_in_place(mixed: np.ndarray, weights: Any, doubled: Any) -> np.ndarray:
+    """The weights or, where the lowest bit is 0, their negatives; modulo 2**64, as doubling them is."""
     mixed &= np.uint64(1)
-    signs = mixed.view(np.int64)
-    signs <<= 1
-    signs -= 1
-    return signs
+    signed = mixed.view(np.int64)
+    signed *= doubled
+    signed -= weights
+    return signed
 
 
 def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:

@@ -56,7 +56,7 @@ def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool
     if types == {str}:
         return _of_text(items, hash_all)
     if types == {bytes}:
-        return hash_all(map(BYTES.__add__, items))
+        return hash_all(BYTES + item for item in items)
     if types == {int} and integers_as_they_are:
         try:
             return np.array(items, dtype=np.int64).view(np.uint64)
@@ -73,7 +73,7 @@ def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool
 
 def _of_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
     try:
-        return hash_all(map(str.encode, map(TEXT.decode().__add__, items)))
+        return hash_all(TEXT + item.encode() for item in items)
     except UnicodeEncodeError:  # lone surrogates
         return hash_all(map(encode, items))
 

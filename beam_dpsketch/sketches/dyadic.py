@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.repeats import in_order, summed
 from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
 from beam_dpsketch.sketches.exact import ExactHistogram
@@ -54,7 +55,9 @@ class DyadicCountSketch(RawSketch):
         return tuple(Table(level.depth, LEVEL_SKETCHES[level.sketch].has_signs, level.share) for level in spec.levels)
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
-        nodes, net = _distinct(*_in_order(keys, weights))
+        if weights is None:
+            keys, weights = np.sort(keys), np.broadcast_to(np.int64(1), len(keys))
+        nodes, net = summed(*in_order(keys, weights))
         for start in range(0, len(nodes), cells.CHUNK):
             self._accumulate_distinct(nodes[start : start + cells.CHUNK], net[start : start + cells.CHUNK])
         return self
@@ -64,28 +67,10 @@ class DyadicCountSketch(RawSketch):
         for number in reversed(range(len(self._levels))):
             self._levels[number].accumulate_keys(nodes, net)
             if number:
-                nodes, net = _distinct(nodes >> np.uint64(self._spec.levels[number].bits), net)
+                nodes, net = summed(nodes >> np.uint64(self._spec.levels[number].bits), net)
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return [level._counters for level in self._levels]
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         return self.usable_keys(self._spec, items)
-
-
-def _in_order(keys: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Keys from the smallest to the largest, and the weight of each."""
-    if weights is None:
-        return np.sort(keys), np.ones(len(keys), dtype=np.int64)
-    if np.all(keys[1:] >= keys[:-1]):
-        return keys, weights
-    order = np.argsort(keys)
-    return keys[order], weights[order]
-
-
-def _distinct(nodes: np.ndarray, net: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes in order, each once, with the sum of its weights."""
-    new = np.ones(len(nodes), dtype=bool)
-    np.not_equal(nodes[1:], nodes[:-1], out=new[1:])
-    starts = np.flatnonzero(new)
-    return (nodes, net) if len(starts) == len(nodes) else (nodes[starts], np.add.reduceat(net, starts))

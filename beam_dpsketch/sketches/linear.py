@@ -64,7 +64,7 @@ class RawSketch(ABC):
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
-        if not isinstance(items, (np.ndarray, pa.Array, str, bytes)):
+        if not isinstance(items, (list, np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
         if weights is None:
             items, counts = counted(items) if isinstance(items, list) else (items, None)

@@ -1,7 +1,8 @@
 """What travels between workers before the release: exact, lazy, small until it is big.
 
-Items wait in a list and are hashed together; the hashed ones wait as (key, weight) arrays until dense counters are
-smaller. The bytes are for workers only and no release format: they change with the package.
+Items wait in a list and are hashed together; the hashed ones wait as (key, weight) arrays, added up where they repeat,
+until they take twice the memory of dense counters. The bytes are for workers only and no release format: they change
+with the package.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from beam_dpsketch.hashing.repeats import counted, counted_numbers
+from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.transforms.elements import check_item_type, whole_weights
@@ -87,7 +88,7 @@ class Recipe:
             keys, counts = keys[usable], None if counts is None else counts[usable]
         if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
             keys, counts = counted_numbers(keys)
-        return Contributions(keys, np.ones(len(keys), dtype=np.int64) if counts is None else counts)
+        return Contributions(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -135,8 +136,8 @@ class SketchAccumulator:
         """Many records that are hashed already."""
         self._chunks.append(contributions)
         self._hashed += len(contributions.keys)
-        if 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
-            self._make_dense()
+        if self._hashed > self._recipe.spec.cells:
+            self._settle()
 
     def flush(self) -> None:
         """Hashes the items that wait."""
@@ -161,13 +162,13 @@ class SketchAccumulator:
         sketch = recipe.kind(recipe.spec)
         if self._sketch is not None:
             sketch.merge(self._sketch)
-        for chunk in self._pending():
-            sketch.accumulate_keys(*chunk)
+        if pending := list(self._pending()):
+            sketch.accumulate_keys(*_joined(pending))
         return sketch
 
     def to_bytes(self) -> bytes:
         """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
-        if self._sketch is not None:
+        if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
             keys, weights = _summed([self._recipe.nothing(), *self._pending()])
@@ -201,13 +202,19 @@ class SketchAccumulator:
         if self.items:
             yield self._recipe.contributions(self.items, self.weights)
 
+    def _settle(self) -> None:
+        """Adds up what waits; into dense counters, unless it is the first time and much of it repeats."""
+        if self._sketch is None and len(self._chunks) > 1:
+            self._chunks = [_summed(self._chunks)]
+            self._hashed = len(self._chunks[0].keys)
+        if self._sketch is not None or 4 * self._hashed > 3 * self._recipe.spec.cells:
+            self._make_dense()
+
     def _make_dense(self) -> None:
         if self._sketch is None:
             self._sketch = self._recipe.kind(self._recipe.spec)
-        if len(self._chunks) == 1:  # a large batch, which need not be copied
-            self._sketch.accumulate_keys(*self._chunks[0])
-        elif self._chunks:
-            self._sketch.accumulate_keys(*map(np.concatenate, zip(*self._chunks, strict=True)))
+        if self._chunks:
+            self._sketch.accumulate_keys(*_joined(self._chunks))
         self._chunks, self._hashed = [], 0
 
 
@@ -216,10 +223,13 @@ def _summed(chunks: list[Contributions]) -> Contributions:
     chunks = [chunk for chunk in chunks if len(chunk.keys)] or chunks
     if len(chunks) == 1 and len(chunks[0].keys) < _SMALL:
         return chunks[0]
-    keys, places = np.unique(np.concatenate([chunk.keys for chunk in chunks]), return_inverse=True)
-    weights = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(weights, places, np.concatenate([chunk.weights for chunk in chunks]))
+    keys, weights = summed(*in_order(*_joined(chunks)))
     return Contributions(keys[weights != 0], weights[weights != 0])
+
+
+def _joined(chunks: list[Contributions]) -> Contributions:
+    """All of them as one; a single one, such as a large batch, is not copied."""
+    return chunks[0] if len(chunks) == 1 else Contributions(*map(np.concatenate, zip(*chunks, strict=True)))
 
 
 def _pack(values: np.ndarray) -> bytes:

@@ -121,7 +121,7 @@ def column(batch: Any, argument: str, selector: Selector) -> pa.Array:
     except KeyError:
         raise ValueError(f"{argument}={selector!r} is not a column of the batch") from None
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()  # which copies
     elif not isinstance(values, pa.Array):
         try:
             values = pa.Array.from_pandas(values)

@@ -85,7 +85,7 @@ def test_fingerprints_equal_the_second_derivation(items, key):
     values=st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=8),
     seed=st.integers(0, (1 << 64) - 1),
     row=st.integers(0, 63),
-    width=st.integers(1, 1 << 26),
+    width=st.one_of(st.integers(1, 1 << 26), st.integers(0, 26).map(lambda bits: 1 << bits)),
 )
 def test_cells_equal_the_second_derivation(values, seed, row, width):
     array = np.array(values, dtype=np.uint64)

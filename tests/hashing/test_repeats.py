@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch.hashing import fingerprints as hashing
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.hashing.repeats import counted, counted_numbers
+from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
 from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -72,6 +72,18 @@ def test_numbers_that_hardly_repeat_are_left_uncounted_but_in_order() -> None:
     values, counts = counted_numbers(np.array([5, 3, 9, 1], dtype=np.uint32))
     assert values.tolist() == [1, 3, 5, 9]
     assert counts is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=1), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=30))
+def test_weights_of_equal_keys_are_summed_modulo_64_bits(pairs: list[tuple[bytes, int]]) -> None:
+    keys = np.array([key + b"." for key, _ in pairs], dtype="S2")
+    found, weights = summed(*in_order(keys, np.array([weight for _, weight in pairs], dtype=np.int64)))
+    sums: Counter[bytes] = Counter()
+    for key, weight in pairs:
+        sums[key + b"."] += weight
+    assert found.tolist() == sorted(sums)
+    assert [weight % (1 << 64) for weight in weights.tolist()] == [sums[key] % (1 << 64) for key in sorted(sums)]
 
 
 @pytest.mark.parametrize("kind", ["dictionary", "text", "list"])

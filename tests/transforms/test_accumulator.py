@@ -137,6 +137,30 @@ def test_the_steps_from_waiting_to_dense_lose_nothing(spec: SketchSpec, count: i
     np.testing.assert_array_equal(at_once.to_sketch().counters, expected)
 
 
+@pytest.mark.parametrize("distinct", [5000, 50_000])
+def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_up(
+    distinct: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, accumulator = RECIPES[-1], SketchAccumulator(RECIPES[-1])
+    counted: list[int] = []
+    exact = CountSketch.accumulate_keys
+
+    def counting(sketch: CountSketch, keys: np.ndarray, weights: np.ndarray | None) -> CountSketch:
+        counted.append(len(keys))
+        return exact(sketch, keys, weights)
+
+    monkeypatch.setattr(CountSketch, "accumulate_keys", counting)
+    expected = CountSketch(LARGE)
+    for batch in range(20):
+        keys = np.arange(5000 * batch, 5000 * (batch + 1), dtype=np.uint64) % np.uint64(distinct)
+        accumulator.add_contributions(Contributions(keys, np.full(5000, 1 << 60)))
+        exact(expected, keys, np.full(5000, 1 << 60))
+        assert distinct == 5000 or sum(counted) >= 5000 * (batch + 1) - recipe.spec.cells
+    assert distinct > 5000 or not counted
+    np.testing.assert_array_equal(accumulator.to_sketch().counters, expected.counters)
+    assert sum(counted) <= (recipe.spec.cells if distinct == 5000 else 100_000)
+
+
 @pytest.mark.parametrize(
     "weights", [[1] * 40, [1] * 39 + [3], [-1] * 40, [2] * 40, [9] * 40, [1, -1] * 20, [-9, 9] * 20]
 )
