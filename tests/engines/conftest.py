@@ -21,6 +21,7 @@ class Engine(NamedTuple):
     runner: str
     options: tuple[str, ...]
     streaming: tuple[str, ...]
+    in_order: tuple[str, ...]  # so that what is late is late for certain; after all other options
     logs: Callable[[], str]
 
 
@@ -29,7 +30,7 @@ def prism(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     port, binary, log = free_port(), found(fetch.prism), tmp_path_factory.mktemp("prism") / "log.txt"
     with running([str(binary), f"--job_port={port}", "--serve_http=false"], log) as process:
         wait_for(port, process, log)
-        yield Engine("PrismRunner", served_at(f"localhost:{port}"), ("--streaming",), log.read_text)
+        yield Engine("PrismRunner", served_at(f"localhost:{port}"), ("--streaming",), (), log.read_text)
 
 
 @pytest.fixture(scope="session")
@@ -43,12 +44,14 @@ def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkClu
 def flink(flink_cluster: FlinkCluster) -> Engine:
     """Flink at parallelism 2.
 
-    Watermarks wait for the end of a bundle, so that what is late is certain only if bundles are small.
+    Watermarks wait for the end of a bundle and for the slowest task, so that what is late is certain only if bundles
+    are small and tasks single.
     """
     return Engine(
         "FlinkRunner",
         (*served_at(flink_cluster.job_endpoint), "--parallelism=2"),
         ("--streaming", "--max_bundle_size=1", "--max_parallelism=16"),
+        ("--parallelism=1",),
         flink_cluster.logs,
     )
 

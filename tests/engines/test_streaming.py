@@ -28,13 +28,18 @@ STEPS = {"every window": 60, "jumps": END // 3}
 STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
 
 
+def with_late_data(engine: Engine) -> tuple[str, ...]:
+    """The options for streams that have some."""
+    return *engine.streaming, *engine.options, *engine.in_order
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", CASES)
 def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) -> None:
     """The watermark stops at the end of each window, or jumps over some; `outputs` checks that each is out once."""
     windows, make = CASES[name]
     stream = for_any_runner(stepped(VISITS, STEPS[step], END, late=LATE))
-    found = outputs(stream, ExactCounters(make()), windows, *engine.streaming, *engine.options, runner=engine.runner)
+    found = outputs(stream, ExactCounters(make()), windows, *with_late_data(engine), runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
 
 
@@ -49,7 +54,7 @@ def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatc
         monkeypatch.setattr(merge, "__call__", counted(merge.__call__, merges))
     windows, make = CASES[name]
     stream = for_any_runner(stepped(VISITS, 60, END, late=LATE, bundle=2))
-    found = outputs(stream, ExactCounters(make()), windows, *engine.streaming, *engine.options, runner=engine.runner)
+    found = outputs(stream, ExactCounters(make()), windows, *with_late_data(engine), runner=engine.runner)
     assert found == outputs(in_time, ExactCounters(make()), windows, runner=FN_API)
     assert len(merges) > len(found)
 
@@ -83,7 +88,7 @@ def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatc
 def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, engine: Engine) -> None:
     windows, make = CASES[name]
     stream = for_any_runner(stepped(VISITS, 60, END, late=LATE))
-    here = outputs(stream, make(), windows, *engine.streaming, *engine.options, runner=engine.runner)
+    here = outputs(stream, make(), windows, *with_late_data(engine), runner=engine.runner)
     there = outputs(in_time, make(), windows, runner=FN_API)
     assert {place: str(released.privacy) for place, released in here.items()} == {
         place: str(released.privacy) for place, released in there.items()
