@@ -120,32 +120,46 @@ def counted(cluster: FlinkCluster, folder: Path, *options: str) -> int:
     return sum(int(path.read_text()) for path in folder.iterdir())
 
 
+def print_state(cluster: FlinkCluster, folder: Path) -> None:
+    coder, measure = FastPrimitivesCoder(), partial(checkpoint_bytes, cluster, folder=folder)
+    cells = f"{SMALL.depth} x {SMALL.width} CountSketch for each key ({8 * SMALL.cells:,} bytes as 64-bit counters)"
+    print(f"{cells}, or one")
+    print(f"for all ids, of each of which at most {KEEP} records are kept; one window. Bytes.")
+    columns = f"{'elements':>10}{'as elements':>14}{'checkpoint':>14}{'more than of one element':>26}{'per name':>10}"
+    print(f"{'':<16}{columns}", flush=True)
+    least = {kind: measure(kind, 1, BURSTS) for kind in TRANSFORMS}
+    for kind, names, size in CASES:
+        raw = sum(len(coder.encode(tuple(record))) for record in records(0, names, size))
+        found = measure(kind, names, size)
+        more = found - least[kind]
+        row = f"{names:>6,} {kind:<9}{size:>10,}{raw:>14,}{found:>14,}{more:>26,}{more / names:>10,.0f}"
+        print(row, flush=True)
+
+
+def print_losses(cluster: FlinkCluster) -> None:
+    print(
+        f"Of {SECONDS * PER_SECOND} elements in {SECONDS} seconds, with a checkpoint each second, Count.Globally finds"
+    )
+    for title, options in (("by default", ()), (f"with {WHOLE_BUNDLES}", (WHOLE_BUNDLES,))):
+        with tempfile.TemporaryDirectory() as windows:
+            print(f"{counted(cluster, Path(windows), *options):>6} {title}", flush=True)
+
+
 def main() -> None:
     """Print one line per case."""
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=("state", "losses"), help="default: both")
+    only = parser.parse_args().only
     try:
         jar = fetch.flink_job_server()
     except fetch.MissingError as missing:
         sys.exit(str(missing))
-    coder = FastPrimitivesCoder()
     print(environment("apache-beam", "beam-dpsketch"), f"{jar.stem}", sep=", ")
-    print(
-        f"{SMALL.depth} x {SMALL.width} CountSketch for each key ({8 * SMALL.cells:,} bytes as 64-bit counters), or one"
-    )
-    print(f"for all ids, of each of which at most {KEEP} records are kept; one window. Bytes.")
-    print(
-        f"{'':<16}{'elements':>10}{'as elements':>14}{'checkpoint':>14}{'more than of one element':>26}{'per name':>10}"
-    )
     with tempfile.TemporaryDirectory() as folder, FlinkCluster(jar, Path(folder)) as cluster:
-        measure = partial(checkpoint_bytes, cluster, folder=Path(folder))
-        least = {kind: measure(kind, 1, BURSTS) for kind in TRANSFORMS}
-        for kind, names, size in CASES:
-            raw = sum(len(coder.encode(tuple(record))) for record in records(0, names, size))
-            found = measure(kind, names, size)
-            more = found - least[kind]
-            print(
-                f"{names:>6,} {kind:<9}{size:>10,}{raw:>14,}{found:>14,}{more:>26,}{more / names:>10,.0f}", flush=True
-            )
+        if only != "losses":
+            print_state(cluster, Path(folder))
+        if only != "state":
+            print_losses(cluster)
 
 
 if __name__ == "__main__":

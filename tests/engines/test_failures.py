@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
@@ -31,6 +32,7 @@ SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
 SECRET = "SECRET_OF_TESTS"
 TIGHT = ContributionBounds(max_contributions_per_partition=2, max_partitions=3)
 PUBLISHED = 5
+ATTEMPTS = 3  # a worker that starts too late fails a job as well
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
 
 
@@ -72,14 +74,15 @@ class DieAt(beam.DoFn):
 def run_until_done(build: Callable[[beam.Pipeline], Any], engine: Engine, workers: tuple[str, ...]) -> int:
     """Runs a job in which a worker dies, and the same job again if that failed it; how often it was given."""
     options = PipelineOptions([*engine.streaming, *engine.options, *workers])
-    try:
-        with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
-            build(pipeline)
-    except RuntimeError:
-        with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
-            build(pipeline)
-        return 2
-    return 1
+    for given in itertools.count(1):
+        try:
+            with beam.Pipeline(runner=engine.runner, options=options) as pipeline:
+                build(pipeline)
+            break
+        except RuntimeError:
+            if given == ATTEMPTS:
+                raise
+    return given
 
 
 def published(folder: Path) -> dict[Any, list[Any]]:
