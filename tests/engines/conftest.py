@@ -63,8 +63,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def served_at(job_endpoint: str) -> tuple[str, ...]:
-    """The options that bring a job to a server."""
-    return f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK"
+    """The options that bring a job to a server, also on a machine where that takes more than Beam's minute."""
+    return f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK", "--job_server_timeout=300"
 
 
 def found(find: Callable[[], Path]) -> Path:
