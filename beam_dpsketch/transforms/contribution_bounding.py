@@ -32,7 +32,7 @@ from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
 from beam_dpsketch.transforms.records import Columns, Records, by_key, table
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
+from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
@@ -111,8 +111,7 @@ def bounded_tables(
     shard = beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
     if keeps_state(elements):
-        merge = beam.ParDo(MergeInState(MergeTables(bound))).with_output_types(tuple[bytes, bytes])
-        sharded = sharded | "MergeInState" >> merge
+        sharded = sharded | "InState" >> MergedInState(MergeTables(bound))
     return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
 
 

@@ -24,6 +24,7 @@ from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.transforms.elements import is_batch_type
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.transforms.streaming_state import keep_keys_together
 from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
 
 
@@ -52,6 +53,7 @@ class FirstWindows(beam.PTransform):
         self._periods = periods
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        keep_keys_together(pcoll.pipeline)
         by_id = beam.typehints.Tuple[bytes, pcoll.element_type]
         return (
             pcoll

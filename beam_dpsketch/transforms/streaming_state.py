@@ -13,7 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam import coders
-from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.options.pipeline_options import DebugOptions, PortableOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.timeutil import TimeDomain
@@ -40,8 +40,33 @@ def loses_timers(pipeline: beam.Pipeline) -> bool:
     return embedded or isinstance(pipeline.runner, _LOSE_TIMERS)
 
 
-class MergeInState(beam.DoFn):
+def keep_keys_together(pipeline: beam.Pipeline) -> None:
+    """Tells Prism not to split bundles, which any step with state needs; other runners do not know the word.
+
+    Prism splits a slow bundle also between two elements of one key. Two bundles then have the state of that key at
+    once, and what one of them writes is lost: a sum, or that a privacy id has taken a window.
+    """
+    pipeline.options.view_as(DebugOptions).add_experiment("prism_disable_sdf_split")
+
+
+class MergedInState(beam.PTransform):
     """(key, payload), both bytes, to (key, merged payload) at the end of each window.
+
+    Args:
+      merge: payloads to one payload; associative, and the order does not matter.
+    """
+
+    def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
+        super().__init__()
+        self._merge = merge
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        keep_keys_together(pcoll.pipeline)
+        return pcoll | "Merge" >> beam.ParDo(MergeInState(self._merge)).with_output_types(tuple[bytes, bytes])
+
+
+class MergeInState(beam.DoFn):
+    """The step that has the state.
 
     Args:
       merge: payloads to one payload; associative, and the order does not matter.

@@ -16,7 +16,7 @@ from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
+from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
 # keep up with all bundles where there are no keys; a key is one shard, because keys spread the work themselves.
@@ -54,7 +54,7 @@ class SumsInState(beam.PTransform):
         return (
             pcoll
             | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
-            | "Merge" >> beam.ParDo(MergeInState(MergeSums(self._recipe))).with_output_types(tuple[bytes, bytes])
+            | "InState" >> MergedInState(MergeSums(self._recipe))
             | "Read" >> beam.Map(read, self._recipe)
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,16 +13,20 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch.transforms import contribution_bounding, streaming_state, streaming_sums
+from beam_dpsketch.transforms import contribution_bounding, first_windows, streaming_state, streaming_sums
+from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import keeps_state
+from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.streaming_sums import MergeSums
+from beam_dpsketch.transforms.window_limit import IntoOwnWindows
 from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
 from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.transforms.streams import for_any_runner, stepped
-from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, globally, outputs
+from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, Visit, globally, outputs
 
 STEPS = {"every window": 60, "jumps": END // 3}
 STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
@@ -90,6 +94,57 @@ def counted(merge: Callable[[Any, Any], bytes], calls: list[int]) -> Callable[[A
         return merge(self, payloads)
 
     return merge_and_count
+
+
+class Slow:
+    """A merge of payloads that takes longer than a runner waits before it splits a bundle."""
+
+    def __call__(self, payloads: Iterable[bytes]) -> bytes:
+        time.sleep(0.5)
+        return b"".join(payloads)
+
+
+def test_a_slow_step_keeps_the_state_of_each_key(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All payloads come in one bundle, and are merged one by one."""
+    monkeypatch.setattr(streaming_state, "MIN_WAITING", 0)
+    payloads = [(b"key", bytes(8 << number)) for number in range(12)]  # each is more than all before it
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        one = pipeline | beam.Impulse() | beam.FlatMap(lambda _: payloads).with_output_types(tuple[bytes, bytes])
+        return one | beam.WindowInto(FixedWindows(60)) | MergedInState(Slow()) | beam.MapTuple(sized)
+
+    merged = seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner)
+    assert merged == [(b"key", sum(len(payload) for _, payload in payloads))]
+
+
+def sized(key: bytes, payload: bytes) -> tuple[bytes, int]:
+    return key, len(payload)
+
+
+def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All elements of an id come in one bundle: it has the windows that it has taken, however long each takes."""
+    monkeypatch.setattr(first_windows, "IntoOwnWindows", SlowlyIntoOwnWindows)
+    visits = [TimestampedValue(Visit("user", "page", 1), 60.0 * minute) for minute in range(20)]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        one = pipeline | beam.Impulse() | beam.FlatMap(lambda _: visits).with_output_types(Visit)
+        records = Records(Elements(privacy_id="user"), keyed=False)
+        return one | beam.WindowInto(FixedWindows(60)) | FirstWindows(records, 2, FixedWindows(1200))
+
+    passed = seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner)
+    assert len(passed) == 2
+
+
+class SlowlyIntoOwnWindows(IntoOwnWindows):
+    """The same after a wait, in one bundle with what is before it."""
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return super().expand(pcoll | "Wait" >> beam.Map(after_a_while).with_output_types(pcoll.element_type))
+
+
+def after_a_while(element: Any) -> Any:
+    time.sleep(0.5)
+    return element
 
 
 def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles
@@ -233,6 +233,19 @@ def test_only_streams_are_merged_in_state(name: str) -> None:
 @pytest.mark.parametrize("runner", ["PortableRunner", "PrismRunner", "FlinkRunner"])
 def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
+
+
+@pytest.mark.parametrize("runner", ["PrismRunner", "DirectRunner"])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) -> None:
+    """`DirectRunner` may choose Prism, and does without state but for the windows of an id."""
+    pipeline = beam.Pipeline(runner=runner)
+    elements = unbounded(VISITS)(pipeline)
+    elements.is_bounded = not streamed
+    limited = globally(**BY_ID, bounds=IDS_ONLY, max_windows=1, period=120)
+    for name, transform in {"sums": globally(**RECORD), "windows of an id": limited}.items():
+        _ = elements | f"In windows {name}" >> in_windows(60) | name >> transform
+    assert ("prism_disable_sdf_split" in (pipeline.options.view_as(DebugOptions).experiments or [])) == streamed
 
 
 @pytest.mark.parametrize(
