@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import os
 import pathlib
-import string
+import re
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -25,22 +25,28 @@ Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
+
 
 class EnvironmentSecret(Secret):
     """A secret in an environment variable of each worker, as text of at least 32 characters.
 
+    A name as long as a secret may be one by mistake, and is never repeated in an error.
+
     Args:
-      variable: the name of the variable.
+      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be
+        words of one case joined by underscores, which secrets in hex, base32 or base64 are not.
     """
 
     def __init__(self, variable: str) -> None:
         super().__init__()
-        if not isinstance(variable, str) or not variable:
-            raise TypeError("variable must be the name of an environment variable")
-        if len(variable) >= MIN_SECRET_BYTES and (_is_hex(variable) or variable in os.environ.values()):
+        if not isinstance(variable, str):
+            raise TypeError(f"variable must be the name of an environment variable, got {type(variable).__name__}")
+        if not _NAME.fullmatch(variable) or (_is_long(variable) and not _is_long_name(variable)):
             raise ValueError(
-                "variable must be the name of an environment variable, got what is in one, which would put the secret "
-                "into the pipeline"
+                "variable must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is "
+                "in one, which would put the secret into the pipeline"
             )
         self._variable = variable
 
@@ -48,9 +54,9 @@ class EnvironmentSecret(Secret):
         """The value of the variable, on this worker."""
         value = os.environb.get(os.fsencode(self._variable))
         if value is None:
+            name = "of the secret" if _is_long(self._variable) else repr(self._variable)
             raise LookupError(
-                f"the environment variable {self._variable!r} is not set on this worker; set it on every worker, to "
-                "the same secret"
+                f"the environment variable {name} is not set on this worker; set it on every worker, to the same secret"
             )
         return value
 
@@ -140,8 +146,12 @@ def of_release(transform: KeyedRandomness, key: Any, window: Any, pane: int) -> 
     return transform.within(encode((encode(key), window.start.micros, window.end.micros, pane)))
 
 
-def _is_hex(text: str) -> bool:
-    return set(text) <= set(string.hexdigits)
+def _is_long(name: str) -> bool:
+    return len(name) >= MIN_SECRET_BYTES
+
+
+def _is_long_name(name: str) -> bool:
+    return _WORDS.fullmatch(name) is not None and name not in os.environ.values()
 
 
 def transform_path(elements: beam.PCollection) -> str:

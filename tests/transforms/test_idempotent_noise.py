@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import pickle
@@ -247,12 +248,39 @@ def test_a_secret_in_the_pipeline_is_refused_without_being_shown(secret: Any) ->
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [SECRET, "0123456789abcdef" * 4])
-def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(value: str) -> None:
-    with pytest.raises(ValueError, match="name of an environment variable, got what is in one") as caught:
-        EnvironmentSecret(value)
-    assert value not in str(caught.value)
-    assert EnvironmentSecret("A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY") is not None
+SECRETS = {
+    "as it is": SECRET,
+    "hex": "0123456789abcdef" * 4,
+    "base64": base64.b64encode(bytes(range(100, 132))).decode(),
+    "base64 without its end": base64.b64encode(bytes(range(100, 132))).decode().rstrip("="),
+    "base32 without its end": base64.b32encode(bytes(range(100, 132))).decode().rstrip("="),
+    "for web addresses": "Zm9v_mFy" * 6,
+    "in the environment": "words_of_one_case_joined_by_underscores",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRETS["in the environment"])
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET") as caught:
+        EnvironmentSecret(SECRETS[name])
+    assert SECRETS[name] not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["", "A B", "A-B", "1A", "A=B", "Ä", "A\n"])
+def test_what_cannot_name_a_variable_is_refused(variable: str) -> None:
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET"):
+        EnvironmentSecret(variable)
+
+
+def test_a_name_as_long_as_a_secret_is_never_repeated() -> None:
+    name = "A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY"
+    secret = EnvironmentSecret(name)
+    with pytest.raises(LookupError, match="the environment variable of the secret is not set") as caught:
+        secret.get_secret_bytes()
+    assert name not in str(caught.value) + repr(secret)
 
 
 @pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])
