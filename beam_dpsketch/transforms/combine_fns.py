@@ -116,7 +116,7 @@ class _ReleasingFn(RawSketchFn):
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)
         super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
-        self._privacy = privacy
+        self._privacy = privacy.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """A release of what was added, with noise of its own at each call."""

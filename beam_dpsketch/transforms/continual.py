@@ -27,6 +27,7 @@ from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
@@ -67,14 +68,15 @@ class _ContinualRelease(Replayable):
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
-        nodes = [sums | "Release0" >> self._nodes(0)]
+        privacy = self._privacy.paying_for(application(pcoll))
+        nodes = [sums | "Release0" >> self._nodes(0, privacy)]
         for level in range(1, tree_height(horizon.windows)):
             sums = (
                 sums
                 | f"Pair{level}" >> horizon.window_into(level)
                 | f"Sum{level}" >> beam.CombineGlobally(SumFn(recipe)).without_defaults()
             )
-            nodes.append(sums | f"Release{level}" >> self._nodes(level))
+            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy))
         return nodes | "AllLevels" >> beam.Flatten()
 
     def default_label(self) -> str:
@@ -142,10 +144,10 @@ class _ContinualRelease(Replayable):
             | "BoundContributions" >> Bounded(records, self._recipe, None)
         )
 
-    def _nodes(self, level: int) -> beam.PTransform:
+    def _nodes(self, level: int, privacy: PrivacySpec) -> beam.PTransform:
         release_once = functools.partial(
             ReleaseOnce,
-            self._privacy,
+            privacy,
             bounds=self._recipe.bounds,
             unit=self._unit,
             windows=self._horizon.windows,

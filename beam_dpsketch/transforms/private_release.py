@@ -18,6 +18,7 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.elements import Elements
@@ -106,12 +107,13 @@ class PrivateRelease(Replayable):
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
+        combined = self._combined(pcoll)  # accumulator, or (key, accumulator)
         return (
-            self._combined(pcoll)  # accumulator, or (key, accumulator)
+            combined
             | "ReleaseOnce"
             >> beam.ParDo(
                 ReleaseOnce(
-                    self._privacy,
+                    self._privacy.paying_for(application(pcoll)),
                     bounds=self._recipe.bounds,
                     unit=self._unit(pcoll),
                     windows=windows,
