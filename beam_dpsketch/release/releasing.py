@@ -34,7 +34,7 @@ from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 from beam_dpsketch.release.wire import RELEASE_ID_BYTES, pack
 from beam_dpsketch.sketches import RawSketch
 
-NOISE_VERSION = 1
+NOISE_VERSION = 2
 """Of what turns random bytes into noise; another version of a keyed release is another release."""
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {

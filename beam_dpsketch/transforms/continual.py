@@ -10,9 +10,7 @@ Source: Zhao et al., NeurIPS 2022, Appendix D.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -33,7 +31,7 @@ from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path
+from beam_dpsketch.transforms.idempotent_noise import Replayable
 from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
@@ -68,6 +66,7 @@ class _ContinualRelease(Replayable):
         self._elements.check_schema(pcoll.element_type)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
+        self.check_release_id(pcoll)
         privacy = self._privacy.paying_for(application(pcoll))
         nodes = [sums | "Release0" >> self._nodes(0, privacy)]
         for level in range(1, tree_height(horizon.windows)):
@@ -145,14 +144,14 @@ class _ContinualRelease(Replayable):
         )
 
     def _nodes(self, level: int, privacy: PrivacySpec) -> beam.PTransform:
-        release_once = functools.partial(
-            ReleaseOnce,
+        release_once = ReleaseOnce(
             privacy,
             bounds=self._recipe.bounds,
             unit=self._unit,
             windows=self._horizon.windows,
             disclosed=Disclosure.NONE,
             keyed=False,
+            level=level,
             idempotent_noise=self._idempotent_noise,
         )
         return _ReleaseLevel(release_once, self._horizon, level)
@@ -235,7 +234,7 @@ class PrivateContinualQuantiles:
 class _ReleaseLevel(beam.PTransform):
     """Accumulators of the nodes of a level to `TimelineNode`s, in the last of their windows."""
 
-    def __init__(self, release_once: Callable[..., ReleaseOnce], horizon: Horizon, level: int) -> None:
+    def __init__(self, release_once: ReleaseOnce, horizon: Horizon, level: int) -> None:
         super().__init__()
         self._release_once = release_once
         self._horizon = horizon
@@ -244,7 +243,7 @@ class _ReleaseLevel(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return (
             pcoll
-            | "ReleaseOnce" >> beam.ParDo(self._release_once(transform=transform_path(pcoll)))
+            | "ReleaseOnce" >> beam.ParDo(self._release_once)
             | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
             | "LastWindow" >> self._horizon.window_into(0)

@@ -2,8 +2,9 @@
 
 Guarantee: each release is rho-zCDP against anyone who neither knows the secret nor breaks HMAC-SHA256 and AES-256; the
 guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
-the same release id release the same bytes, which costs nothing more. Different data under one release id cost another
-rho, and show that they differ.
+the same release id release the same bytes, on any runner and under any label, which costs nothing more. A release id
+names one transform on one input: different data under one release id cost another rho and show that they differ, and
+equal releases under it show that two inputs are equal.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import weakref
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -20,10 +22,14 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
+from beam_dpsketch.transforms.application import application
 
 Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
+
+_NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
+"""The release ids of each pipeline, and the path of the transform that each names."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
@@ -99,9 +105,19 @@ class IdempotentNoise:
                 f"got {type(self.secret).__name__}, which would put it into the pipeline"
             )
 
-    def on_worker(self, transform: str) -> KeyedRandomness:
-        """The randomness of one transform, given by its path; resolves the secret, so only on workers."""
-        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id, transform)))
+    def on_worker(self) -> KeyedRandomness:
+        """The randomness of the transform that the release id names; resolves the secret, so only on workers."""
+        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
+
+    def check_first_use(self, elements: beam.PCollection) -> None:
+        """Refuses a second transform of the pipeline, or a second application of one, under this release id."""
+        path = application(elements)[1]
+        if _NAMED.setdefault(elements.pipeline, {}).setdefault(self.release_id, path) != path:
+            raise ValueError(
+                f"release_id={self.release_id!r} names another transform of this pipeline already: equal releases "
+                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
+                "own"
+            )
 
 
 class Replayable(beam.PTransform):
@@ -118,8 +134,9 @@ class Replayable(beam.PTransform):
 
         Args:
           release_id: names this release of this input, such as "visits 2026-11-21". One release id means one
-            immutable input: give every planned release a new one, and run again under an old one only to repeat the
-            same release. A run that sees other data under it (a corrected file, data that were late the first time) is
+            transform on one immutable input, in all jobs with this secret; a second transform of a pipeline under it is
+            refused. So give every planned release a new one, and run again under an old one only to repeat the
+            same release. The label of the transform may change. A run that sees other data under it (a corrected file, data that were late the first time) is
             another release of every window that changed: it costs another rho, and reveals the change.
           secret: where each worker finds the secret, at least 32 random bytes, the same on all: `EnvironmentSecret`,
             `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
@@ -129,21 +146,26 @@ class Replayable(beam.PTransform):
         changed._idempotent_noise = IdempotentNoise(release_id, secret)
         return changed
 
+    def check_release_id(self, elements: beam.PCollection) -> None:
+        """Refuses a release id that names another transform of the pipeline."""
+        if self._idempotent_noise is not None:
+            self._idempotent_noise.check_first_use(elements)
+
     def display_of_noise(self) -> dict[str, Any]:
         """What display data say of it: the release id, nothing of the secret."""
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
-def of_release(transform: KeyedRandomness, key: Any, window: Any, pane: int) -> KeyedRandomness:
+def of_release(transform: KeyedRandomness, part: tuple[Any, ...], window: Any, pane: int) -> KeyedRandomness:
     """The randomness of one release of a transform.
 
     Args:
       transform: the randomness of the transform.
-      key: the output key, or () without keys.
+      part: which of its releases in the window: () for the only one, ("key", key) or ("level", level).
       window: its window.
       pane: its number among the firings of the window.
     """
-    return transform.within(encode((encode(key), window.start.micros, window.end.micros, pane)))
+    return transform.within(encode((encode(part), window.start.micros, window.end.micros, pane)))
 
 
 def _is_long(name: str) -> bool:
@@ -152,8 +174,3 @@ def _is_long(name: str) -> bool:
 
 def _is_long_name(name: str) -> bool:
     return _WORDS.fullmatch(name) is not None and name not in os.environ.values()
-
-
-def transform_path(elements: beam.PCollection) -> str:
-    """The path of the transform that is being expanded."""
-    return elements.pipeline.transforms_stack[-1].full_label

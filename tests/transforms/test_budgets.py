@@ -6,10 +6,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.pipeline import PTransformOverride
 
 from beam_dpsketch import BudgetExceededError, CountSketch, PrivacyBudget, PrivacySpec, WindowingError, release
 from beam_dpsketch.transforms import CountSketchFn, PrivateContinualFrequencies, PrivateFrequencies
+from tests.transforms.expanded_again import ExpandedAgain
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, run
 
 HORIZON = {"start": 0, "window_size": 10, "windows": 2}
@@ -89,22 +89,6 @@ class Nested(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return pcoll | self._transform
-
-
-class ExpandedAgain(PTransformOverride):
-    """A transform replaced by itself, as a runner replaces what it knows better."""
-
-    def __init__(self, transform: beam.PTransform) -> None:
-        super().__init__()
-        self._transform = transform
-        self.times = 0
-
-    def matches(self, applied_ptransform: Any) -> bool:
-        return applied_ptransform.transform is self._transform
-
-    def get_replacement_transform_for_applied_ptransform(self, applied_ptransform: Any) -> beam.PTransform:
-        self.times += 1
-        return self._transform
 
 
 @pytest.mark.parametrize("make", [frequencies, continual, lambda privacy: Nested(frequencies(privacy))])
