@@ -28,6 +28,7 @@ from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import SumFn
+from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import frequency_recipe
@@ -39,7 +40,7 @@ from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
-from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
+from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
 class _ContinualRelease(Replayable):

@@ -20,6 +20,7 @@ from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
+from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path
 from beam_dpsketch.transforms.ranks import ranks_of
@@ -30,7 +31,7 @@ from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_no_copies, check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
 
