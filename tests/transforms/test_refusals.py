@@ -28,11 +28,13 @@ from beam_dpsketch.transforms import (
 from tests.transforms.pipelines import FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0)
+ONE = ContributionBounds(max_weight=1)
 SEVERAL = ContributionBounds(max_contributions_per_partition=3)
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
     arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
+    arguments = {"bounds": ONE, **arguments}
     return PrivateFrequencies.Globally(arguments.pop("spec", SPEC), arguments.pop("privacy", PRIVACY), **arguments)
 
 
@@ -263,6 +265,29 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", unit="record"),
         ValueError,
         'exactly one of privacy_id and unit="record"',
+    ),
+    "a privacy id without bounds": (
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user"),
+        ValueError,
+        r"bounds must be given with privacy_id, such as ContributionBounds\(max_contributions_per_partition=10\)",
+    ),
+    **{
+        f"weights without a largest one: {name}": (
+            build,
+            ValueError,
+            r"max_weight must be given where weight is, as in bounds=ContributionBounds\(max_weight=100\)",
+        )
+        for name, build in {
+            "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit="record"),
+            "bounds of records": lambda: per_key(privacy_id="u", weight="n", bounds=SEVERAL, keys_are_public=True),
+            "CombineFn": lambda: CountMinFn(SPEC, PRIVACY, weight="n"),
+            "bounding": lambda: BoundContributions(SEVERAL, privacy_id="u", weight="n"),
+        }.items()
+    },
+    "more partitions than keys": (
+        lambda: per_key(privacy_id="u", public_keys=["a", "b", "a"], bounds=ContributionBounds(max_partitions=3)),
+        ValueError,
+        "max_partitions must be at most 2, the number of public_keys, got 3: no privacy id can be in more",
     ),
     "another unit": (lambda: globally(unit="user"), ValueError, "unit must be one of 'record'"),
     "several records of a record": (
