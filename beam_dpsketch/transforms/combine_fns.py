@@ -118,7 +118,7 @@ class _ReleasingFn(RawSketchFn):
         elements = Elements(item=item, weight=weight)
         elements.check_weight(bounds)
         super().__init__(Recipe(self.kind, spec, bounds), elements)
-        self._privacy = privacy
+        self._privacy = privacy.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """A release of what was added, with noise of its own at each call."""

@@ -23,11 +23,12 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
@@ -122,12 +123,14 @@ class PrivateRelease(Replayable):
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
+        combined = self._combined(pcoll)  # accumulator, or (key, accumulator)
+        self.check_release_id(pcoll)
         return (
-            self._combined(pcoll)  # accumulator, or (key, accumulator)
+            combined
             | "ReleaseOnce"
             >> beam.ParDo(
                 ReleaseOnce(
-                    self._privacy,
+                    self._privacy.paying_for(application(pcoll)),
                     bounds=self._recipe.bounds,
                     unit=self._unit(pcoll),
                     windows=windows,
@@ -135,7 +138,6 @@ class PrivateRelease(Replayable):
                     keyed=keyed,
                     period_micros=self._limit.period_micros if self._limit else 0,
                     idempotent_noise=self._idempotent_noise,
-                    transform=transform_path(pcoll),
                 )
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
@@ -283,5 +285,4 @@ class Bounded(beam.PTransform):
         self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        ranks = ranks_of(pcoll, self._idempotent_noise)
-        return bounded_contributions(pcoll, self._records, self._recipe, ranks)
+        return bounded_contributions(pcoll, self._records, self._recipe, ranks_of(self._idempotent_noise))
