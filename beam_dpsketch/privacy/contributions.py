@@ -41,6 +41,11 @@ class PrivacyUnit(enum.Enum):
     )
 
     @property
+    def is_one_record(self) -> bool:
+        """Whether single records are protected, of which the bounds keep all."""
+        return self in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
+
+    @property
     def over_horizon(self) -> bool:
         """Whether the releases are nodes of a tree over time; a partition is then a window of the horizon."""
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
@@ -84,6 +89,11 @@ class ContributionBounds:
         return self.max_contributions_per_partition * self.max_weight
 
     @property
+    def has_weights(self) -> bool:
+        """Whether weights other than 0 and 1 can count."""
+        return self.signed or self.max_weight > 1
+
+    @property
     def min_weight(self) -> int:
         """The least weight of a record."""
         return -self.max_weight if self.signed else 0
@@ -102,8 +112,7 @@ class ContributionBounds:
 
 def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> None:
     """Refuses bounds that say a single record contributes several."""
-    single = unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
-    if single and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+    if unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
         raise ValueError(
             "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
             "name a privacy_id to protect all records of a person"

@@ -58,7 +58,11 @@ class ReleasedPrefixTree(ReleasedSketch):
         return np.where(counts > 0, sums / np.maximum(counts, 1), last)
 
     def top_k(self, k: int, confidence: float = 0.95) -> HeavyHitters:
-        """The k items of largest weight that stand out, without a candidate list; fewer if no more do."""
+        """The k items of largest weight that stand out, without a candidate list; fewer if no more do.
+
+        Intervals are for each item on its own, over the records that bounding kept. As for every list of the
+        largest, fewer of them hold where many items have nearly equal weights.
+        """
         _validate.whole(low=1, high=1 << 31, k=k)
         found = self.heavy_hitters(0.0, confidence)
         kept = found.found[:k]

@@ -35,7 +35,8 @@ LEAF_SHARE = Fraction(1, 2)
 class TopK:
     """The top K of a release, and the release itself for further questions and its privacy statement.
 
-    `WriteReleases` and `QueryReleases` take it for its release.
+    `WriteReleases` and `QueryReleases` take it for its release. Its intervals are those of the release's `top_k`: about
+    the records that bounding kept, and for each value on its own.
     """
 
     top: HeavyHitters

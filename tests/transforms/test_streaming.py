@@ -230,6 +230,7 @@ def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
 
 
+@pytest.mark.filterwarnings("ignore:DirectRunner")
 @pytest.mark.parametrize("runner", [BUNDLE_BASED, "DirectRunner"])
 def test_a_runner_that_would_lose_what_timers_emit_does_without_state(runner: str) -> None:
     pipeline = beam.Pipeline(runner=runner)
