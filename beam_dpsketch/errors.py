@@ -9,7 +9,7 @@ class IncompatibleSketchError(ValueError):
 
 
 class BudgetExceededError(ValueError):
-    """More rho was asked for than the privacy budget has left."""
+    """More rho was asked for than the privacy budget has left, or one part of it was to pay for two releases."""
 
 
 class FormatError(ValueError):

@@ -1,13 +1,16 @@
 """How much privacy a release may spend, and the ledger of a pipeline that makes several.
 
 rho (zero-concentrated differential privacy) is what is spent and adds up; (epsilon, delta) is derived from it. rho
-is an exact fraction, so parts of a budget sum to the whole and not to a little more.
+is an exact fraction, so parts of a budget sum to the whole and not to a little more. A part of a budget pays for one
+release: a second use of it is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from fractions import Fraction
+from typing import Any, ClassVar, NoReturn
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import BudgetExceededError
@@ -20,6 +23,7 @@ class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
     Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta.
+    A spec that was taken from a budget pays for one release of this process; what is unpickled elsewhere is not counted.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
@@ -31,6 +35,8 @@ class PrivacySpec:
 
     rho: Fraction
     neighboring: NeighboringRelation
+
+    _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
     def __init__(
         self, rho: Fraction | float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
@@ -54,9 +60,47 @@ class PrivacySpec:
         """The epsilon at this delta, rounded up."""
         return zcdp.epsilon(rho=self.rho, delta=delta)
 
+    def paying_for(self, release: Any) -> PrivacySpec:
+        """The spec of a release, without its budget; raises if a part of a budget has paid for another release.
+
+        Args:
+          release: names it; equal names are one release.
+        """
+        if self._purpose is not None:
+            self._purpose.settle(release)
+        return PrivacySpec(self.rho, self.neighboring)
+
+    def __copy__(self) -> PrivacySpec:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivacySpec:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrivacySpec, (self.rho, self.neighboring)
+
+
+class _Purpose:
+    """The one release that a part of a budget pays for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._release: Any = None
+
+    def settle(self, release: Any) -> None:
+        """Names the release; refuses a second one."""
+        with self._lock:
+            if self._release is None:
+                self._release = release
+            elif self._release != release:
+                raise BudgetExceededError(
+                    "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
+                    "each transform: budget.spend(...)"
+                )
+
 
 class PrivacyBudget:
-    """The rho of one pipeline, spent while the pipeline is built.
+    """The rho of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
 
     >>> budget = PrivacyBudget(rho=1.0)
     >>> budget.spend(0.25).rho, budget.remaining
@@ -68,6 +112,7 @@ class PrivacyBudget:
     ) -> None:
         self._total = PrivacySpec(rho, neighboring)
         self._remaining = self._total.rho
+        self._lock = threading.Lock()
 
     @classmethod
     def from_epsilon_delta(
@@ -82,15 +127,24 @@ class PrivacyBudget:
         return self._remaining
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
-        """Takes rho out of the budget for one release; `BudgetExceededError` if less is left."""
+        """Takes rho out of the budget for one transform; `BudgetExceededError` if less is left."""
         spent = PrivacySpec(rho, self._total.neighboring)
-        if spent.rho > self._remaining:
-            raise BudgetExceededError(
-                f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
-                f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger budget"
-            )
-        self._remaining -= spent.rho
+        with self._lock:
+            if spent.rho > self._remaining:
+                raise BudgetExceededError(
+                    f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
+                    f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
+                    "budget"
+                )
+            self._remaining -= spent.rho
+        object.__setattr__(spent, "_purpose", _Purpose())
         return spent
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a PrivacyBudget can be neither copied nor pickled, because a copy could be spent again; keep it where the "
+            "pipeline is built, in a function, and give transforms what spend() returns"
+        )
 
     def __repr__(self) -> str:
         return f"<PrivacyBudget of rho={float(self._total.rho):g}, {float(self._remaining):g} left>"

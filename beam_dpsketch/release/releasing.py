@@ -34,7 +34,7 @@ from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 from beam_dpsketch.release.wire import RELEASE_ID_BYTES, pack
 from beam_dpsketch.sketches import RawSketch
 
-NOISE_VERSION = 1
+NOISE_VERSION = 2
 """Of what turns random bytes into noise; another version of a keyed release is another release."""
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
@@ -58,7 +58,7 @@ def release(
 
     Args:
       raw: the sketch of all the data.
-      privacy: what the release may spend.
+      privacy: what the release may spend; taken from a budget, it pays for one call.
       bounds: what one unit contributed at most; here the caller's promise, which the transforms enforce. May be left
         out if no weights were accumulated: one record of weight 1.
       unit: whose presence is hidden.
@@ -84,6 +84,7 @@ def release(
     _validate.instance(PrivacyUnit, unit=unit)
     check_unit_fits_bounds(unit, bounds)
     noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, unit=unit, windows=windows)
+    privacy = privacy.paying_for(object())
     statement = PrivacyStatement(
         rho=privacy.rho,
         sigma_squared_per_level=noise,

@@ -115,8 +115,10 @@ class _ReleasingFn(RawSketchFn):
         _validate.instance(self.kind.spec_type, spec=spec)
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)
-        super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
-        self._privacy = privacy
+        elements = Elements(item=item, weight=weight)
+        elements.check_weight(bounds)
+        super().__init__(Recipe(self.kind, spec, bounds), elements)
+        self._privacy = privacy.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """A release of what was added, with noise of its own at each call."""

@@ -79,6 +79,7 @@ class BoundContributions(beam.PTransform):
             raise ValueError("privacy_id must say whose contributions are bounded")
         self._bounds = bounds
         self._elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+        self._elements.check_weight(bounds)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)

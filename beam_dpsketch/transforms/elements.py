@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from apache_beam.typehints import row_type
 from apache_beam.typehints.schemas import named_fields_from_element_type
 
+from beam_dpsketch.privacy.contributions import ContributionBounds
+
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
 
 _INT64 = np.iinfo(np.int64)
@@ -49,6 +51,14 @@ class Elements:
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
         """The selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
+
+    def check_weight(self, bounds: ContributionBounds) -> None:
+        """Refuses weights without a declared largest one, which would all be clamped to 1."""
+        if self.weight is not None and not bounds.says_max_weight:
+            raise ValueError(
+                "max_weight must be given where weight is, as in bounds=ContributionBounds(max_weight=100): larger "
+                "weights are clamped to it, and noise grows with it"
+            )
 
     def check_schema(self, element_type: Any) -> None:
         """Refuses names that elements of a known schema do not have, and rows as items.

@@ -23,8 +23,8 @@ class ReleaseOnce(beam.DoFn):
     Args:
       privacy, bounds, unit, windows, disclosed, period_micros: as for `release`.
       keyed: whether elements are (key, accumulator).
+      level: of the nodes of a tree over time that these are; `None` if they are not nodes.
       idempotent_noise: makes the noise a function of a secret; `None` takes the system's entropy.
-      transform: the path of the transform whose releases these are.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class ReleaseOnce(beam.DoFn):
         windows: int,
         disclosed: Disclosure,
         keyed: bool,
+        level: int | None = None,
         period_micros: int = 0,
         idempotent_noise: IdempotentNoise | None = None,
-        transform: str = "",
     ) -> None:
         self._release = functools.partial(
             release,
@@ -50,13 +50,13 @@ class ReleaseOnce(beam.DoFn):
             period_micros=period_micros,
         )
         self._keyed = keyed
+        self._level = level
         self._idempotent_noise = idempotent_noise
-        self._transform = transform
         self._randomness: KeyedRandomness | None = None
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.on_worker(self._transform)
+            self._randomness = self._idempotent_noise.on_worker()
 
     def teardown(self) -> None:
         self._randomness = None
@@ -66,10 +66,16 @@ class ReleaseOnce(beam.DoFn):
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
-        key, accumulator = element if self._keyed else ((), element)
+        key, accumulator = element if self._keyed else (None, element)
         randomness = None
         if self._idempotent_noise is not None:
             assert self._randomness is not None
-            randomness = of_release(self._randomness, key, window, pane.index)
+            randomness = of_release(self._randomness, self._part(key), window, pane.index)
         released = self._release(accumulator.to_sketch(), keyed=randomness)
         yield (key, released) if self._keyed else released
+
+    def _part(self, key: Any) -> tuple[Any, ...]:
+        """Which release of its window it is."""
+        if self._level is not None:
+            return "level", self._level
+        return ("key", key) if self._keyed else ()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import math
+import pickle
+import threading
+from concurrent import futures
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from apache_beam.internal import cloudpickle_pickler
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,3 +109,47 @@ def test_a_refused_spending_takes_nothing():
         budget.spend(1.5)
     assert budget.remaining == 1
     assert repr(budget) == "<PrivacyBudget of rho=1, 1 left>"
+
+
+def test_a_part_of_a_budget_pays_for_one_release():
+    budget = PrivacyBudget(1.0)
+    spent = budget.spend(0.5)
+    for spec in (spent, copy.copy(spent), copy.deepcopy(spent)):
+        assert spec.paying_for("visits") == spent
+        with pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each"):
+            spec.paying_for("other visits")
+    assert budget.spend(0.5).paying_for("other visits") == spent
+
+
+def test_what_has_no_budget_pays_for_any_release():
+    budget = PrivacyBudget(1.0)
+    of_worker = pickle.loads(pickle.dumps(budget.spend(0.5)))
+    for spec in (PrivacySpec(0.5), of_worker, budget.spend(0.5).paying_for("visits")):
+        assert spec.paying_for("visits") == spec.paying_for("other visits") == PrivacySpec(0.5)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, cloudpickle_pickler.dumps])
+def test_a_budget_can_be_neither_copied_nor_pickled(copied):
+    with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+        copied(PrivacyBudget(1.0))
+
+
+class ComparedByBoth(Fraction):
+    """A number that no thread has finished comparing before another one compares it too, if another one can."""
+
+    def __lt__(self, other):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            MEETING.wait(timeout=0.5)
+        return super().__lt__(other)
+
+
+MEETING = threading.Barrier(2)
+
+
+def test_threads_cannot_spend_the_same_rho():
+    budget = PrivacyBudget(1.0)
+    budget._remaining = ComparedByBoth(1)
+    with futures.ThreadPoolExecutor(2) as threads:
+        spent = [threads.submit(budget.spend, 1.0) for _ in range(2)]
+    assert [type(each.exception()) for each in spent].count(BudgetExceededError) == 1
+    assert budget.remaining == 0
