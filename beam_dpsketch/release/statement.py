@@ -40,8 +40,8 @@ class Disclosure(enum.Flag):
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 _RELATION = {
-    NeighboringRelation.REPLACE_ONE: "exchanged for any other within the bounds",
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "added or removed",
+    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
 }
 
 
@@ -214,11 +214,12 @@ class PrivacyStatement:
         sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
         noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
         lines = [
-            f"Protected: {self.unit.value}. Whoever sees the release can hardly tell whether this was "
+            f"Protected: {self.unit.value}. Someone who sees the release cannot reliably tell whether this "
             f"{_RELATION[self.neighboring]} ({self.neighboring.name}).",
             f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
             f"epsilon = {_up(self.epsilon(self.shown_delta), 4):g} at delta = {_up(self.shown_delta, 6):g}.",
             f"Bounds enforced on each: {self._bounds_in_words()}.",
+            *self._about(),
             f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
             f"{len(self.release_ids)} release(s){self._keyed()}.",
             f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
@@ -238,6 +239,14 @@ class PrivacyStatement:
             seconds = decimal.Decimal(self.period_micros).scaleb(-6).normalize()
             windows += f" of each period of {seconds:f} seconds"
         return f"{records} per partition, {partitions}, {weights}, {windows}"
+
+    def _about(self) -> list[str]:
+        """What answers are about, where the bounds can drop anything of a unit."""
+        if self.unit.is_one_record and not self.bounds.has_weights:
+            return []
+        single = self.unit.is_one_record
+        about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
+        return [f"Answers: about {about}. Intervals do not cover what the bounds dropped."]
 
     def _keyed(self) -> str:
         return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"

@@ -61,7 +61,9 @@ def covering(first: int, last: int) -> Iterator[tuple[int, int]]:
 class SketchTimeline:
     """What the released nodes of one horizon say about any of its windows.
 
-    A node is there once its last window has closed, so that everything up to then can be asked at any time.
+    A node is there once its last window has closed, so that everything up to then can be asked at any time. Answers
+    and their intervals are about the records that bounding kept: with a privacy id, those in at most
+    `max_partitions` windows of it.
 
     Args:
       nodes: all nodes of one run of a continual release that there are so far, in any order. Nodes of another run, or

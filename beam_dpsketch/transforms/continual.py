@@ -16,9 +16,10 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.releasing import calibrate
@@ -29,29 +30,29 @@ from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
+from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
-from beam_dpsketch.transforms.frequencies import frequency_recipe
+from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
 from beam_dpsketch.transforms.idempotent_noise import Replayable
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, Unit, declared_bounds, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
-from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
+from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
 class _ContinualRelease(Replayable):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
-    def __init__(
-        self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon, *, unit: str | None
-    ) -> None:
+    def __init__(self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon) -> None:
         super().__init__()
-        check_unit(recipe, privacy, elements, unit)
-        self._unit = PrivacyUnit.PRIVACY_ID_OVER_HORIZON if unit is None else PrivacyUnit.RECORD_OVER_HORIZON
+        _validate.instance(PrivacySpec, privacy=privacy)
+        record = elements.privacy_id is None
+        self._unit = PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON
         self._noise = calibrate(
             recipe.kind, recipe.spec, privacy, bounds=recipe.bounds, unit=self._unit, windows=horizon.windows
         )
@@ -197,13 +198,14 @@ class PrivateContinualFrequencies:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
-            sketch: str = "count_sketch",
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
+            sketch: Sketch = "count_sketch",
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
-            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon, unit=unit)
+            bounds = declared_bounds(bounds, elements, unit)
+            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon)
 
 
 class PrivateContinualQuantiles:
@@ -228,14 +230,15 @@ class PrivateContinualQuantiles:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
-            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon, unit=unit)
+            bounds = declared_bounds(bounds, elements, unit)
+            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon)
 
 
 class _ReleaseLevel(beam.PTransform):

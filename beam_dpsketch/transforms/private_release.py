@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import apache_beam as beam
 
@@ -12,7 +12,12 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import (
+    DEFAULT_BOUNDS,
+    ContributionBounds,
+    PrivacyUnit,
+    check_unit_fits_bounds,
+)
 from beam_dpsketch.release.explanation import explanation
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
@@ -21,6 +26,7 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
+from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable
 from beam_dpsketch.transforms.ranks import ranks_of
@@ -31,9 +37,10 @@ from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_no_copies, check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
+Unit: TypeAlias = Literal["record"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +70,19 @@ class Keys:
             raise ValueError("public_keys must be text that UTF-8 can hold; one has half of a surrogate pair")
         return cls(keys)
 
+    def check_partitions(self, bounds: ContributionBounds) -> None:
+        """Refuses more partitions than there are keys, for which noise would be added in vain."""
+        if self.public is not None and bounds.max_partitions > len(self.public):
+            raise ValueError(
+                f"bounds.max_partitions must be at most {len(self.public)}, the number of public_keys, got "
+                f"{bounds.max_partitions}: no privacy id can be in more, and noise grows with it"
+            )
+
 
 class PrivateRelease(Replayable):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
+
+    _is_search: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -73,17 +90,18 @@ class PrivateRelease(Replayable):
         privacy: PrivacySpec,
         elements: Elements,
         *,
-        unit: str | None,
         keys: Keys | None = None,
         time_range: tuple[Any, Any] | None = None,
         max_windows: int | None = None,
         period: Any = None,
     ) -> None:
         super().__init__()
-        check_unit(recipe, privacy, elements, unit)
+        _validate.instance(PrivacySpec, privacy=privacy)
         self._limit = WindowLimit.declared(max_windows, period, has_privacy_id=elements.privacy_id is not None)
         if keys is None and recipe.bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+        if keys is not None:
+            keys.check_partitions(recipe.bounds)
         if time_range is not None and keys is not None and keys.public is None:
             raise ValueError(
                 "time_range with keys_are_public=True would still show which windows have data for a key; list the "
@@ -133,13 +151,21 @@ class PrivateRelease(Replayable):
         return type(self).__qualname__
 
     def explain(self, n: int | None = None) -> str:
-        """What will be released, in words; for trees, with the error of ranks if about n records count in a release.
+        """What will be released, in words, with what to expect of it, before any data is read.
 
-        Per key, n is the number of one key; records that the bounds drop do not count.
+        Quantiles: the error of ranks, given n. Frequencies: how wide intervals are, and given n, the error with
+        collisions on made-up data. Top-K lists: the detection limit, from which weight on values are found. Where
+        answers would be mostly noise, it says so.
+
+        Args:
+          n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
+            that the bounds drop do not count.
         """
         recipe = self._recipe
         windows = self._limit.max_windows if self._limit else 1
-        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows)
+        return explanation(
+            recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows, searched=self._is_search
+        )
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""
@@ -230,9 +256,8 @@ class PrivateRelease(Replayable):
         return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods, self._idempotent_noise)
 
 
-def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: str | None) -> None:
-    """Refuses a release that does not say whose privacy it protects, or bounds that do not fit it."""
-    _validate.instance(PrivacySpec, privacy=privacy)
+def declared_bounds(bounds: ContributionBounds | None, elements: Elements, unit: Unit | None) -> ContributionBounds:
+    """The bounds; refuses a release that does not say whose privacy it protects and how much of it may count."""
     if (elements.privacy_id is None) == (unit is None):
         raise ValueError(
             'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
@@ -240,7 +265,19 @@ def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: s
         )
     if unit is not None:
         _validate.one_of(("record",), unit=unit)
-        check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
+    if bounds is not None:
+        _validate.instance(ContributionBounds, bounds=bounds)
+    elif unit is None:
+        raise ValueError(
+            "bounds must be given with privacy_id, such as ContributionBounds(max_contributions_per_partition=10): how "
+            "many records of each id count; more are dropped, and noise grows with the bound"
+        )
+    else:
+        bounds = DEFAULT_BOUNDS
+    if unit is not None:
+        check_unit_fits_bounds(PrivacyUnit.RECORD, bounds)
+    elements.check_weight(bounds)
+    return bounds
 
 
 def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import warnings
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
@@ -22,6 +23,13 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
         warnings.warn(
             f"after a failure {runner} may draw noise again for a window that is published already, which is another "
             "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            stacklevel=3,
+        )
+    if idempotent_noise is None and isinstance(elements.pipeline.runner, SwitchingDirectRunner):
+        warnings.warn(
+            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another "
+            "runner. That draws the noise again, which is another release of the same data. Name the runner: "
+            'beam.Pipeline(runner="FnApiRunner"), or runner="BundleBasedDirectRunner" for a TestStream',
             stacklevel=3,
         )
     given = options.get_all_options(retain_unknown_options=True)

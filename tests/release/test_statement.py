@@ -43,12 +43,23 @@ def test_the_statement_in_words():
     )
     lines = text.splitlines()
     assert lines[0].startswith("Protected: all records of one privacy id.")
-    assert "exchanged for any other within the bounds (REPLACE_ONE)" in lines[0]
+    assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
     assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
     assert lines[1].endswith("at delta = 1e-06.")
     assert "3 record(s) per partition, 2 partition(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
-    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[3]
-    assert "which keys have data, which windows have data" in lines[4]
+    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
+    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[4]
+    assert "which keys have data, which windows have data" in lines[5]
+
+
+@given(it=strategies.statements())
+def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
+    text = str(it)
+    single = it.unit.value.startswith("one record")
+    assert ("about the records that these bounds kept" in text) == (not single)
+    clamped = single and (it.bounds.signed or it.bounds.max_weight > 1)
+    assert ("about weights as these bounds clamped them" in text) == clamped
+    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not single)
 
 
 def test_the_relation_and_the_unit_are_in_the_words():

@@ -70,7 +70,7 @@ def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
-    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word)
+    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word, bounds=ContributionBounds())
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
@@ -82,7 +82,7 @@ def test_without_the_reshuffle_a_replayed_bundle_shows_the_sink_several_releases
 def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one() -> None:
     for transform in (
         PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
-        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user"),
+        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user", bounds=ContributionBounds()),
     ):
         (released,) = run([], transform)
         assert isinstance(released, ReleasedSketch)

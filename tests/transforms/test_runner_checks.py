@@ -8,7 +8,9 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
 from apache_beam.runners.portability.flink_runner import FlinkRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from beam_dpsketch import PrivacySpec
@@ -58,6 +60,19 @@ def test_a_server_may_be_one_that_replays() -> None:
         AGAIN.format("PortableRunner")
     }
     assert not warned(frequencies(), "--job_endpoint=embed", runner=PortableRunner)
+
+
+@pytest.mark.parametrize("make", [frequencies, continual])
+def test_the_runner_that_may_run_a_failed_pipeline_again_is_warned_of(make: Any) -> None:
+    assert warned(make(), runner=SwitchingDirectRunner) == {"DirectRunner"}
+    assert not warned(make().with_idempotent_noise(**TERMS), runner=SwitchingDirectRunner)
+    for runner in (FnApiRunner, BundleBasedDirectRunner):
+        assert not warned(make(), runner=runner)
+
+
+def test_the_runner_that_beam_takes_by_default_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r'where no runner is named.*runner="FnApiRunner"'):
+        beam.Pipeline() | beam.Create(["a"]) | frequencies()
 
 
 @pytest.mark.parametrize("make", [frequencies, continual])

@@ -64,7 +64,9 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
-    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+    arguments: dict[str, Any] = {"unit": "record"}
+    if unit != "record":
+        arguments = {"privacy_id": "user", "bounds": ContributionBounds()}
     keyed = PrivateTopK.PerKey(
         TextDomain(5), PRIVACY, k=3, key="key", item="word", public_keys=["k0", "k1", "absent"], **arguments
     )
@@ -181,7 +183,7 @@ def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any: 
         (lambda: globally(unit="record", memory=100), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
         (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 2560 bytes"),
         (lambda: globally(unit="record", domain=str), "domain must be a Domain, got"),
-        (lambda: globally(unit="record", bounds=None), "bounds must be a ContributionBounds, got NoneType"),
+        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
         (
             lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record"),
             "exactly one of public_keys and keys_are_public=True must be given",
@@ -199,6 +201,6 @@ def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, messag
 
 def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
     table = pa.table({"word": [b"bytes"], "user": [1]})
-    for arguments in ({"unit": "record"}, {"privacy_id": "user"}):
+    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": ContributionBounds()}):
         with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
             run([table], globally(item="word", **arguments))
