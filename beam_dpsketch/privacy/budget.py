@@ -79,6 +79,10 @@ class PrivacySpec:
         """
         if self._purpose is not None:
             self._purpose.settle(release)
+        return self.without_budget()
+
+    def without_budget(self) -> PrivacySpec:
+        """An equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
         return PrivacySpec(self.rho, self.neighboring, self.shown_delta)
 
     def __copy__(self) -> PrivacySpec:
