@@ -27,7 +27,7 @@ from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
+from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
 from beam_dpsketch.transforms.records import Columns, Records, by_key, table
@@ -153,8 +153,8 @@ class _ShardRecords(beam.DoFn):
         self._waiting.clear()
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
-        if is_batch_type(type(element)):
-            self._gather(self._records.batch(element), waiting)
+        if self._records.is_batch_type(type(element)):
+            self._gather(self._records.batch(element, self._recipe), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
