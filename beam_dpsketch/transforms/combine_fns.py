@@ -40,7 +40,7 @@ class RawSketchFn(beam.CombineFn):
         self._weight = None if elements.weight is None else reader(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._recipe)
+        return SketchAccumulator(self._recipe, self._elements)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
@@ -81,10 +81,14 @@ class RawSketchFn(beam.CombineFn):
         items = column(batch, "item", self._elements.item)
         self._recipe.check_column(items.type)
         if self._weight is None:
-            return self._recipe.contributions(items.drop_null(), None)
-        weights = column(batch, "weight", self._elements.weight)
-        mask = valid(items, weights)
-        return self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            weights, contributions = None, self._recipe.contributions(items.drop_null(), None)
+        else:
+            weights = column(batch, "weight", self._elements.weight)
+            mask = valid(items, weights)
+            contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+        if not len(contributions.keys):
+            self._recipe.warn_if_unused(self._elements, items, weights)
+        return contributions
 
 
 class SumFn(RawSketchFn):

@@ -24,6 +24,7 @@ from beam_dpsketch.transforms.elements import (
     valid,
     whole_weights,
 )
+from beam_dpsketch.transforms.unused import Unused
 
 NO_KEY = object()
 
@@ -47,7 +48,7 @@ class Records:
     """
 
     def __init__(self, elements: Elements, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
-        self._elements = elements
+        self.elements = elements
         self.keyed = keyed
         self._item = reader(elements.item)
         self._weight = None if elements.weight is None else reader(elements.weight)
@@ -65,7 +66,7 @@ class Records:
 
     def columns(self, elements: list[Any]) -> Columns:
         """The columns of elements that are one record each."""
-        names, keys, values = self._elements, None, elements
+        names, keys, values = self.elements, None, elements
         if self.keyed:
             keys, values = map(list, zip(*map(self._record, elements), strict=True))
         return Columns(
@@ -81,7 +82,7 @@ class Records:
 
     def batch(self, element: Any) -> Columns:
         """The columns of an element that is a batch."""
-        names = self._elements
+        names = self.elements
         return Columns(
             column(element, "privacy_id", names.privacy_id) if self._privacy_id else None,
             column(element, "key", names.key) if self.keyed else None,
@@ -119,6 +120,21 @@ class Records:
             return NO_KEY
         plain = key if type(key) in (str, int, bytes) else decode(encoded)
         return plain if is_unicode(plain) else NO_KEY
+
+
+def usable(argument: str, values: Any, records: Records, recipe: Recipe | None) -> np.ndarray:
+    """Where values of an argument count, by the steps that `table` takes, as bool."""
+    if argument == "weight":
+        return whole_weights(values)[1]
+    if argument == "item":
+        return valid(_encoded(values) if recipe is None else _hashed(recipe, values))
+    return valid(id_column(values) if argument == "privacy_id" else records.encoded_keys(values))
+
+
+def any_usable(columns: Columns, records: Records, recipe: Recipe | None) -> dict[str, bool]:
+    """Whether any value counts, for each argument that is read."""
+    read = zip(("privacy_id", "key", "item", "weight"), columns, strict=True)
+    return {name: bool(usable(name, values, records, recipe).any()) for name, values in read if values is not None}
 
 
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
@@ -172,6 +188,13 @@ class KeyRecords(beam.DoFn):
     def __init__(self, records: Records, recipe: Recipe) -> None:
         self._records = records
         self._recipe = recipe
+        self._unused = Unused(records.elements)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
 
     def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
         if is_batch_type(type(element)):
@@ -179,15 +202,23 @@ class KeyRecords(beam.DoFn):
             return
         key, value = self._records.split(element)
         key = self._records.known_key(key)
-        if key is not NO_KEY:
-            yield key, value
+        if key is NO_KEY:
+            self._unused.dropped(1, key=False)
+            return
+        self._unused.anything_counts = True
+        yield key, value
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
-        _, keys, items, weights = self._records.batch(batch)
+        columns = self._records.batch(batch)
+        _, keys, items, weights = columns
         parts = {"key": self._records.encoded_keys(keys), "item": _hashed(self._recipe, items)}
         values, mask = _weights(weights, len(items))
         mask = mask & valid(*parts.values())
         kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+        if len(kept):
+            self._unused.anything_counts = True
+        else:
+            self._unused.dropped(len(items), **any_usable(columns, self._records, self._recipe))
         yield from by_key(kept, self._recipe)
 
 
