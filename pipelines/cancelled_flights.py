@@ -112,7 +112,7 @@ def main(argv: list[str] | None = None) -> None:
                 pipeline
                 | f"Read-{name}" >> ReadCsvBatches(path, CHANGES)
                 | f"Count-{name}" >> count_left(known.privacy)
-                | f"Write-{name}" >> WriteReleases(f"{known.output}-{name}")
+                | f"Write-{name}" >> WriteReleases(f"{known.output}-{name}", overwrite=known.overwrite)
             )
 
     after, never_saw = (read_release(f"{known.output}-{name}") for name in logs)

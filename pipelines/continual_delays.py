@@ -102,9 +102,10 @@ def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQ
     return delays.check([MADE_UP])
 
 
-def so_far(pipeline: beam.Pipeline, prefix: str, days: Days) -> Iterator[Line]:
+def so_far(pipeline: beam.Pipeline, prefix: str, days: Days, *, overwrite: bool) -> Iterator[Line]:
     """Runs the pipeline, and yields what is known at the end of every window that can have data."""
-    for window in appearing(pipeline, [days.file(prefix, window) for window in range(days.used)]):
+    files = [days.file(prefix, window) for window in range(days.used)]
+    for window in appearing(pipeline, files, overwrite=overwrite):
         yield Line.of(0, window, days.between(prefix, 0, window))
 
 
@@ -178,9 +179,9 @@ def main(argv: list[str] | None = None) -> None:
     print(delays.explain())
 
     departures = pipeline | ReadDepartures(known.input, days.start, days.start + known.days * DAY)
-    departures | delays | WriteReleases(known.output)
+    departures | delays | WriteReleases(known.output, overwrite=known.overwrite)
     lines = []
-    for line in so_far(pipeline, known.output, days):
+    for line in so_far(pipeline, known.output, days, overwrite=known.overwrite):
         lines.append(line)
         print(f"so far, to {days.name(line.last)} ({line.last + 1} of {days.used}): {in_words(line)}", flush=True)
 

@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
 
     with pipeline:
         top = pipeline | ReadColumns(known.input, known.column, known.privacy_id) | sources
-        top | "Release" >> beam.Map(_release) | WriteReleases(known.output)
+        top | "Release" >> beam.Map(_release) | WriteReleases(known.output, overwrite=known.overwrite)
         top | "InWords" >> beam.Map(_list) | beam.io.WriteToText(f"{known.output}-list", file_name_suffix=".txt")
 
     released = read_release(known.output)

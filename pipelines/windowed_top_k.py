@@ -165,12 +165,12 @@ def main(argv: list[str] | None = None) -> None:
     budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
-    destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations")
-    delays | "WriteDelays" >> WriteReleases(f"{known.output}-delays")
+    destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)
+    delays | "WriteDelays" >> WriteReleases(f"{known.output}-delays", overwrite=known.overwrite)
 
     tops = []
     paths = files(f"{known.output}-destinations", windows)
-    for index in appearing(pipeline, paths):
+    for index in appearing(pipeline, paths, overwrite=known.overwrite):
         (released,) = read_releases(paths[index])
         tops.append(released.top_k(candidates, known.k))
         print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)

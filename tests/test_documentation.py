@@ -61,6 +61,13 @@ def test_deleted_records_do_not_count():
     assert abs(left - 600) < 60
 
 
+def test_a_stream_can_be_tested_in_this_process():
+    found = sorted(map(float, re.findall(r"-?[\d.]+", printed_by(fenced("## Testing a stream", STREAMS)))))
+    assert len(found) == 2
+    assert abs(found[0]) < 60
+    assert abs(found[1] - 1000) < 60
+
+
 def test_sliding_windows_say_how_many_windows_of_an_id_count():
     lines = printed_by(fenced("## Windows", STREAMS)).splitlines()
     assert 20 <= len(lines) <= 35  # of 35 windows; one in which no id chose to count has no data, so no release

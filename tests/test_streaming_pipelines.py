@@ -230,8 +230,11 @@ def test_who_follows_a_pipeline_sees_its_failure_and_no_files_of_earlier_runs(ru
     path.write_text("earlier")
     pipeline = beam.Pipeline(runner)
     pipeline | beam.Create([1]) | beam.ParDo(_Fails())
-    with pytest.raises(Exception, match="the pipeline failed"):
+    with pytest.raises(FileExistsError, match=r"earlier exists already; change --output, or add --overwrite"):
         list(appearing(pipeline, [str(path)]))
+    assert path.exists()
+    with pytest.raises(Exception, match="the pipeline failed"):
+        list(appearing(pipeline, [str(path)], overwrite=True))
     assert not path.exists()
 
 

@@ -81,7 +81,7 @@ class TextDomain(BytesDomain):
     _column_type = "string"
 
     def to_bytes(self, item: Any) -> bytes:
-        return item.encode("utf-8", "surrogatepass")
+        return str.encode(item, "utf-8", "surrogatepass")  # which a subclass cannot break
 
     def from_bytes(self, data: bytes) -> str | None:
         try:

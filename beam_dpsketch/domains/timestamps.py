@@ -80,7 +80,7 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
 
 def _micros(time: datetime.datetime) -> int:
     # Not `astimezone`: it overflows for the first and last hours of the calendar.
-    return ((time.replace(tzinfo=_UTC) if time.tzinfo is None else time) - _EPOCH) // _MICROSECOND
+    return ((time.replace(tzinfo=_UTC) if time.utcoffset() is None else time) - _EPOCH) // _MICROSECOND
 
 
 def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -93,8 +93,11 @@ def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
 
 def micros_of(value: Any) -> Any:
     """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`; or `None`."""
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, datetime.datetime):
-        return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
-    return getattr(value, "micros", None)
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]").item()
+        if isinstance(value, datetime.datetime):
+            return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
+        return getattr(value, "micros", None)
+    except Exception:  # of a time zone or a property; the message would carry the value into the logs
+        return None

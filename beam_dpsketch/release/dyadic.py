@@ -8,6 +8,7 @@ Guarantee: all answers are post-processing of one set of noisy counters. By defa
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.release import heavy_hitters, plain
-from beam_dpsketch.release.consistency import Nodes, fitted_tree
+from beam_dpsketch.release.consistency import OPENING_DEVIATIONS, Nodes, fitted_tree
 from beam_dpsketch.release.cumulative import CumulativeTree
 from beam_dpsketch.release.frequencies import Frequency
 from beam_dpsketch.release.released import ReleasedSketch
@@ -26,7 +27,6 @@ from beam_dpsketch.release.tree_levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 METHODS = ("consistent", "residual", "plain")
-DETECTION_DEVIATIONS = 4.0
 
 
 class Interval(NamedTuple):
@@ -45,7 +45,8 @@ class HeavyHitters(NamedTuple):
 
     Attributes:
       found: items with estimates and intervals.
-      detection_limit: items of a true weight below may be missing.
+      detection_limit: an item of this weight, of what bounding kept, is found with a probability of 95 %; lighter ones
+        may be missing.
       truncated: found items of which only the beginning is known (text and bytes).
     """
 
@@ -69,6 +70,11 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
 
     name = "dyadic"
     raw_type = DyadicCountSketch
+
+    @functools.cached_property
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
 
     def total(self, *, public_total: float | None = None, method: str = "consistent") -> float:
         """The total weight, estimated unless it is public."""
@@ -205,7 +211,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
 
         Values of a true weight under `detection_limit` may be missing.
         """
-        limit = heavy_hitters.detection_limit(self._levels, deviations=DETECTION_DEVIATIONS)
+        limit = heavy_hitters.detection_limit(self.level_deviations, opening=OPENING_DEVIATIONS)
         positions, weights, deviations = heavy_hitters.heavy_leaves(
             self._levels, self._tree("consistent", None)[1], threshold=threshold
         )

@@ -214,10 +214,9 @@ class PrivacyStatement:
         """What answers are about, where the bounds can drop anything of a unit."""
         if self.unit.is_one_record and not self.bounds.has_weights:
             return []
-        kept = (
-            "weights as these bounds clamped them" if self.unit.is_one_record else "the records that these bounds kept"
-        )
-        return [f"Answers: about {kept}. Intervals do not cover what the bounds dropped."]
+        single = self.unit.is_one_record
+        about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
+        return [f"Answers: about {about}. Intervals do not cover what the bounds dropped."]
 
     def _keyed(self) -> str:
         return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"

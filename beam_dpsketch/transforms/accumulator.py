@@ -18,7 +18,9 @@ import zstandard
 from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.transforms.elements import Elements, check_item_type, whole_weights
+from beam_dpsketch.transforms.columns import HASHED, Readable
+from beam_dpsketch.transforms.containers import check_values
+from beam_dpsketch.transforms.elements import Elements, whole_weights
 from beam_dpsketch.transforms.unused import MANY, warn_of_unused
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
@@ -48,13 +50,11 @@ class Recipe:
         """The keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
 
-    def check_column(self, kind: pa.DataType) -> None:
-        """Refuses an item column of a type that cannot be counted."""
+    @property
+    def readable(self) -> Readable:
+        """The types of item columns that can be counted."""
         domain = getattr(self.spec, "domain", None)
-        if domain is None:
-            check_item_type("item", kind)
-        elif not domain.reads_column(kind):
-            raise TypeError(f"the item column must hold values of {type(domain).__name__}, got {kind}")
+        return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> Contributions:
         """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
@@ -79,6 +79,8 @@ class Recipe:
         keys, usable = self.keys(items)
         values, whole = whole_weights(weights)
         usable = usable & whole
+        if not usable.all():
+            _check_values(item=items, weight=weights)
         return Contributions(keys[usable], self.clamp(values[usable]))
 
     def _counted(self, items: list[Any] | pa.Array) -> Contributions:
@@ -86,6 +88,7 @@ class Recipe:
         distinct, counts = counted(items)
         keys, usable = self.keys(distinct)
         if not usable.all():
+            _check_values(item=items)
             keys, counts = keys[usable], None if counts is None else counts[usable]
         if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
             keys, counts = counted_numbers(keys)
@@ -232,6 +235,13 @@ class SketchAccumulator:
         if self._chunks:
             self._sketch.accumulate_keys(*_joined(self._chunks))
         self._chunks, self._hashed = [], 0
+
+
+def _check_values(**values_of: Any) -> None:
+    """Refuses arrays among values of rows; asked where some are left out."""
+    for argument, values in values_of.items():
+        if isinstance(values, list):
+            check_values(argument, values)
 
 
 def _summed(chunks: list[Contributions]) -> Contributions:

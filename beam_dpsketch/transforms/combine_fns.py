@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam import coders
 
 from beam_dpsketch import _validate
@@ -24,7 +25,8 @@ from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.coders import AccumulatorCoder
-from beam_dpsketch.transforms.elements import Elements, Selector, column, is_batch_type, reader, valid
+from beam_dpsketch.transforms.columns import WEIGHTS, column, valid
+from beam_dpsketch.transforms.elements import Elements, Selector, reader
 
 _SINGLE = frozenset({int, str, bytes})
 
@@ -36,6 +38,7 @@ class RawSketchFn(beam.CombineFn):
         self._recipe = recipe
         self._elements = elements
         self._item = reader(elements.item)
+        self._is_batch_type = elements.is_batch_type
         self._is_item = elements.item is None and elements.weight is None
         self._weight = None if elements.weight is None else reader(elements.weight)
 
@@ -47,7 +50,7 @@ class RawSketchFn(beam.CombineFn):
             mutable_accumulator.add(element)
         elif type(element) is Contributions:
             mutable_accumulator.add_contributions(element)
-        elif is_batch_type(type(element)):
+        elif self._is_batch_type(type(element)):
             mutable_accumulator.add_contributions(self._of_batch(element))
         elif self._weight is None:
             mutable_accumulator.add(self._item(element))
@@ -78,14 +81,19 @@ class RawSketchFn(beam.CombineFn):
         return AccumulatorCoder(self._recipe)
 
     def _of_batch(self, batch: Any) -> Contributions:
-        items = column(batch, "item", self._elements.item)
-        self._recipe.check_column(items.type)
+        items = column(batch, "item", self._elements.item, self._recipe.readable)
         if self._weight is None:
-            weights, contributions = None, self._recipe.contributions(items.drop_null(), None)
+            weights = None
+            contributions = self._recipe.contributions(
+                items.drop_null() if isinstance(items, pa.Array) else items, None
+            )
         else:
-            weights = column(batch, "weight", self._elements.weight)
-            mask = valid(items, weights)
-            contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            weights = column(batch, "weight", self._elements.weight, WEIGHTS)
+            if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+                mask = valid(items, weights)
+                contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            else:
+                contributions = self._recipe.contributions(items, weights)
         if not len(contributions.keys):
             self._recipe.warn_if_unused(self._elements, items, weights)
         return contributions

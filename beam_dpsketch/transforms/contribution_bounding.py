@@ -28,7 +28,7 @@ from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.element_types import open_questions
-from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
+from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
 from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table
@@ -160,8 +160,8 @@ class _ShardRecords(beam.DoFn):
         self._unused.finish_bundle()
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
-        if is_batch_type(type(element)):
-            self._gather(self._records.batch(element), waiting)
+        if self._records.is_batch_type(type(element)):
+            self._gather(self._records.batch(element, self._recipe), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1

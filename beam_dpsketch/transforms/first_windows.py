@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
-from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.containers import check_values
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.unused import Unused
@@ -78,7 +78,8 @@ class _ById(beam.DoFn):
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         time = last_time(window)
-        for pair in self._of_batch(element) if is_batch_type(type(element)) else self._of_record(element):
+        of_element = self._of_batch if self._records.is_batch_type(type(element)) else self._of_record
+        for pair in of_element(element):
             yield WindowedValue(pair, time, (window,))
 
     def _of_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
@@ -87,12 +88,13 @@ class _ById(beam.DoFn):
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
             self._unused.dropped(1, privacy_id=False)
+            check_values("privacy_id", [privacy_id])
             return
         self._unused.anything_counts = True
         yield encoded, element
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
-        ids = encode_all(self._records.batch(batch).privacy_ids).dictionary_encode()
+        ids = encode_all(self._records.batch_privacy_ids(batch)).dictionary_encode()
         if len(ids.dictionary):
             self._unused.anything_counts = True
         else:

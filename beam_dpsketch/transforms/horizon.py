@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.timeline import TimelineNode
-from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.containers import is_batch_type
 from beam_dpsketch.transforms.timestamps import check_timestamp
 
 
@@ -86,7 +86,7 @@ class WithWindow(InHorizon):
     """The same, to (window, element)."""
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[tuple[int, Any]]:
-        if is_batch_type(type(element)):
+        if is_batch_type(type(element)):  # type: ignore[arg-type]
             raise TypeError("privacy_id in continual release takes rows, not batches: a batch has one timestamp")
         for inside in super().process(element, timestamp):
             yield self._horizon.index(timestamp.micros), inside

@@ -125,6 +125,11 @@ class Replayable(beam.PTransform):
 
     _idempotent_noise: IdempotentNoise | None = None
 
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether `with_idempotent_noise` made it."""
+        return self._idempotent_noise is not None
+
     def with_idempotent_noise(self: Self, *, release_id: str, secret: Secret) -> Self:
         """A copy of the transform whose noise is a function of a secret and of everything that is released.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import apache_beam as beam
 
@@ -83,6 +83,8 @@ class Keys:
 class PrivateRelease(ReadsElements):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
 
+    _is_search: ClassVar[bool] = False
+
     def __init__(
         self,
         recipe: Recipe,
@@ -149,13 +151,21 @@ class PrivateRelease(ReadsElements):
         return type(self).__qualname__
 
     def explain(self, n: int | None = None) -> str:
-        """What will be released, in words; for trees, with the error of ranks if about n records count in a release.
+        """What will be released, in words, with what to expect of it, before any data is read.
 
-        Per key, n is the number of one key; records that the bounds drop do not count.
+        Quantiles: the error of ranks, given n. Frequencies: how wide intervals are, and given n, the error with
+        collisions on made-up data. Top-K lists: the detection limit, from which weight on values are found. Where
+        answers would be mostly noise, it says so.
+
+        Args:
+          n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
+            that the bounds drop do not count.
         """
         recipe = self._recipe
         windows = self._limit.max_windows if self._limit else 1
-        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows)
+        return explanation(
+            recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows, searched=self._is_search
+        )
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""

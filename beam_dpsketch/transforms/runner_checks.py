@@ -27,8 +27,8 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
         )
     if idempotent_noise is None and isinstance(elements.pipeline.runner, SwitchingDirectRunner):
         warnings.warn(
-            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another runner. "
-            "That draws the noise again, which is another release of the same data. Name the runner: "
+            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another "
+            "runner. That draws the noise again, which is another release of the same data. Name the runner: "
             'beam.Pipeline(runner="FnApiRunner"), or runner="BundleBasedDirectRunner" for a TestStream',
             stacklevel=3,
         )

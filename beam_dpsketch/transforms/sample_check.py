@@ -18,8 +18,10 @@ import pyarrow as pa
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.columns import valid
+from beam_dpsketch.transforms.containers import is_batch_type
 from beam_dpsketch.transforms.element_types import argument_words, open_questions, remedy, what_counts
-from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type, valid
+from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.idempotent_noise import Replayable
 from beam_dpsketch.transforms.records import NO_KEY, Columns, Records, usable
 
@@ -91,7 +93,7 @@ class _Check:
 
     def all_of(self, sample: Any) -> None:
         """Raises for the first element that cannot be used."""
-        if is_batch_type(type(sample)):
+        if is_batch_type(type(sample)):  # type: ignore[arg-type]
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
             raise TypeError(f"sample must be a list of elements, or one batch, got one {type(sample).__name__}")
@@ -108,11 +110,11 @@ class _Check:
 
     def _columns(self, element: Any, place: str) -> Columns:
         """What the transform reads of one element."""
-        if is_batch_type(type(element)):
-            try:
-                return self._records.batch(element)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{place}: {error}") from None
+        try:
+            if self._records.is_batch_type(type(element)):
+                return self._records.batch(element, self._recipe)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{place}: {error}") from None
         key, value = None, element
         given = self._elements.given
         if self._records.keyed and "key" not in given:

@@ -65,6 +65,8 @@ class PrivateTopK:
             `PrivateQuantiles.Globally`.
         """
 
+        _is_search = True
+
         def __init__(
             self,
             domain: Domain | BytesDomain,
@@ -104,6 +106,8 @@ class PrivateTopK:
           domain, privacy, k, item, weight, privacy_id, unit, bounds, memory: as in `Globally`.
           key, public_keys, keys_are_public, time_range, max_windows, period: as in `PrivateFrequencies.PerKey`.
         """
+
+        _is_search = True
 
         def __init__(
             self,
