@@ -28,11 +28,12 @@ from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
@@ -79,7 +80,7 @@ class Keys:
             )
 
 
-class PrivateRelease(Replayable):
+class PrivateRelease(ReadsElements):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
 
     _is_search: ClassVar[bool] = False
@@ -120,7 +121,7 @@ class PrivateRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         check_runner(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch

@@ -14,6 +14,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release
+from beam_dpsketch.transforms.timestamps import check_window
 from beam_dpsketch.transforms.windowing import check_first_firing
 
 
@@ -66,6 +67,7 @@ class ReleaseOnce(beam.DoFn):
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
+        check_window(window)
         key, accumulator = element if self._keyed else (None, element)
         randomness = None
         if self._idempotent_noise is not None:
