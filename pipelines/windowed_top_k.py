@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE)
+    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE, known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
     destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)

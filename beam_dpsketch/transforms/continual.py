@@ -11,6 +11,7 @@ Source: Zhao et al., NeurIPS 2022, Appendix D.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
@@ -68,15 +70,15 @@ class _ContinualRelease(ReadsElements):
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
         self.check_release_id(pcoll)
-        privacy = self._privacy.paying_for(application(pcoll))
-        nodes = [sums | "Release0" >> self._nodes(0, privacy)]
+        privacy, run = self._privacy.paying_for(application(pcoll)), os.urandom(RUN_BYTES)
+        nodes = [sums | "Release0" >> self._nodes(0, privacy, run)]
         for level in range(1, tree_height(horizon.windows)):
             sums = (
                 sums
                 | f"Pair{level}" >> horizon.window_into(level)
                 | f"Sum{level}" >> beam.CombineGlobally(SumFn(recipe)).without_defaults()
             )
-            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy))
+            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy, run))
         return nodes | "AllLevels" >> beam.Flatten()
 
     def default_label(self) -> str:
@@ -144,7 +146,11 @@ class _ContinualRelease(ReadsElements):
             | "BoundContributions" >> Bounded(records, self._recipe, None)
         )
 
-    def _nodes(self, level: int, privacy: PrivacySpec) -> beam.PTransform:
+    def _nodes(self, level: int, privacy: PrivacySpec, run: bytes) -> beam.PTransform:
+        """Releases of a level, in a run named while the pipeline is built.
+
+        `SketchTimeline` refuses nodes of another run by it, but keeps no rho for it: that is of the whole tree anyway.
+        """
         release_once = ReleaseOnce(
             privacy,
             bounds=self._recipe.bounds,
@@ -154,6 +160,7 @@ class _ContinualRelease(ReadsElements):
             keyed=False,
             level=level,
             idempotent_noise=self._idempotent_noise,
+            run=run,
         )
         return _ReleaseLevel(release_once, self._horizon, level)
 

@@ -31,7 +31,7 @@ from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.release_once import DrawRun, ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
@@ -141,7 +141,8 @@ class PrivateRelease(ReadsElements):
                     keyed=keyed,
                     period_micros=self._limit.period_micros if self._limit else 0,
                     idempotent_noise=self._idempotent_noise,
-                )
+                ),
+                **self._run(pcoll),
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
@@ -220,6 +221,13 @@ class PrivateRelease(ReadsElements):
             return values | "Combine" >> beam.CombinePerKey(fn)
         combine = beam.CombineGlobally(fn)
         return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
+
+    def _run(self, elements: beam.PCollection) -> dict[str, Any]:
+        """The side input that names a run of several releases; a stream does not wait for one."""
+        single = self._keys is None and is_global(elements)
+        if single or not elements.is_bounded or self._idempotent_noise is not None:
+            return {}
+        return {"run": beam.pvalue.AsSingleton(elements.pipeline | "Run" >> DrawRun())}
 
     def _window_starts(self, elements: beam.PCollection) -> range | None:
         if self._time_range is None:

@@ -256,7 +256,11 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         "weight='w' is 3.5 .* a weight must be a whole number",
     ),
     "a row": (frequencies(item="town"), [beam.Row(city="Oslo")], "no field for item='town': its fields are city"),
-    "a list of rows": (frequencies(item="city"), [[ROW]], "an element is a list: this is a container, not a record; unpack it"),
+    "a list of rows": (
+        frequencies(item="city"),
+        [[ROW]],
+        "an element is a list: this is a container, not a record; unpack it",
+    ),
     "a column": (frequencies(item="town"), pa.table({"city": ["Oslo"]}), "item='town' is not a column"),
     "a float column": (frequencies(item="ms"), pd.DataFrame({"ms": [1.5]}), "item column must hold text"),
     "fractions in a column": (
