@@ -31,11 +31,12 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, Unit, declared_bounds, settings
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
