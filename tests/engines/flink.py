@@ -52,6 +52,9 @@ SETTINGS = {
     # Jobs begin again; for batches the option of Beam does not say so.
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": 3,
+    # Those that begin again wait for a task manager that is only starting; else each attempt without one fails at once,
+    # from five minutes after the start of the cluster.
+    "resourcemanager.standalone.start-up-time": 86_400_000,
     "heartbeat.interval": 1_000,
     "heartbeat.timeout": 15_000,
     # The job server submits the jar that the cluster runs.
