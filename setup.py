@@ -27,7 +27,9 @@ setup(
     description="Differentially private frequencies, top-K lists and quantiles from Apache Beam",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    author="The beam_dpsketch authors",
     license="Apache-2.0",
+    keywords="differential privacy, Apache Beam, sketches, heavy hitters, quantiles, histograms, zCDP",
     python_requires=">=3.10",
     packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
     package_data={"beam_dpsketch": ["py.typed", "README.md"]},
@@ -42,6 +44,8 @@ setup(
     ],
     extras_require=EXTRAS,
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
         "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
@@ -49,5 +53,6 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Topic :: Security",
         "Topic :: Scientific/Engineering",
+        "Typing :: Typed",
     ],
 )

@@ -31,21 +31,22 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.idempotent_noise import Replayable
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, Unit, declared_bounds, settings
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
-class _ContinualRelease(Replayable):
+class _ContinualRelease(ReadsElements):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
     def __init__(self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon) -> None:
@@ -66,7 +67,7 @@ class _ContinualRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         check_runner(pcoll, self._idempotent_noise)
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
         self.check_release_id(pcoll)

@@ -16,6 +16,7 @@ from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release, run_of
+from beam_dpsketch.transforms.timestamps import check_window
 from beam_dpsketch.transforms.windowing import check_first_firing
 
 
@@ -75,6 +76,7 @@ class ReleaseOnce(beam.DoFn):
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
+        check_window(window)
         key, accumulator = element if self._keyed else (None, element)
         part = part_name(self._part(key), window.start.micros, window.end.micros)
         run, randomness = run or self._run, None
