@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
 from beam_dpsketch.release import releasing
