@@ -23,6 +23,7 @@ from tests.transforms.streams import unbounded
 PRIVACY = PrivacySpec(rho=0.1)
 PEOPLE = [{"user": f"u{number % 5}", "key": "ab"[number % 2], "item": number % 3} for number in range(50)]
 OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds(max_partitions=2)}
+IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds()}
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
 HORIZON = {"start": 0, "window_size": 60, "windows": 4}
 
@@ -78,8 +79,8 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
     "make",
     [
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record"),
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user"),
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user", max_windows=2),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, **IN_ONE_PARTITION),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, **IN_ONE_PARTITION),
     ],
     ids=["record", "id in a window", "id in two windows"],
 )
