@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
 from beam_dpsketch.release import releasing
@@ -218,5 +219,5 @@ def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
         copied_fn, copied_once = pickler.loads(shipped)
         accumulator = copied_fn.create_accumulator()
         counters.append(copied_fn.extract_output(accumulator).counters.tobytes())
-        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane)]
+        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane, GlobalWindow())]
     assert len(set(counters)) == len(counters) == 4

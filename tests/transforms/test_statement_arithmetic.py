@@ -82,7 +82,7 @@ def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded
     statements = {
         (privacy.rho, privacy.sigma_squared_per_level, privacy.windows, privacy.unit, privacy.period_micros): privacy
         for step in visitor.found
-        for output in step.process(("k", accumulator) if keyed else accumulator, on_time)
+        for output in step.process(("k", accumulator) if keyed else accumulator, on_time, window.GlobalWindow())
         for privacy in [released_in(output)[1].privacy]
     }
     (statement,) = statements.values()
