@@ -39,7 +39,7 @@ from beam_dpsketch.transforms import PrivateContinualQuantiles, WriteReleases, r
 from pipelines.following import appearing
 from pipelines.plots import SoFar, plot_so_far
 from pipelines.running import IN_MEMORY, REPLAY, parsed, parser
-from pipelines.schedule import DAY, ReadDepartures, dawn, read_departures
+from pipelines.schedule import DAY, MADE_UP, ReadDepartures, dawn, read_departures
 
 DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 LATE = 15  # minutes
@@ -96,9 +96,10 @@ def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQ
     """Departures to the nodes of the horizon."""
     bounds = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, days.windows))
     unit = {"unit": "record"} if protect == "flight" else {"privacy_id": "tailnum", "bounds": bounds}
-    return PrivateContinualQuantiles.Globally(
+    delays = PrivateContinualQuantiles.Globally(
         DOMAIN, privacy, item="dep_delay", start=days.start, window_size=days.size, windows=days.windows, **unit
     )
+    return delays.check([MADE_UP])
 
 
 def so_far(pipeline: beam.Pipeline, prefix: str, days: Days, *, overwrite: bool) -> Iterator[Line]:

@@ -33,7 +33,9 @@ class ReadColumns(beam.PTransform):
 
     def expand(self, pbegin: Any) -> beam.PCollection:
         if self._pattern.endswith(".parquet"):
-            return pbegin | ReadFromParquetBatched(self._pattern, columns=list(self._columns))
+            return pbegin | ReadFromParquetBatched(self._pattern, columns=list(self._columns)).with_output_types(
+                pa.Table
+            )
         return pbegin | ReadCsvBatches(self._pattern, self._columns)
 
 

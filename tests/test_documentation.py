@@ -3,12 +3,13 @@
 import contextlib
 import io
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 
 import beam_dpsketch
-from beam_dpsketch import transforms
+from beam_dpsketch import ElementsWarning, transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,7 +26,8 @@ def fenced(after: str, text: str = README) -> str:
 def printed_by(code: str) -> str:
     """What a block of code prints."""
     output = io.StringIO()
-    with contextlib.redirect_stdout(output):
+    with contextlib.redirect_stdout(output), warnings.catch_warnings():
+        warnings.simplefilter("error", ElementsWarning)
         exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
     return output.getvalue()
 

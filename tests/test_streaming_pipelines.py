@@ -24,6 +24,7 @@ from tests.transforms.pipelines import REPOSITORY, seen_by_sink
 pytest.importorskip("matplotlib")
 from pipelines import continual_delays, windowed_top_k
 
+pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 DESTINATIONS = ["ORD", "ATL", "LAX"]
 DATE, DAYS = "2013-07-01", 3
 

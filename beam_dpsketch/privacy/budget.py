@@ -17,17 +17,20 @@ from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 
+USUAL_DELTA = 1e-6
+
 
 @dataclasses.dataclass(frozen=True)
 class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
     Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta.
-    A spec that was taken from a budget pays for one release of this process; what is unpickled elsewhere is not counted.
+    A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
       neighboring: `REPLACE_ONE`, or `ADD_OR_REMOVE_ONE`, which halves the noise of CountSketch.
+      shown_delta: the delta at which statements show epsilon, between 0 and 1. It changes no noise.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
@@ -35,15 +38,21 @@ class PrivacySpec:
 
     rho: Fraction
     neighboring: NeighboringRelation
+    shown_delta: float
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
     def __init__(
-        self, rho: Fraction | float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+        self,
+        rho: Fraction | float,
+        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
+        shown_delta: float = USUAL_DELTA,
     ) -> None:
         _validate.instance(NeighboringRelation, neighboring=neighboring)
+        _validate.open_unit_interval(shown_delta=shown_delta)
         object.__setattr__(self, "rho", _validate.exact(rho=rho))
         object.__setattr__(self, "neighboring", neighboring)
+        object.__setattr__(self, "shown_delta", float(shown_delta))
 
     @classmethod
     def from_epsilon_delta(
@@ -51,10 +60,12 @@ class PrivacySpec:
     ) -> PrivacySpec:
         """The largest rho that is (epsilon, delta)-DP by the tight zCDP conversion, rounded down.
 
+        Statements show epsilon at this delta.
+
         >>> float(round(PrivacySpec.from_epsilon_delta(epsilon=1.0, delta=1e-6).rho, 4))
         0.0244
         """
-        return cls(Fraction(zcdp.rho(epsilon=epsilon, delta=delta)), neighboring)
+        return cls(Fraction(zcdp.rho(epsilon=epsilon, delta=delta)), neighboring, delta)
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at this delta, rounded up."""
@@ -68,7 +79,11 @@ class PrivacySpec:
         """
         if self._purpose is not None:
             self._purpose.settle(release)
-        return PrivacySpec(self.rho, self.neighboring)
+        return self.without_budget()
+
+    def without_budget(self) -> PrivacySpec:
+        """An equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
+        return PrivacySpec(self.rho, self.neighboring, self.shown_delta)
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -77,7 +92,7 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PrivacySpec, (self.rho, self.neighboring)
+        return PrivacySpec, (self.rho, self.neighboring, self.shown_delta)
 
 
 class _Purpose:
@@ -108,9 +123,12 @@ class PrivacyBudget:
     """
 
     def __init__(
-        self, rho: Fraction | float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+        self,
+        rho: Fraction | float,
+        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
+        shown_delta: float = USUAL_DELTA,
     ) -> None:
-        self._total = PrivacySpec(rho, neighboring)
+        self._total = PrivacySpec(rho, neighboring, shown_delta)
         self._remaining = self._total.rho
         self._lock = threading.Lock()
 
@@ -118,8 +136,8 @@ class PrivacyBudget:
     def from_epsilon_delta(
         cls, epsilon: float, delta: float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     ) -> PrivacyBudget:
-        """A budget of the largest rho that is (epsilon, delta)-DP."""
-        return cls(PrivacySpec.from_epsilon_delta(epsilon, delta).rho, neighboring)
+        """A budget of the largest rho that is (epsilon, delta)-DP; statements show epsilon at this delta."""
+        return cls(PrivacySpec.from_epsilon_delta(epsilon, delta).rho, neighboring, delta)
 
     @property
     def remaining(self) -> Fraction:
@@ -128,7 +146,7 @@ class PrivacyBudget:
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
         """Takes rho out of the budget for one transform; `BudgetExceededError` if less is left."""
-        spent = PrivacySpec(rho, self._total.neighboring)
+        spent = PrivacySpec(rho, self._total.neighboring, self._total.shown_delta)
         with self._lock:
             if spent.rho > self._remaining:
                 raise BudgetExceededError(

@@ -73,9 +73,8 @@ def simulated_detection(
         keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     else:
         keys, weights = _texts(spec, weight)
-    released = release(
-        kind(spec).accumulate_keys(keys, weights), privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows
-    )
+    raw, privacy = kind(spec).accumulate_keys(keys, weights), privacy.without_budget()
+    released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
     assert isinstance(released, (ReleasedDyadicCountSketch, ReleasedPrefixTree))
     found = _detection(kind, released.level_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
@@ -94,7 +93,7 @@ def simulated_errors(
     """The errors of a flat sketch, over all values of made-up data of a total weight."""
     values, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
     items = values.astype(np.int64)
-    raw = kind(spec).accumulate(items, weights)
+    raw, privacy = kind(spec).accumulate(items, weights), privacy.without_budget()
     released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
     assert isinstance(released, ReleasedFrequencies)
     lower, upper = released.interval(items, CONFIDENCE)

@@ -17,7 +17,6 @@ from beam_dpsketch.release.expected_answers import (
     simulated_errors,
 )
 from beam_dpsketch.release.releasing import calibrate
-from beam_dpsketch.release.statement import USUAL_DELTA
 from beam_dpsketch.release.tree_plan import REMEDY, USELESS_SHARE, TreePlan
 from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
@@ -53,7 +52,7 @@ def explanation(
         f"{kind.name}: {tables}, {spec.cells} counters, {spec.cells * BYTES_PER_COUNTER} bytes at 4 a counter.",
         f"Noise: sigma = {min(sigmas):.4g} to {max(sigmas):.4g} on each counter.",
         f"Privacy: rho = {float(privacy.rho):g}, {privacy.neighboring.name}, epsilon = "
-        f"{privacy.epsilon(USUAL_DELTA):.4g} at delta = {USUAL_DELTA:g}.",
+        f"{privacy.epsilon(privacy.shown_delta):.4g} at delta = {privacy.shown_delta:g}.",
         f"Bounds: at most {bounds.max_contributions_per_partition} record(s) of weight {bounds.max_weight} per "
         f"partition, {bounds.max_partitions} partition(s) a unit.",
     ]

@@ -11,6 +11,7 @@ Source: Zhao et al., NeurIPS 2022, Appendix D.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
@@ -29,21 +31,22 @@ from beam_dpsketch.transforms.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.idempotent_noise import Replayable
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, Unit, declared_bounds, settings
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
-class _ContinualRelease(Replayable):
+class _ContinualRelease(ReadsElements):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
     def __init__(self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon) -> None:
@@ -64,19 +67,19 @@ class _ContinualRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         check_runner(pcoll, self._idempotent_noise)
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
         self.check_release_id(pcoll)
-        privacy = self._privacy.paying_for(application(pcoll))
-        nodes = [sums | "Release0" >> self._nodes(0, privacy)]
+        privacy, run = self._privacy.paying_for(application(pcoll)), os.urandom(RUN_BYTES)
+        nodes = [sums | "Release0" >> self._nodes(0, privacy, run)]
         for level in range(1, tree_height(horizon.windows)):
             sums = (
                 sums
                 | f"Pair{level}" >> horizon.window_into(level)
                 | f"Sum{level}" >> beam.CombineGlobally(SumFn(recipe)).without_defaults()
             )
-            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy))
+            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy, run))
         return nodes | "AllLevels" >> beam.Flatten()
 
     def default_label(self) -> str:
@@ -144,7 +147,11 @@ class _ContinualRelease(Replayable):
             | "BoundContributions" >> Bounded(records, self._recipe, None)
         )
 
-    def _nodes(self, level: int, privacy: PrivacySpec) -> beam.PTransform:
+    def _nodes(self, level: int, privacy: PrivacySpec, run: bytes) -> beam.PTransform:
+        """Releases of a level, in a run named while the pipeline is built.
+
+        `SketchTimeline` refuses nodes of another run by it, but keeps no rho for it: that is of the whole tree anyway.
+        """
         release_once = ReleaseOnce(
             privacy,
             bounds=self._recipe.bounds,
@@ -154,6 +161,7 @@ class _ContinualRelease(Replayable):
             keyed=False,
             level=level,
             idempotent_noise=self._idempotent_noise,
+            run=run,
         )
         return _ReleaseLevel(release_once, self._horizon, level)
 

@@ -1,7 +1,7 @@
 """Releases that are in files already: they cost budget, so nothing replaces them unless the caller asks for it.
 
-Guarantee: a file is left as it is, and an error names it, unless it holds the very releases that are to be written. So
-a replay of the same bytes succeeds, whether it finds its own file whole, or of an attempt that ended half way.
+Guarantee: a file is left as it is, and an error names it, unless it holds the very releases to be written. So a
+replay of the same bytes succeeds, whether it finds its own file whole, or of an attempt that ended half way.
 """
 
 from __future__ import annotations

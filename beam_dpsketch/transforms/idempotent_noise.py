@@ -22,6 +22,7 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.transforms.application import application
 
 Self = TypeVar("Self", bound="Replayable")
@@ -140,9 +141,9 @@ class Replayable(beam.PTransform):
         Args:
           release_id: names this release of this input, such as "visits 2026-11-21". One release id means one
             transform on one immutable input, in all jobs with this secret; a second transform of a pipeline under it is
-            refused. So give every planned release a new one, and run again under an old one only to repeat the
-            same release. The label of the transform may change. A run that sees other data under it (a corrected file, data that were late the first time) is
-            another release of every window that changed: it costs another rho, and reveals the change.
+            refused. Give every planned release a new one, and run again under an old one only to repeat the same
+            release; labels may change. A run that sees other data under it (a corrected file, data that were late the
+            first time) is another release of every window that changed: it costs another rho, and reveals the change.
           secret: where each worker finds the secret, at least 32 random bytes, the same on all: `EnvironmentSecret`,
             `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
             Who learns it can take the noise off every release made with it.
@@ -161,16 +162,20 @@ class Replayable(beam.PTransform):
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
-def of_release(transform: KeyedRandomness, part: tuple[Any, ...], window: Any, pane: int) -> KeyedRandomness:
+def of_release(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
     """The randomness of one release of a transform.
 
     Args:
       transform: the randomness of the transform.
-      part: which of its releases in the window: () for the only one, ("key", key) or ("level", level).
-      window: its window.
+      part: the name of the release, of its key or level and its window; see `part_name`.
       pane: its number among the firings of the window.
     """
-    return transform.within(encode((encode(part), window.start.micros, window.end.micros, pane)))
+    return transform.within(encode((part, pane)))
+
+
+def run_of(transform: KeyedRandomness) -> bytes:
+    """The name of the run: one release id names one transform on one input, so that a replay is the same run."""
+    return transform.random_bytes(b"run")(RUN_BYTES)
 
 
 def _is_long(name: str) -> bool:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar
 
 import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import (
-    DEFAULT_BOUNDS,
-    ContributionBounds,
-    PrivacyUnit,
-    check_unit_fits_bounds,
-)
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.release.explanation import explanation
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
@@ -27,12 +20,14 @@ from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Keys
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.release_once import DrawRun, ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
@@ -40,46 +35,9 @@ from beam_dpsketch.transforms.window_limit import WindowLimit
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
-Unit: TypeAlias = Literal["record"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Keys:
-    """Which output keys there are: a public list, or those of the data by the caller's word that they are public."""
-
-    public: tuple[Any, ...] | None
-
-    @classmethod
-    def decided(cls, public_keys: Iterable[Any] | None, keys_are_public: bool) -> Keys:
-        """The caller's decision; refuses none and both."""
-        _validate.instance(bool, keys_are_public=keys_are_public)
-        if (public_keys is not None) == keys_are_public:
-            raise ValueError(
-                "exactly one of public_keys and keys_are_public=True must be given: output keys taken from the data "
-                "show who is in it; list the keys, or state that they are public anyway"
-            )
-        if public_keys is None:
-            return cls(None)
-        if isinstance(public_keys, (str, bytes)):
-            raise TypeError("public_keys must be a list of keys, got one text")
-        encoded = dict.fromkeys(map(encode, public_keys))
-        if not encoded:
-            raise ValueError("public_keys must not be empty")
-        keys = tuple(map(decode, encoded))
-        if not all(map(is_unicode, keys)):
-            raise ValueError("public_keys must be text that UTF-8 can hold; one has half of a surrogate pair")
-        return cls(keys)
-
-    def check_partitions(self, bounds: ContributionBounds) -> None:
-        """Refuses more partitions than there are keys, for which noise would be added in vain."""
-        if self.public is not None and bounds.max_partitions > len(self.public):
-            raise ValueError(
-                f"bounds.max_partitions must be at most {len(self.public)}, the number of public_keys, got "
-                f"{bounds.max_partitions}: no privacy id can be in more, and noise grows with it"
-            )
-
-
-class PrivateRelease(Replayable):
+class PrivateRelease(ReadsElements):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
 
     _is_search: ClassVar[bool] = False
@@ -120,7 +78,7 @@ class PrivateRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         check_runner(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
@@ -140,7 +98,8 @@ class PrivateRelease(Replayable):
                     keyed=keyed,
                     period_micros=self._limit.period_micros if self._limit else 0,
                     idempotent_noise=self._idempotent_noise,
-                )
+                ),
+                **self._run(pcoll),
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
@@ -220,6 +179,13 @@ class PrivateRelease(Replayable):
         combine = beam.CombineGlobally(fn)
         return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
 
+    def _run(self, elements: beam.PCollection) -> dict[str, Any]:
+        """The side input that names a run of several releases; a stream does not wait for one."""
+        single = self._keys is None and is_global(elements)
+        if single or not elements.is_bounded or self._idempotent_noise is not None:
+            return {}
+        return {"run": beam.pvalue.AsSingleton(elements.pipeline | "Run" >> DrawRun())}
+
     def _window_starts(self, elements: beam.PCollection) -> range | None:
         if self._time_range is None:
             return None
@@ -246,30 +212,6 @@ class PrivateRelease(Replayable):
             return Bounded(records, self._recipe, self._idempotent_noise)
         periods = self._limit.periods(elements, self._window_starts(elements))
         return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods, self._idempotent_noise)
-
-
-def declared_bounds(bounds: ContributionBounds | None, elements: Elements, unit: Unit | None) -> ContributionBounds:
-    """The bounds; refuses a release that does not say whose privacy it protects and how much of it may count."""
-    if (elements.privacy_id is None) == (unit is None):
-        raise ValueError(
-            'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
-            'a person, unit="record" only single records'
-        )
-    if unit is not None:
-        _validate.one_of(("record",), unit=unit)
-    if bounds is not None:
-        _validate.instance(ContributionBounds, bounds=bounds)
-    elif unit is None:
-        raise ValueError(
-            "bounds must be given with privacy_id, such as ContributionBounds(max_contributions_per_partition=10): how "
-            "many records of each id count; more are dropped, and noise grows with the bound"
-        )
-    else:
-        bounds = DEFAULT_BOUNDS
-    if unit is not None:
-        check_unit_fits_bounds(PrivacyUnit.RECORD, bounds)
-    elements.check_weight(bounds)
-    return bounds
 
 
 def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.private_release import Keys, PrivateRelease, Unit, declared_bounds
+from beam_dpsketch.transforms.private_release import PrivateRelease
 from beam_dpsketch.transforms.quantiles import tree_recipe
 
 SEARCH_ARITY = 16

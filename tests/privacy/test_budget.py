@@ -78,6 +78,16 @@ def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
     assert PrivacyBudget.from_epsilon_delta(epsilon, delta).remaining == spec.rho
 
 
+def test_the_delta_that_was_asked_for_travels_with_the_spec():
+    budget = PrivacyBudget.from_epsilon_delta(1.0, 1e-7)
+    spent = budget.spend(0.01)
+    asked = PrivacySpec.from_epsilon_delta(1.0, 1e-7)
+    for spec in (asked, spent, spent.paying_for("visits"), *map(pickle.loads, map(pickle.dumps, (asked, spent)))):
+        assert spec.shown_delta == 1e-7
+    assert PrivacySpec(0.01).shown_delta == PrivacyBudget(1.0).spend(0.01).shown_delta == 1e-6
+    assert PrivacySpec(0.01, shown_delta=1e-9) != PrivacySpec(0.01)
+
+
 @pytest.mark.parametrize("delta", [0, 1, 2])
 def test_a_delta_outside_the_unit_interval_is_refused(delta):
     with pytest.raises(ValueError, match="delta"):

@@ -7,8 +7,23 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from beam_dpsketch import BudgetExceededError, CountSketch, PrivacyBudget, PrivacySpec, WindowingError, release
-from beam_dpsketch.transforms import CountSketchFn, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch import (
+    BudgetExceededError,
+    CountSketch,
+    IntegerDomain,
+    PrivacyBudget,
+    PrivacySpec,
+    WindowingError,
+    release,
+)
+from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.transforms import (
+    CountSketchFn,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
 from tests.transforms.expanded_again import ExpandedAgain
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, run
 
@@ -80,6 +95,23 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     elements() | transform
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        frequencies,
+        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit="record"),
+        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit="record"),
+        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit="record"),
+    ],
+    ids=["frequencies", "quantiles", "texts", "numbers"],
+)
+def test_to_explain_spends_nothing(make: Any) -> None:
+    transform = make(spent())
+    assert transform.explain(100_000)
+    assert transform.explain(100_000)
+    elements() | transform
+
+
 class Nested(beam.PTransform):
     """A transform within another one."""
 
@@ -102,6 +134,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
         elements() | transform
 
 
+@pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
 def test_what_is_spent_pays_on_every_runner_also_for_a_pipeline_sent_elsewhere(runner: str) -> None:
     (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)
