@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import warnings
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,16 @@ def test_linked_files_exist():
     for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")):
         links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
         assert [link for link in links if not link.startswith("https://") and not (page.parent / link).exists()] == []
+
+
+def test_two_labelled_transforms_give_two_releases():
+    answers = [float(each) for each in re.findall(r"-?[\d.]+", printed_by(fenced("## Mistakes and data")))]
+    for estimate, count in zip(sorted(answers), (1000, 2000), strict=True):
+        assert abs(estimate - count) < 150
+
+
+def test_the_version_is_that_of_the_package_and_every_public_name_is_exported():
+    assert f'version="{beam_dpsketch.__version__}"' in (ROOT / "setup.py").read_text(encoding="utf-8")
+    for module in (beam_dpsketch, transforms):
+        public = {name for name, value in vars(module).items() if not name.startswith("_") and not ismodule(value)}
+        assert public | {"__version__"} == set(module.__all__) | {"__version__"}

@@ -84,7 +84,7 @@ def _search(
     on_data = simulated_detection(kind, spec, privacy, bounds, weight=weight, windows=windows)
     lines.append(
         f"With collisions, on {weight:,} records with frequencies like 1/rank: {on_data.likely:,.0f} and "
-        f"{on_data.even:,.0f}; the {on_data.reaching} most frequent values have that many. Other data differ."
+        f"{on_data.even:,.0f}; {on_data.reaching:,} of the values are that frequent. Other data differ."
     )
     if not on_data.reaching:
         lines.append(f"The list would be empty or mostly noise: {REMEDY}.")

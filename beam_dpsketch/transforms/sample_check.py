@@ -103,9 +103,10 @@ class _Check:
 
     def _element(self, element: Any, place: str) -> int:
         columns = self._columns(element, place)
+        batch = element if self._records.is_batch_type(type(element)) else None
         for argument, values in zip(("privacy_id", "key", "item", "weight"), columns, strict=True):
             if values is not None:
-                self._values(argument, values, place)
+                self._values(argument, values, place, batch)
         return len(columns.items)
 
     def _columns(self, element: Any, place: str) -> Columns:
@@ -125,16 +126,16 @@ class _Check:
         keys = read.get("key", [key]) if self._records.keyed else None
         return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
 
-    def _values(self, argument: str, values: Any, place: str) -> None:
-        """Checks the values of an argument in one element."""
+    def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
+        """Checks the values of an argument in one element; those of a batch are shown as they are in it."""
         words = argument_words(argument, getattr(self._elements, argument))
         try:
             mask = usable(argument, values, self._records, self._recipe).tolist()
         except TypeError as error:  # of a column
             raise ValueError(f"{place}: {words}: {error}") from None
         for number, counts in enumerate(mask):
-            value = values[number].as_py() if isinstance(values, pa.Array) else values[number]
-            where = f"row {number} of {place}" if isinstance(values, pa.Array) else place
+            where = place if batch is None else f"row {number} of {place}"
+            value = values[number] if batch is None else _cell(batch, getattr(self._elements, argument), number)
             if not counts:
                 raise ValueError(f"{where}: {words} {self._problem(argument, value)}")
             self._warn_if_clamped(argument, value, f"{where}: {words}")
@@ -165,6 +166,11 @@ class _Check:
                 ElementsWarning,
                 stacklevel=_levels_to_caller(),
             )
+
+
+def _cell(batch: Any, name: str, row: int) -> Any:
+    """One value of a batch."""
+    return batch[name][row].as_py() if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch[name].iloc[row]
 
 
 def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:

@@ -84,7 +84,7 @@ def test_raw_sketches_refuse_bad_items_without_showing_them() -> None:
 def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     spec = SketchSpec(depth=3, width=16, seed=471_108_150, item_hash="blake2b", item_key=SECRET[:16].encode())
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    source = pipeline | beam.Create(["x"])
+    source = pipeline | beam.Create([("key", "x")])
     source | PrivateFrequencies.PerKey(
         spec, PRIVACY, privacy_id=lambda value: SECRET, public_keys=["planted-public"], bounds=WIDE
     )

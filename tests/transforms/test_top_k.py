@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,16 @@ def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> No
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
     assert set(read) == {"a", "b"}
     assert [frequency.item for frequency in read["a"].top_k(1).found] == ["to"]
+
+
+@pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])
+def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
+    keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit="record", keys_are_public=True)
+    for transform in (globally(domain, unit="record"), keyed):
+        assert "Found: with 95 % probability, values with" in transform.explain()
+        assert "explain(n) adds collisions" in transform.explain()
+        assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
+        assert "mostly noise" in transform.explain(1)
 
 
 def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any:  # noqa: B008
