@@ -181,7 +181,7 @@ def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
         counted = np.zeros(40, dtype=np.int64)
         np.add.at(counted, found.keys.astype(int), found.weights)
         assert counted.tolist() == expected.tolist()
-        assert len(found.keys) == (3 if set(weights) == {1} and items[3] == 0 else 40)
+        assert len(found.keys) == (3 if set(weights) == {1} and copies != [1, 2] * 20 and items[3] == 0 else 40)
 
 
 def test_counters_of_any_size_survive_the_bytes() -> None:
