@@ -29,6 +29,7 @@ from tests.transforms.pipelines import FN_API, REPOSITORY, ExactCounters, seen_b
 pytest.importorskip("matplotlib")
 from pipelines import demo
 
+pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 DESTINATIONS = ["ORD", "ATL", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL"]
 UNUSED = ["04G", "06A", "ZZV"]
 ORIGINS = ["EWR", "JFK", "LGA"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,8 @@ class TimestampDomain(Domain):
     start: datetime.datetime
     end: datetime.datetime
     resolution: datetime.timedelta = datetime.timedelta(seconds=1)
+    takes: ClassVar[str] = "datetime, datetime64 and Beam's Timestamp"
+    value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
@@ -61,6 +63,12 @@ class TimestampDomain(Domain):
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return pa.types.is_timestamp(type_of_values(kind)) or pa.types.is_null(kind)
+
+    def reads_type(self, kind: type) -> bool:
+        return super().reads_type(kind) or hasattr(kind, "micros")
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(_micros(self.start) <= micros_of(value) <= _micros(self.end))
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]

@@ -20,7 +20,8 @@ from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.transforms.columns import HASHED, Readable
 from beam_dpsketch.transforms.containers import check_values
-from beam_dpsketch.transforms.elements import whole_weights
+from beam_dpsketch.transforms.elements import Elements, whole_weights
+from beam_dpsketch.transforms.unused import MANY, warn_of_unused
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
@@ -92,6 +93,16 @@ class Recipe:
             keys, counts = counted_numbers(keys)
         return Contributions(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
 
+    def warn_if_unused(
+        self, elements: Elements, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
+    ) -> None:
+        """Warns of the argument that no usable value was read of, if these are many records of which none counts."""
+        if len(items) >= MANY:
+            unused = {"item"} if not self.keys(items)[1].any() else set()
+            if weights is not None and not whole_weights(weights)[1].any():
+                unused.add("weight")
+            warn_of_unused(elements, unused)
+
     @property
     def key_type(self) -> np.dtype[Any]:
         """The numpy type of keys."""
@@ -110,10 +121,11 @@ class Recipe:
 class SketchAccumulator:
     """A raw sketch in the making. Knows no noise; `repr` shows no data."""
 
-    __slots__ = ("_chunks", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
+    __slots__ = ("_chunks", "_elements", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, elements: Elements | None = None) -> None:
         self._recipe = recipe
+        self._elements = elements  # to name the argument of which nothing can be used
         self._limit = recipe.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None
@@ -146,7 +158,10 @@ class SketchAccumulator:
         if self.items:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
-            self.add_contributions(self._recipe.contributions(items, weights))
+            contributions = self._recipe.contributions(items, weights)
+            if not len(contributions.keys) and self._elements is not None:
+                self._recipe.warn_if_unused(self._elements, items, weights)
+            self.add_contributions(contributions)
 
     def absorb(self, other: SketchAccumulator) -> None:
         """Adds another accumulator of the same recipe, which is left as it is."""
@@ -170,6 +185,7 @@ class SketchAccumulator:
 
     def to_bytes(self) -> bytes:
         """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
+        self.flush()
         if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:

@@ -13,7 +13,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.privacy.copies import kept_copies
+from beam_dpsketch.privacy.kept_copies import kept_copies
 from beam_dpsketch.transforms.ranks import Ranks, counted_copies
 
 

@@ -43,7 +43,7 @@ class RawSketchFn(beam.CombineFn):
         self._weight = None if elements.weight is None else reader(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._recipe)
+        return SketchAccumulator(self._recipe, self._elements)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
@@ -83,12 +83,20 @@ class RawSketchFn(beam.CombineFn):
     def _of_batch(self, batch: Any) -> Contributions:
         items = column(batch, "item", self._elements.item, self._recipe.readable)
         if self._weight is None:
-            return self._recipe.contributions(items.drop_null() if isinstance(items, pa.Array) else items, None)
-        weights = column(batch, "weight", self._elements.weight, WEIGHTS)
-        if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
-            mask = valid(items, weights)
-            items, weights = items.filter(mask), weights.filter(mask)
-        return self._recipe.contributions(items, weights)
+            weights = None
+            contributions = self._recipe.contributions(
+                items.drop_null() if isinstance(items, pa.Array) else items, None
+            )
+        else:
+            weights = column(batch, "weight", self._elements.weight, WEIGHTS)
+            if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+                mask = valid(items, weights)
+                contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            else:
+                contributions = self._recipe.contributions(items, weights)
+        if not len(contributions.keys):
+            self._recipe.warn_if_unused(self._elements, items, weights)
+        return contributions
 
 
 class SumFn(RawSketchFn):
@@ -119,8 +127,10 @@ class _ReleasingFn(RawSketchFn):
         _validate.instance(self.kind.spec_type, spec=spec)
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)
-        super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
-        self._privacy = privacy
+        elements = Elements(item=item, weight=weight)
+        elements.check_weight(bounds)
+        super().__init__(Recipe(self.kind, spec, bounds), elements)
+        self._privacy = privacy.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """A release of what was added, with noise of its own at each call."""

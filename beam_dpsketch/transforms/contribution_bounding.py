@@ -28,12 +28,15 @@ from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.transforms.element_types import open_questions
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
-from beam_dpsketch.transforms.records import Columns, Records, by_key, table, total_weights
+from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table, total_weights
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
+from beam_dpsketch.transforms.timestamps import check_window
+from beam_dpsketch.transforms.unused import Unused
 from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
@@ -80,11 +83,13 @@ class BoundContributions(beam.PTransform):
             raise ValueError("privacy_id must say whose contributions are bounded")
         self._bounds = bounds
         self._elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+        self._elements.check_weight(bounds)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        self._elements.check_schema(pcoll.element_type)
-        records = Records(self._elements, keyed=self._elements.key is not None)
+        keyed = self._elements.key is not None
+        open_questions(self._elements, pcoll.element_type, domain=None, keyed=keyed)
+        records = Records(self._elements, keyed=keyed)
         tables = bounded_tables(pcoll, records, self._bounds, None, RandomRanks())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(Contribution)
 
@@ -136,8 +141,10 @@ class _ShardRecords(beam.DoFn):
         self._bounds = bounds
         self._bound = bound
         self._recipe = recipe
+        self._unused = Unused(records.elements)
 
     def start_bundle(self) -> None:
+        self._unused.start_bundle()
         self._waiting: dict[Any, _Waiting] = defaultdict(_Waiting)
         self._everything = self._waiting[_GLOBAL_WINDOW]
         self._unread = 0
@@ -151,6 +158,7 @@ class _ShardRecords(beam.DoFn):
             if waiting.size:
                 yield from self._emit(joined(waiting.tables), window)
         self._waiting.clear()
+        self._unused.finish_bundle()
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
         if self._records.is_batch_type(type(element)):
@@ -181,6 +189,9 @@ class _ShardRecords(beam.DoFn):
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
+            self._unused.anything_counts = True
+        elif not self._unused.anything_counts:
+            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         units = scattered(records["unit"])
@@ -199,7 +210,11 @@ class _ShardWindowedRecords(_ShardRecords):
     """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
-        return self._add(element, self._waiting[window], window)
+        waiting = self._waiting.get(window)
+        if waiting is None:
+            check_window(window)
+            waiting = self._waiting[window]
+        return self._add(element, waiting, window)
 
 
 class _BoundShard(beam.DoFn):

@@ -15,10 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.typehints import row_type
-from apache_beam.typehints.schemas import named_fields_from_element_type
 
 from beam_dpsketch.domains.base import is_real
+from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.containers import is_batch_type, is_batch_type_by_name
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
@@ -45,35 +44,29 @@ class Elements:
     def __post_init__(self) -> None:
         for name, selector in self.given.items():
             if not callable(selector) and not (isinstance(selector, str) and selector):
-                raise TypeError(f"{name} must be a field name, a callable or None, got {type(selector).__name__}")
+                raise TypeError(
+                    f"{name} must be a field name, a callable or None, got {type(selector).__name__}; for a part of a "
+                    f"tuple give {name}=lambda element: element[0]"
+                )
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
         """The selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
+    def check_weight(self, bounds: ContributionBounds) -> None:
+        """Refuses weights without a declared largest one, which would all be clamped to 1."""
+        if self.weight is not None and not bounds.says_max_weight:
+            raise ValueError(
+                "max_weight must be given where weight is, as in bounds=ContributionBounds(max_weight=100): larger "
+                "weights are clamped to it, and noise grows with it"
+            )
+
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
         """Whether elements of a type hold many records; a list can be one record only for callables."""
         by_name = self.item is None or any(isinstance(selector, str) for selector in self.given.values())
         return is_batch_type_by_name if by_name else is_batch_type
-
-    def check_schema(self, element_type: Any) -> None:
-        """Refuses names that elements of a known schema do not have, and rows as items.
-
-        A `beam.Row` turns into a named tuple where a runner encodes it, so it would count on some runners only.
-        """
-        is_tuple = isinstance(element_type, type) and issubclass(element_type, tuple)
-        if not isinstance(element_type, row_type.RowTypeConstraint):
-            element_type = row_type.RowTypeConstraint.from_user_type(element_type)
-        if element_type is None:
-            return
-        fields = [name for name, _ in named_fields_from_element_type(element_type)]
-        if self.item is None and not is_tuple:
-            raise ValueError(f"item must be given where elements are rows: one of {', '.join(fields)}, or a callable")
-        for argument, selector in self.given.items():
-            if isinstance(selector, str) and selector not in fields:
-                raise ValueError(f"{argument}={selector!r} is not a field of the elements: {', '.join(fields)}")
 
 
 def reader(selector: Selector) -> Callable[[Any], Any]:

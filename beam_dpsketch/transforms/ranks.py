@@ -6,7 +6,6 @@ import os
 import secrets
 from typing import Any, ClassVar, Protocol
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +13,8 @@ import pyarrow.compute as pc
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.hashing.ids import canonical
-from beam_dpsketch.privacy.copies import Words
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, transform_path
+from beam_dpsketch.privacy.kept_copies import Words
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
 _FIRST_ROW_OF_WORDS = 256
@@ -77,19 +76,19 @@ class KeyedRanks:
     """A hash of all that a record says, of how many equal ones come before it, and of a secret.
 
     So what is kept of a privacy id is a function of its records, in whatever order and parts they come, but only once
-    all are there: until then equal records are merely counted.
+    all are there: until then equal records are merely counted. A transform bounds once and a release id names one
+    transform, so that id and secret are enough to tell this choice from all others; privacy asks only that the choice
+    for one id does not look at other ids.
 
     Args:
       idempotent_noise: the release id and the secret.
-      transform: the path of the transform.
     """
 
     column: ClassVar[str] = "copies"
     stay: ClassVar[bool] = False
 
-    def __init__(self, idempotent_noise: IdempotentNoise, transform: str) -> None:
+    def __init__(self, idempotent_noise: IdempotentNoise) -> None:
         self._idempotent_noise = idempotent_noise
-        self._transform = transform
         self._salt: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,7 +98,7 @@ class KeyedRanks:
     def salt(self) -> int:
         """Made of the secret, on a worker."""
         if self._salt is None:
-            randomness = self._idempotent_noise.on_worker(self._transform)
+            randomness = self._idempotent_noise.on_worker()
             self._salt = int.from_bytes(randomness.random_bytes(b"contribution bounding")(8), "little")
         return self._salt
 
@@ -131,9 +130,9 @@ class KeyedRanks:
         return hashed
 
 
-def ranks_of(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> Ranks:
-    """The ranks for the transform that is being expanded."""
-    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise, transform_path(elements))
+def ranks_of(idempotent_noise: IdempotentNoise | None) -> Ranks:
+    """The ranks for one transform."""
+    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise)
 
 
 def counted_copies(records: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.columns import HASHED, WEIGHTS, column, valid
 from beam_dpsketch.transforms.containers import check_values
 from beam_dpsketch.transforms.elements import Elements, reader, selected, whole_weights
+from beam_dpsketch.transforms.unused import Unused
 
 NO_KEY = object()
 
@@ -46,7 +47,7 @@ class Records:
     """
 
     def __init__(self, elements: Elements, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
-        self._elements = elements
+        self.elements = elements
         self.keyed = keyed
         self.is_batch_type = elements.is_batch_type
         self._item = reader(elements.item)
@@ -65,7 +66,7 @@ class Records:
 
     def columns(self, elements: list[Any]) -> Columns:
         """The columns of elements that are one record each."""
-        names, keys, values = self._elements, None, elements
+        names, keys, values = self.elements, None, elements
         if self.keyed:
             keys, values = map(list, zip(*map(self._record, elements), strict=True))
         return Columns(
@@ -81,7 +82,7 @@ class Records:
 
     def batch(self, element: Any, recipe: Recipe | None) -> Columns:
         """The columns of an element that is a batch; without a recipe, items are to be hashed."""
-        names = self._elements
+        names = self.elements
         return Columns(
             self.batch_privacy_ids(element) if self._privacy_id else None,
             column(element, "key", names.key, HASHED) if self.keyed else None,
@@ -91,7 +92,7 @@ class Records:
 
     def batch_privacy_ids(self, element: Any) -> Any:
         """The privacy ids of an element that is a batch."""
-        return column(element, "privacy_id", self._elements.privacy_id, HASHED)
+        return column(element, "privacy_id", self.elements.privacy_id, HASHED)
 
     def _record(self, element: Any) -> tuple[Any, Any]:
         """Key (`None` without keys) and value of an element that is one record."""
@@ -123,6 +124,21 @@ class Records:
             return NO_KEY
         plain = key if type(key) in (str, int, bytes) else decode(encoded)
         return plain if is_unicode(plain) else NO_KEY
+
+
+def usable(argument: str, values: Any, records: Records, recipe: Recipe | None) -> np.ndarray:
+    """Where values of an argument count, by the steps that `table` takes, as bool."""
+    if argument == "weight":
+        return whole_weights(values)[1]
+    if argument == "item":
+        return valid(encode_all(values) if recipe is None else _hashed(recipe, values))
+    return valid(id_column(values) if argument == "privacy_id" else records.encoded_keys(values))
+
+
+def any_usable(columns: Columns, records: Records, recipe: Recipe | None) -> dict[str, bool]:
+    """Whether any value counts, for each argument that is read."""
+    read = zip(("privacy_id", "key", "item", "weight"), columns, strict=True)
+    return {name: bool(usable(name, values, records, recipe).any()) for name, values in read if values is not None}
 
 
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
@@ -170,6 +186,13 @@ class KeyRecords(beam.DoFn):
     def __init__(self, records: Records, recipe: Recipe) -> None:
         self._records = records
         self._recipe = recipe
+        self._unused = Unused(records.elements)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
 
     def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
         if self._records.is_batch_type(type(element)):
@@ -179,8 +202,10 @@ class KeyRecords(beam.DoFn):
         known = self._records.known_key(key)
         if known is NO_KEY:
             check_values("key", [key])
-        else:
-            yield known, value
+            self._unused.dropped(1, key=False)
+            return
+        self._unused.anything_counts = True
+        yield known, value
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
         columns = self._records.batch(batch, self._recipe)
@@ -191,6 +216,10 @@ class KeyRecords(beam.DoFn):
         if not mask.all():
             columns.check_values()
         kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+        if len(kept):
+            self._unused.anything_counts = True
+        else:
+            self._unused.dropped(len(items), **any_usable(columns, self._records, self._recipe))
         yield from by_key(kept, self._recipe)
 
 

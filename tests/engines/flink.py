@@ -52,6 +52,9 @@ SETTINGS = {
     # Jobs begin again; for batches the option of Beam does not say so.
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": 3,
+    # Those that begin again wait for a task manager that is only starting; else each attempt without one fails at once,
+    # from five minutes after the start of the cluster.
+    "resourcemanager.standalone.start-up-time": 86_400_000,
     "heartbeat.interval": 1_000,
     "heartbeat.timeout": 15_000,
     # The job server submits the jar that the cluster runs.
@@ -131,9 +134,12 @@ class FlinkCluster:
             self.get(f"jobs/{job}?mode=cancel", method="PATCH")
         wait_until(self._has_all_slots)
 
-    def get(self, path: str, method: str = "GET") -> Any:
+    def get(self, path: str, method: str = "GET", body: dict[str, str] | None = None) -> Any:
         """What Flink's interface answers."""
-        request = urllib.request.Request(f"http://localhost:{self._rest}/{path}", method=method)
+        data, headers = (
+            (None, {}) if body is None else (json.dumps(body).encode(), {"Content-Type": "application/json"})
+        )
+        request = urllib.request.Request(f"http://localhost:{self._rest}/{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
@@ -144,6 +150,13 @@ class FlinkCluster:
             return self.get(f"jobs/{jobs[0]}/checkpoints") if jobs else {}
         except urllib.error.URLError:  # also when a job is only beginning
             return {}
+
+    def take_checkpoint(self) -> None:
+        """Has the one job that is not done take a checkpoint, and waits until it is complete."""
+        path = f"jobs/{self._jobs()[0]}/checkpoints"
+        request = self.get(path, "POST", {"checkpointType": "FULL"})["request-id"]
+        wait_until(lambda: self.get(f"{path}/{request}")["status"]["id"] == "COMPLETED")
+        assert self.checkpoints()["counts"]["completed"], self.get(f"{path}/{request}")
 
     def worker_processes(self, parallelism: int = 2 * SLOTS, **environment: str) -> tuple[str, ...]:
         """The options that give each task manager worker processes of its own, by default on all slots."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-PATIENCE = 120.0
+PATIENCE = 300.0
+BUSY = f"import os\nwhile os.getppid() == {os.getpid()}: pass"  # ends with its parent, however that ends
 
 
 def free_port() -> int:
@@ -28,6 +31,15 @@ def running(command: Sequence[str], log: Path, **options: object) -> Iterator[su
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes that do nothing but work while the block lasts."""
+    with contextlib.ExitStack() as started:
+        for _ in range(processes):
+            started.enter_context(running([sys.executable, "-c", BUSY], Path(os.devnull)))
+        yield
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

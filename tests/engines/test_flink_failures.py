@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch import ContributionBounds, PrivacySpec
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -28,13 +31,13 @@ from tests.transforms.streams import WithStart, in_windows
 from tests.transforms.test_streaming import CASES, outputs
 
 pytestmark = pytest.mark.flink
-PER_SECOND, SECONDS, LEAD, USERS, PAGES = 8, 40, 20, 4, 7
-EVERY = 6.0  # seconds between checkpoints
-# Without the last option, records that wait for a checkpoint may come late and be dropped.
+PER_SECOND, SECONDS, START, USERS, PAGES = 8, 40, 1_000_000, 4, 7
+BEATS, PARTS = SECONDS * PER_SECOND, 3
+# The test takes checkpoints itself. Without the last option, records that wait for one may come late and be dropped.
 CHECKPOINTED = (
     "--streaming",
     "--max_parallelism=16",
-    f"--checkpointing_interval={EVERY * 1000:.0f}",
+    "--checkpointing_interval=1000000000",
     "--finish_bundle_before_checkpointing",
 )
 BOUNDED = PrivateFrequencies.Globally(
@@ -53,7 +56,7 @@ TO_PUBLISH: dict[str, beam.PTransform] = {
 
 
 class Beat(NamedTuple):
-    """What a source sends so many times a second."""
+    """What a source sends some times in each second."""
 
     user: str
     page: str
@@ -65,19 +68,67 @@ def beat(seconds: float) -> Beat:
     return Beat(f"user {number % USERS}", f"page {number % PAGES}")
 
 
+class AllBeats(RestrictionProvider):
+    """Their numbers."""
+
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, BEATS)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+NUMBERS, FROM_SOURCE = AllBeats(), ManualWatermarkEstimator.default_provider()
+TRACKER, WATERMARK = beam.DoFn.RestrictionParam(NUMBERS), beam.DoFn.WatermarkEstimatorParam(FROM_SOURCE)
+
+
+class Beats(beam.DoFn):
+    """A source of all beats, at their times; each part of them when there is a file that asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: Any,
+        tracker: Any = TRACKER,
+        watermark: Any = WATERMARK,
+    ) -> Any:
+        for number in range(tracker.current_restriction().start, BEATS + 1):
+            seconds = START + number / PER_SECOND
+            watermark.set_watermark(Timestamp(seconds))
+            if number < BEATS and not part(self._folder, number * PARTS // BEATS).exists():
+                tracker.defer_remainder(Duration(1))
+                return
+            if not tracker.try_claim(number):
+                return
+            yield TimestampedValue(beat(seconds), seconds)
+
+
+def part(folder: Path, number: int) -> Path:
+    """The file that asks for a part of the beats."""
+    return folder / f"part {number}"
+
+
 class WritesItsProcess(beam.DoFn):
-    """Passes elements on; a file bears the number of the process that did so last."""
+    """Passes elements on; a file bears the number of a process that did so."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def process(self, element: Any) -> Any:
-        self._path.write_text(str(os.getpid()))
+        whole = self._path.with_name(uuid.uuid4().hex)
+        whole.write_text(str(os.getpid()))
+        whole.rename(self._path)
         yield element
 
 
 class Waits(beam.DoFn):
-    """Passes elements on, and holds its worker up when so many are published, until a file is there."""
+    """Passes elements on, and when enough are published holds its worker up until a file is there."""
 
     def __init__(self, folder: Path, published: int) -> None:
         self._folder = folder
@@ -144,22 +195,27 @@ def a_worker(cluster: FlinkCluster, process: Path) -> None:
 def test_a_stream_goes_on_from_its_checkpoint(
     kill: Callable[[FlinkCluster, Path], None], flink_cluster: FlinkCluster, tmp_path: Path
 ) -> None:
-    start, process = int(time.time()) + LEAD, tmp_path / "process"
+    """Windows are published, then a checkpoint is taken, then others are published, then something is killed."""
+    process = tmp_path / "process"
     options = [*flink_cluster.worker_processes(**{SECRET: "planted-secret-4711-" * 3}), *CHECKPOINTED]
     pipeline = beam.Pipeline(runner="FlinkRunner", options=PipelineOptions(options))
-    impulses = pipeline | PeriodicImpulse(start, start + SECONDS, fire_interval=1 / PER_SECOND)
-    beats = impulses | beam.Map(beat) | beam.ParDo(WritesItsProcess(process)) | beam.WindowInto(FixedWindows(1))
-    publish(beats, tmp_path, TO_PUBLISH)
+    beats = pipeline | beam.Impulse() | beam.ParDo(Beats(tmp_path)) | beam.ParDo(WritesItsProcess(process))
+    publish(beats | beam.WindowInto(FixedWindows(1)), tmp_path, TO_PUBLISH)
     pipeline.run()
     try:
-        wait_until(lambda: published_since_a_checkpoint(flink_cluster, tmp_path))
+        part(tmp_path, 0).touch()
+        wait_until(lambda: last_published(tmp_path) > START)
+        flink_cluster.take_checkpoint()
+        part(tmp_path, 1).touch()
+        wait_until(lambda: last_published(tmp_path) > START + SECONDS / PARTS)
         kill(flink_cluster, process)
+        part(tmp_path, 2).touch()
         places = {name: SECONDS * (1 if name == "bounded" else PAGES) for name in TO_PUBLISH}
         wait_until(lambda: all(len(published(tmp_path / name)) == places[name] for name in places))
         assert flink_cluster.checkpoints()["counts"]["restored"] >= 1
     finally:
         flink_cluster.cancel()
-    assert_exact(tmp_path, exact_counters(start))
+    assert_exact(tmp_path, exact_counters())
     for values in published(tmp_path / "bounded").values():
         assert (np.abs(values).sum(axis=-1) == USERS).all()
     for idempotent, name in ((True, "idempotent"), (False, "fresh")):
@@ -167,21 +223,14 @@ def test_a_stream_goes_on_from_its_checkpoint(
         assert_second_values(idempotent, tmp_path / name)
 
 
-def published_since_a_checkpoint(cluster: FlinkCluster, folder: Path) -> bool:
-    """Whether windows are published that the last checkpoint does not know of, and the next one is some time off."""
-    checkpoints = cluster.checkpoints()
-    if not checkpoints or checkpoints["counts"]["completed"] < 2:
-        return False
-    latest = checkpoints["latest"]["completed"]
-    begun, taken = (latest[name] / 1000 for name in ("trigger_timestamp", "latest_ack_timestamp"))
-    sinks = [(folder / name / "sink").iterdir() for name in TO_PUBLISH]
-    written = min(max((path.stat().st_mtime for path in sink), default=0) for sink in sinks)
-    return written > taken and time.time() < begun + EVERY - 1
+def last_published(folder: Path) -> float:
+    """When the last window begins that all sinks have something of."""
+    return min(max((start for start, _ in published(folder / name)), default=0.0) for name in TO_PUBLISH)
 
 
-def exact_counters(start: int) -> dict[Any, Any]:
-    """Of all that a stream sends, in memory."""
-    times = start + np.arange(SECONDS * PER_SECOND) / PER_SECOND
+def exact_counters() -> dict[Any, Any]:
+    """Of all that the source sends, in memory."""
+    times = START + np.arange(BEATS) / PER_SECOND
 
     def source(pipeline: beam.Pipeline) -> beam.PCollection:
         timed = [TimestampedValue(beat(seconds), seconds) for seconds in times.tolist()]

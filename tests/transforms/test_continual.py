@@ -61,6 +61,8 @@ VISITS = [
     *(Visit("bob", "b", START + second) for second in (9.999, 10.0, 13.0, 70.0)),
 ]
 
+LATE = Visit("bob", "late", START + 1.0)
+
 
 def frequencies(**arguments: Any) -> PrivateContinualFrequencies.Globally:
     arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
@@ -213,7 +215,7 @@ def live(*, last: int = WINDOWS) -> Stream:
         start = START + SIZE * index
         stream.add_elements(stamped(visit for visit in VISITS if start <= visit.time < start + SIZE))
         if index == 3:
-            stream.add_elements(stamped([Visit("bob", "late", START + 1.0)]))
+            stream.add_elements(stamped([LATE]))
         stream.advance_watermark_to(start + SIZE)
     return stream.advance_watermark_to_infinity()
 
@@ -355,7 +357,7 @@ def test_batches_with_privacy_ids_are_refused() -> None:
                 pipeline
                 | beam.Create([batch])
                 | beam.Map(window.TimestampedValue, START)
-                | frequencies(privacy_id="who")
+                | frequencies(privacy_id="who", bounds=ContributionBounds())
             )
         )
 

@@ -39,7 +39,7 @@ def secret() -> Any:
 
 
 def ranks(release_id: str = "r") -> KeyedRanks:
-    return KeyedRanks(IdempotentNoise(release_id, TERMS["secret"]), "a path")
+    return KeyedRanks(IdempotentNoise(release_id, TERMS["secret"]))
 
 
 def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:

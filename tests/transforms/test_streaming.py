@@ -64,9 +64,10 @@ IDS: dict[str, Case] = {
 }
 DECLARED_IDS: dict[str, Case] = {
     "ids, declared": (60, lambda: globally(**BY_ID, time_range=(0, END + 60), bounds=IDS_ONLY)),
-    "ids, keyed, declared": (60, lambda: per_key(**LISTED, privacy_id="user", bounds=WIDE)),
+    "ids, keyed, declared": (60, lambda: per_key(**LISTED, privacy_id="user", bounds=LISTED_ONLY)),
 }
 IDS_ONLY = dataclasses.replace(WIDE, max_partitions=1)
+LISTED_ONLY = dataclasses.replace(WIDE, max_partitions=4)
 CASES = RECORDS | IDS | DECLARED_IDS
 PORTABLE = {
     "two processes": (FN_API, ("--direct_running_mode=multi_processing", "--direct_num_workers=2")),
@@ -186,7 +187,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
 
 
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
-    for transform in (globally(**RECORD), globally(**BY_ID)):
+    for transform in (globally(**RECORD), globally(**BY_ID, bounds=IDS_ONLY)):
         found: dict[float, set[bytes]] = {}
 
         def build(pipeline: beam.Pipeline, transform: beam.PTransform = transform) -> beam.PCollection:
@@ -229,6 +230,7 @@ def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
 
 
+@pytest.mark.filterwarnings("ignore:DirectRunner")
 @pytest.mark.parametrize("runner", [BUNDLE_BASED, "DirectRunner"])
 def test_a_runner_that_would_lose_what_timers_emit_does_without_state(runner: str) -> None:
     pipeline = beam.Pipeline(runner=runner)
