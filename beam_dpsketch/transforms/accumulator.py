@@ -58,7 +58,6 @@ class Recipe:
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> Contributions:
         """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
-        weights = self.clamp(weights)
         if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
             keys, counts = counted_numbers(keys)
             weights = weights if counts is None else counts

@@ -11,6 +11,7 @@ items), and in full once, when the window ends.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ from beam_dpsketch.transforms.element_types import open_questions
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
-from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table
+from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table, total_weights
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
 from beam_dpsketch.transforms.timestamps import check_window
@@ -238,12 +239,13 @@ class _BoundShard(beam.DoFn):
 
 
 def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
-    return recipe.bounded(recipe.column_keys(bounded["item"]), bounded["weight"].to_numpy())
+    return recipe.bounded(recipe.column_keys(bounded["item"]), total_weights(bounded, recipe.bounds))
 
 
 def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:
     """The records of a table, one by one."""
-    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else [None] * len(bounded)
+    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
+    copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
-    for key, item, weight in zip(keys, bounded["item"].to_pylist(), weights, strict=True):
-        yield Contribution(None if key is None else decode(key), decode(item), weight)
+    for key, item, weight, times in zip(keys, bounded["item"].to_pylist(), weights, copies, strict=False):
+        yield from itertools.repeat(Contribution(None if key is None else decode(key), decode(item), weight), times)

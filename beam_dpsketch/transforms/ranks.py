@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.hashing.ids import canonical
+from beam_dpsketch.privacy.kept_copies import Words
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
+_FIRST_ROW_OF_WORDS = 256
 
 
 class Ranks(Protocol):
@@ -35,6 +37,9 @@ class Ranks(Protocol):
 
     def settled(self, records: pa.Table) -> pa.Table:
         """The records with ranks; those that have one keep it. Unless ranks stay, all records of their privacy ids."""
+
+    def words(self, records: pa.Table) -> Words:
+        """The randomness that chooses among copies of records, no two of which are equal."""
 
 
 class RandomRanks:
@@ -61,6 +66,10 @@ class RandomRanks:
             return records.append_column(self.column, drawn)
         place = records.column_names.index(self.column)
         return records.set_column(place, self.column, pc.coalesce(records[self.column].combine_chunks(), drawn))
+
+    def words(self, records: pa.Table) -> Words:
+        """Random numbers from the system."""
+        return lambda places, _: np.frombuffer(os.urandom(8 * len(places)), dtype=np.uint64)
 
 
 class KeyedRanks:
@@ -103,11 +112,22 @@ class KeyedRanks:
         copies = counted[self.column].to_numpy()
         each = np.repeat(np.arange(len(copies)), copies)
         number = np.arange(len(each)) - np.repeat(np.cumsum(copies) - copies, copies)
-        ranks = np.zeros(len(copies), dtype=np.uint64)
-        for row, name in enumerate(names, _FIRST_ROW):
-            ranks = cells.mix(ranks ^ _words(counted[name]), seed=self.salt, row=row)
-        ranks = cells.mix(ranks[each] ^ number.astype(np.uint64), seed=self.salt, row=_FIRST_ROW + len(names))
-        return counted.select(names).take(pa.array(each)).append_column("rank", pa.array(ranks))
+        counted = counted.select(names)
+        ranks = self._hashed(counted)[each] ^ number.astype(np.uint64)
+        ranks = cells.mix(ranks, seed=self.salt, row=_FIRST_ROW + len(names))
+        return counted.take(pa.array(each)).append_column("rank", pa.array(ranks))
+
+    def words(self, records: pa.Table) -> Words:
+        """Hashes of all that a record says, and of the number."""
+        hashed = self._hashed(records.set_column(0, "unit", canonical(records["unit"])))
+        return lambda places, number: cells.mix(hashed[places], seed=self.salt, row=_FIRST_ROW_OF_WORDS + number)
+
+    def _hashed(self, records: pa.Table) -> np.ndarray:
+        """One word for each record, of all its columns."""
+        hashed = np.zeros(len(records), dtype=np.uint64)
+        for row, name in enumerate(records.column_names, _FIRST_ROW):
+            hashed = cells.mix(hashed ^ _words(records[name]), seed=self.salt, row=row)
+        return hashed
 
 
 def ranks_of(idempotent_noise: IdempotentNoise | None) -> Ranks:

@@ -223,6 +223,12 @@ class KeyRecords(beam.DoFn):
         yield from by_key(kept, self._recipe)
 
 
+def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
+    """The weights of bounded records, times their copies if they have a number of these."""
+    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
+    return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
+
+
 def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:
     """The contributions of each key in a table."""
     keys = bounded["key"].combine_chunks().dictionary_encode()
@@ -230,7 +236,7 @@ def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributio
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
     items = recipe.column_keys(bounded["item"])[order]
-    weights = recipe.clamp(bounded["weight"].to_numpy())[order]
+    weights = total_weights(bounded, recipe.bounds)[order]
     for encoded, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
         key = decode(encoded)
         if is_unicode(key):

@@ -133,7 +133,7 @@ class _BoundInWindows(Bound):
         windows = records["window"].to_numpy()
         of_unit = cells.mix(scattered(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
-        positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
+        positions = bounding.in_kept_parts(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
