@@ -110,7 +110,7 @@ class Driven:
     """
 
     def __init__(self, transform: beam.PTransform) -> None:
-        pipeline = beam.Pipeline(runner="FnApiRunner")
+        pipeline = beam.Pipeline(runner="PortableRunner")
         elements = pipeline | beam.Create([])
         elements.is_bounded = False
         _ = elements | beam.WindowInto(FixedWindows(60)) | transform

@@ -14,6 +14,7 @@ from beam_dpsketch import ElementsWarning, transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+RUNNERS = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
 STREAMS = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
 
 
@@ -63,6 +64,10 @@ def test_ranges_of_windows_are_estimated_for_one_rho():
     assert abs(lima - 8 * 120) < 150
     assert "one record, over the whole declared horizon" in output
     assert "rho = 1 zCDP" in output
+
+
+def test_a_runner_in_memory_loses_timers():
+    assert printed_by(fenced("## What to know of runners in memory", RUNNERS)) == "3\n"
 
 
 def test_deleted_records_do_not_count():

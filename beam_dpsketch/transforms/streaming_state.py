@@ -13,22 +13,31 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam import coders
+from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 MIN_WAITING = 1 << 12
 _KEY, _WINDOW = beam.DoFn.KeyParam, beam.DoFn.WindowParam
-_NO_HOLDS = (BundleBasedDirectRunner, SwitchingDirectRunner)
+_LOSE_TIMERS = (BundleBasedDirectRunner, SwitchingDirectRunner, FnApiRunner)
 
 
 def keeps_state(elements: beam.PCollection) -> bool:
-    """Whether what is made of these elements is to be merged in state: those of streams, where runners can do it.
+    """Whether what is made of these elements is to be merged in state: those of streams, where runners can do it."""
+    return not elements.is_bounded and not loses_timers(elements.pipeline)
+
+
+def loses_timers(pipeline: beam.Pipeline) -> bool:
+    """Whether the runner may lose what timers emit.
 
     `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold the watermark for timers: where the
-    watermark jumps over the end of a window, it drops as late what their timers emit.
+    watermark jumps over the end of a window, it drops as late what their timers emit. `FnApiRunner`, also as an
+    embedded job server, fires only one of several stateful steps that it fuses, if their timers have the same name.
     """
-    return not elements.is_bounded and not isinstance(elements.pipeline.runner, _NO_HOLDS)
+    embedded = pipeline.options.view_as(PortableOptions).job_endpoint == "embed"
+    return embedded or isinstance(pipeline.runner, _LOSE_TIMERS)
 
 
 class MergeInState(beam.DoFn):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles
@@ -119,6 +120,7 @@ def test_a_stream_gives_the_counters_of_a_batch_without_late_data(name: str) -> 
 AT_ONCE = ("global", "ids, signed", "keyed, declared")
 
 
+@pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize(
     "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
@@ -127,6 +129,7 @@ def test_a_portable_runner_gives_the_counters_of_a_batch(name: str) -> None:
     assert outputs(unbounded(VISITS), ExactCounters(make()), windows, runner=FN_API) == of_batch(name)
 
 
+@pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.engine
 @pytest.mark.parametrize("runner", PORTABLE)
 @pytest.mark.parametrize("name", CASES)
@@ -154,6 +157,7 @@ def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
     }
 
 
+@pytest.mark.usefixtures(state_everywhere.__name__)
 def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
     def transform() -> beam.PTransform:
         return PrivateQuantiles.Globally(
@@ -186,6 +190,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
     assert len(counts) == 13 * END // 60
 
 
+@pytest.mark.usefixtures(state_everywhere.__name__)
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
     for transform in (globally(**RECORD), globally(**BY_ID, bounds=IDS_ONLY)):
         found: dict[float, set[bytes]] = {}
@@ -214,6 +219,7 @@ def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
     return visitor.found
 
 
+@pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", CASES)
 def test_only_streams_are_merged_in_state(name: str) -> None:
     windows, make = CASES[name]
@@ -231,9 +237,11 @@ def test_streaming_runners_keep_state(runner: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:DirectRunner")
-@pytest.mark.parametrize("runner", [BUNDLE_BASED, "DirectRunner"])
-def test_a_runner_that_would_lose_what_timers_emit_does_without_state(runner: str) -> None:
-    pipeline = beam.Pipeline(runner=runner)
+@pytest.mark.parametrize(
+    "options", [(BUNDLE_BASED,), ("DirectRunner",), (FN_API,), ("PortableRunner", "--job_endpoint=embed")]
+)
+def test_a_runner_that_would_lose_what_timers_emit_does_without_state(options: tuple[str, ...]) -> None:
+    pipeline = beam.Pipeline(runner=options[0], options=PipelineOptions([*options[1:]]))
     elements = unbounded(VISITS)(pipeline)
     assert not keeps_state(elements)
     _ = elements | in_windows(60) | globally(**RECORD)
@@ -246,3 +254,27 @@ def test_that_runner_would_lose_it_where_the_watermark_jumps() -> None:
     jumping = stepped(VISITS, END // 2, END)
     found = outputs(jumping, ExactCounters(globally(**RECORD)), 60, "--streaming", runner=BUNDLE_BASED)
     assert found.keys() < of_batch("global").keys()
+
+
+def two_transforms() -> dict[float, list[Any]]:
+    """The counters of two transforms of one stream in memory, by window."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = unbounded(VISITS)(pipeline) | in_windows(60)
+        both = [elements | name >> ExactCounters(globally(**RECORD)) for name in ("first", "second")]
+        return both | beam.Flatten() | beam.ParDo(WithStart())
+
+    found: dict[float, list[Any]] = {}
+    for start, counters in seen_by_sink(build, runner=FN_API):
+        found.setdefault(start, []).append(counters)
+    return found
+
+
+def test_two_transforms_of_one_stream_have_all_records() -> None:
+    assert two_transforms() == {start: [counters, counters] for (start, _), counters in of_batch("global").items()}
+
+
+@pytest.mark.usefixtures(state_everywhere.__name__)
+def test_that_runner_would_lose_one_of_them() -> None:
+    """If this fails, the runner keeps timers of several steps apart, and the exception can go."""
+    assert [len(counters) for counters in two_transforms().values()] == [1] * (END // 60)

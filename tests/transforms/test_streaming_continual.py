@@ -6,10 +6,11 @@ import apache_beam as beam
 import pytest
 
 from tests.transforms.pipelines import FN_API, seen_by_sink
-from tests.transforms.streams import unbounded
+from tests.transforms.streams import state_everywhere, unbounded
 from tests.transforms.test_continual import VISITS, WINDOWS, expected, frequencies, same, sums
 from tests.transforms.test_streaming import PORTABLE, stateful_steps
 
+pytestmark = pytest.mark.usefixtures(state_everywhere.__name__)
 STREAM = unbounded([(visit, visit.time) for visit in VISITS])
 
 
