@@ -9,7 +9,13 @@ from beam_dpsketch.domains import (
     TextDomain,
     TimestampDomain,
 )
-from beam_dpsketch.errors import BudgetExceededError, FormatError, IncompatibleSketchError, WindowingError
+from beam_dpsketch.errors import (
+    BudgetExceededError,
+    ElementsWarning,
+    FormatError,
+    IncompatibleSketchError,
+    WindowingError,
+)
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
@@ -32,3 +38,48 @@ from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "__version__",
+    "ADD_OR_REMOVE_ONE",
+    "BudgetExceededError",
+    "BytesDomain",
+    "ContributionBounds",
+    "CountMin",
+    "CountSketch",
+    "Domain",
+    "DyadicCountSketch",
+    "ElementsWarning",
+    "FloatDomain",
+    "FormatError",
+    "Frequency",
+    "HeavyHitters",
+    "IPv4Domain",
+    "IncompatibleSketchError",
+    "IntegerDomain",
+    "Interval",
+    "Level",
+    "NeighboringRelation",
+    "PrefixSpec",
+    "PrefixTree",
+    "PrivacyBudget",
+    "PrivacySpec",
+    "PrivacyStatement",
+    "PrivacyUnit",
+    "REPLACE_ONE",
+    "ReleasedCountMin",
+    "ReleasedCountSketch",
+    "ReleasedDyadicCountSketch",
+    "ReleasedPrefixTree",
+    "ReleasedSketch",
+    "SketchSpec",
+    "SketchTimeline",
+    "TextDomain",
+    "TimelineNode",
+    "TimestampDomain",
+    "TreeSpec",
+    "WindowingError",
+    "release",
+]

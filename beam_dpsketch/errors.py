@@ -1,6 +1,6 @@
-"""The exceptions of the package.
+"""The exceptions and the warning of the package.
 
-Each one is also a `ValueError`, so callers may catch the built-in type. No message holds an element value.
+Each exception is also a `ValueError`, so callers may catch the built-in type. No message holds an element value.
 """
 
 
@@ -9,7 +9,7 @@ class IncompatibleSketchError(ValueError):
 
 
 class BudgetExceededError(ValueError):
-    """More rho was asked for than the privacy budget has left."""
+    """More rho was asked for than the privacy budget has left, or one part of it was to pay for two releases."""
 
 
 class FormatError(ValueError):
@@ -18,3 +18,7 @@ class FormatError(ValueError):
 
 class WindowingError(ValueError):
     """A windowing of the input under which a release would not happen exactly once per key and window."""
+
+
+class ElementsWarning(UserWarning):
+    """Elements may not be what a transform needs: their types do not tell, or it would clamp values of a sample."""

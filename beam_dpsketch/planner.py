@@ -7,7 +7,7 @@ from fractions import Fraction
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, NeighboringRelation
-from beam_dpsketch.release.tree_plan import TreePlan
+from beam_dpsketch.release.tree_plan import REMEDY, TreePlan
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 
 
@@ -29,4 +29,10 @@ def plan(
     5.86
     """
     spec = TreeSpec.for_memory(domain, memory)
-    return TreePlan.of(spec, PrivacySpec(rho, neighboring), n, bounds=bounds)
+    planned = TreePlan.of(spec, PrivacySpec(rho, neighboring), n, bounds=bounds)
+    if planned.is_mostly_noise:
+        raise ValueError(
+            f"rho={float(planned.privacy.rho):g} with {planned.memory} bytes gives ranks wrong by about "
+            f"{min(planned.rank_deviation.values()):.0f} of {n}; {REMEDY}"
+        )
+    return planned

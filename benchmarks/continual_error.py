@@ -19,11 +19,13 @@ from beam_dpsketch import CountSketch, PrivacySpec, PrivacyUnit, SketchSpec, Ske
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
 from benchmarks.measuring import environment
 
 HORIZONS = (64, 1024)
 PRIVACY = PrivacySpec(rho=1.0)
+RUN, SECOND = bytes(RUN_BYTES), 1_000_000
 Read = Callable[[int], np.ndarray]
 
 
@@ -31,9 +33,9 @@ def nodes(raw: CountSketch, windows: int) -> Iterator[TimelineNode]:
     """Every node of a horizon without data."""
     for level in range(tree_height(windows)):
         for index in range(windows >> level):
-            yield TimelineNode(
-                level, index, release(raw, PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, windows=windows)
-            )
+            place = part_name(("level", level), (index << level) * SECOND, ((index + 1) << level) * SECOND)
+            released = release(raw, PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, windows=windows, run=RUN, part=place)
+            yield TimelineNode(level, index, released)
 
 
 def errors(windows: int, width: int) -> dict[str, Read]:

@@ -34,7 +34,7 @@ CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
 # With signs, the changes of an aircraft are first added up for each destination, then split into flights again, of
 # which so many count.
-BOUNDS = ContributionBounds(max_contributions_per_partition=150, signed=True)
+BOUNDS = ContributionBounds(max_contributions_per_partition=150, max_weight=1, signed=True)
 
 
 def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:
@@ -112,7 +112,7 @@ def main(argv: list[str] | None = None) -> None:
                 pipeline
                 | f"Read-{name}" >> ReadCsvBatches(path, CHANGES)
                 | f"Count-{name}" >> count_left(known.privacy)
-                | f"Write-{name}" >> WriteReleases(f"{known.output}-{name}")
+                | f"Write-{name}" >> WriteReleases(f"{known.output}-{name}", overwrite=known.overwrite)
             )
 
     after, never_saw = (read_release(f"{known.output}-{name}") for name in logs)

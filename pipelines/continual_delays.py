@@ -39,7 +39,7 @@ from beam_dpsketch.transforms import PrivateContinualQuantiles, WriteReleases, r
 from pipelines.following import appearing
 from pipelines.plots import SoFar, plot_so_far
 from pipelines.running import IN_MEMORY, REPLAY, parsed, parser
-from pipelines.schedule import DAY, ReadDepartures, dawn, read_departures
+from pipelines.schedule import DAY, MADE_UP, ReadDepartures, dawn, read_departures
 
 DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 LATE = 15  # minutes
@@ -96,14 +96,16 @@ def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQ
     """Departures to the nodes of the horizon."""
     bounds = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, days.windows))
     unit = {"unit": "record"} if protect == "flight" else {"privacy_id": "tailnum", "bounds": bounds}
-    return PrivateContinualQuantiles.Globally(
+    delays = PrivateContinualQuantiles.Globally(
         DOMAIN, privacy, item="dep_delay", start=days.start, window_size=days.size, windows=days.windows, **unit
     )
+    return delays.check([MADE_UP])
 
 
-def so_far(pipeline: beam.Pipeline, prefix: str, days: Days) -> Iterator[Line]:
+def so_far(pipeline: beam.Pipeline, prefix: str, days: Days, *, overwrite: bool) -> Iterator[Line]:
     """Runs the pipeline, and yields what is known at the end of every window that can have data."""
-    for window in appearing(pipeline, [days.file(prefix, window) for window in range(days.used)]):
+    files = [days.file(prefix, window) for window in range(days.used)]
+    for window in appearing(pipeline, files, overwrite=overwrite):
         yield Line.of(0, window, days.between(prefix, 0, window))
 
 
@@ -177,9 +179,9 @@ def main(argv: list[str] | None = None) -> None:
     print(delays.explain())
 
     departures = pipeline | ReadDepartures(known.input, days.start, days.start + known.days * DAY)
-    departures | delays | WriteReleases(known.output)
+    departures | delays | WriteReleases(known.output, overwrite=known.overwrite)
     lines = []
-    for line in so_far(pipeline, known.output, days):
+    for line in so_far(pipeline, known.output, days, overwrite=known.overwrite):
         lines.append(line)
         print(f"so far, to {days.name(line.last)} ({line.last + 1} of {days.used}): {in_words(line)}", flush=True)
 

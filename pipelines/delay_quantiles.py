@@ -89,7 +89,7 @@ def main(argv: list[str] | None = None) -> None:
     questions = [Question(*asked, key=airport) for airport in AIRPORTS for asked in IN_PIPELINE]
     with pipeline:
         releases = pipeline | ReadFlights(known.input) | delays
-        releases | WriteReleases(known.output)
+        releases | WriteReleases(known.output, overwrite=known.overwrite)
         (
             pipeline
             | "Questions" >> beam.Create(questions)

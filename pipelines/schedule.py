@@ -23,6 +23,7 @@ from apache_beam.utils.timestamp import Timestamp
 from pipelines.csv_batches import ReadCsvBatches, read_csv_table
 
 COLUMNS = {"dest": pa.string(), "tailnum": pa.string(), "dep_delay": pa.int64(), "time_hour": pa.timestamp("s", "UTC")}
+MADE_UP = {"dest": "BOS", "tailnum": "N12345", "dep_delay": 5, "second": 0}  # a departure that never was
 HOUR, DAY = 3600, 86400
 DAWN = 8 * HOUR  # 3 or 4 in the morning in New York: nothing departs, so that a day is a day in summer and winter
 

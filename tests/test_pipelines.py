@@ -23,12 +23,14 @@ from pipelines import cancelled_flights, top_destinations
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
 from pipelines.flights import ReadFlights, airport_codes, data_file, read_table
+from pipelines.running import read_release
 from tests.example_runs import RUNNERS, needs_flights, on_every_runner
 from tests.transforms.pipelines import FN_API, REPOSITORY, ExactCounters, seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import demo
 
+pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 DESTINATIONS = ["ORD", "ATL", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL"]
 UNUSED = ["04G", "06A", "ZZV"]
 ORIGINS = ["EWR", "JFK", "LGA"]
@@ -196,12 +198,16 @@ def is_only(expected: Any) -> Any:
 
 
 def test_releases_of_earlier_runs_are_not_taken_for_this_one(sample: Sample, tmp_path: Path) -> None:
-    (tmp_path / "top-00000-of-00007.dpsketch").write_bytes(b"")
+    earlier, made = tmp_path / "top-00000-of-00007.dpsketch", tmp_path / "top-00000-of-00001.dpsketch"
+    earlier.write_bytes(b"")
     options = [*sample.options(tmp_path / "top"), "--max_flights=50"]
-    top_destinations.main(options)
-    (tmp_path / "top-00000-of-00001.dpsketch").rename(tmp_path / "top-00000-of-00002.dpsketch")
-    with pytest.raises(ValueError, match="2 releases in"):
+    with pytest.raises(FileExistsError, match=r"top-00000-of-00007\.dpsketch exists already"):
         top_destinations.main(options)
+    top_destinations.main([*options, "--overwrite"])
+    assert not earlier.exists()
+    earlier.write_bytes(made.read_bytes())
+    with pytest.raises(ValueError, match="2 releases in"):
+        read_release(str(tmp_path / "top"))
 
 
 def counted_destinations(pipeline: beam.Pipeline, path: str) -> beam.PCollection:

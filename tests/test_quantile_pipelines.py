@@ -22,6 +22,7 @@ from pipelines.running import read_keyed_releases
 from tests.example_runs import RUNNERS, needs_flights, on_every_runner
 from tests.transforms.pipelines import REPOSITORY
 
+pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 AIRCRAFT, FLIGHTS_EACH = 40, 60
 ADDRESSES = {"10.0.0.1": 900, "203.0.113.255": 500, "0.0.0.0": 300, "255.255.255.255": 200}
 RARE = 50

@@ -24,6 +24,7 @@ from tests.transforms.pipelines import REPOSITORY, seen_by_sink
 pytest.importorskip("matplotlib")
 from pipelines import continual_delays, windowed_top_k
 
+pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 DESTINATIONS = ["ORD", "ATL", "LAX"]
 DATE, DAYS = "2013-07-01", 3
 
@@ -229,8 +230,11 @@ def test_who_follows_a_pipeline_sees_its_failure_and_no_files_of_earlier_runs(ru
     path.write_text("earlier")
     pipeline = beam.Pipeline(runner)
     pipeline | beam.Create([1]) | beam.ParDo(_Fails())
-    with pytest.raises(Exception, match="the pipeline failed"):
+    with pytest.raises(FileExistsError, match=r"earlier exists already; change --output, or add --overwrite"):
         list(appearing(pipeline, [str(path)]))
+    assert path.exists()
+    with pytest.raises(Exception, match="the pipeline failed"):
+        list(appearing(pipeline, [str(path)], overwrite=True))
     assert not path.exists()
 
 

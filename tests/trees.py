@@ -98,7 +98,7 @@ def statement(levels: int, **changes: Any) -> PrivacyStatement:
         "neighboring": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
         "bounds": ContributionBounds(max_contributions_per_partition=3),
-        "release_ids": (bytes(range(16)),),
+        "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
 
@@ -148,7 +148,7 @@ def releases(draw: st.DrawFn) -> Any:
         neighboring=draw(st.sampled_from(NeighboringRelation)),
         unit=draw(st.sampled_from([PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
-        release_ids=tuple(draw(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=3, unique=True))),
+        release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
     )
 
 

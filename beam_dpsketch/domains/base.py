@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,15 @@ MAX_SIZE = 1 << 64
 
 
 class Domain(ABC):
-    """A finite ordered universe of at most 2**64 values. Domains are frozen and comparable."""
+    """A finite ordered universe of at most 2**64 values. Domains are frozen and comparable.
+
+    Attributes:
+      takes: the values that are read, in words.
+      value_types: their types.
+    """
+
+    takes: ClassVar[str]
+    value_types: ClassVar[tuple[type, ...]]
 
     @property
     @abstractmethod
@@ -31,6 +39,14 @@ class Domain(ABC):
     def reads_column(self, kind: pa.DataType) -> bool:
         """Whether an Arrow column of this type can hold usable values; of another type, every one would be lost."""
         return True
+
+    def reads_type(self, kind: type) -> bool:
+        """Whether values of a Python type are read, by their type alone: integers in floats are not meant."""
+        return issubclass(kind, self.value_types)
+
+    @abstractmethod
+    def is_inside(self, value: Any) -> bool:
+        """Whether a usable value is in the universe, so that it is not clamped."""
 
     @abstractmethod
     def values(self, indices: np.ndarray) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ class FloatDomain(Domain):
     low: float
     high: float
     resolution: float
+    takes: ClassVar[str] = "numbers"
+    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating)
 
     def __post_init__(self) -> None:
         _validate.positive_finite(resolution=self.resolution)
@@ -57,6 +59,9 @@ class FloatDomain(Domain):
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
 
     def values(self, indices: np.ndarray) -> list[float]:
         return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ class IntegerDomain(Domain):
 
     low: int
     high: int
+    takes: ClassVar[str] = "whole numbers"
+    value_types: ClassVar[tuple[type, ...]] = (int, np.integer)
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
@@ -40,6 +42,9 @@ class IntegerDomain(Domain):
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
 
     def values(self, indices: np.ndarray) -> list[int]:
         return [self.low + position for position in indices.tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ class IPv4Domain(Domain):
     >>> IPv4Domain().values(IPv4Domain().index(["10.0.0.1", "no address"])[0])
     ['10.0.0.1', '0.0.0.0']
     """
+
+    takes: ClassVar[str] = "addresses as numbers, dotted text or IPv4Address"
+    value_types: ClassVar[tuple[type, ...]] = (int, np.integer, str, ipaddress.IPv4Address)
 
     @property
     def size(self) -> int:
@@ -47,6 +50,9 @@ class IPv4Domain(Domain):
     def reads_column(self, kind: pa.DataType) -> bool:
         kind = type_of_values(kind)
         return is_number_type(kind) or "string" in str(kind) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(0 <= _number(value) <= _HIGHEST)
 
     def values(self, indices: np.ndarray) -> list[str]:
         return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]

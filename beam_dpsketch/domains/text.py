@@ -26,6 +26,7 @@ class BytesDomain:
 
     max_bytes: int
     item_type: ClassVar[type] = bytes
+    takes: ClassVar[str] = "bytes"
     _column_type: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
@@ -46,6 +47,14 @@ class BytesDomain:
     def reads_column(self, kind: pa.DataType) -> bool:
         """Whether an Arrow column of this type can hold usable items; of another type, every one would be lost."""
         return any(word in str(type_of_values(kind)) for word in (self._column_type, "null"))
+
+    def reads_type(self, kind: type) -> bool:
+        """Whether items of a Python type are read."""
+        return issubclass(kind, self.item_type)
+
+    def is_inside(self, item: Any) -> bool:
+        """Whether all of a usable item counts."""
+        return len(self.to_bytes(item)) <= self.max_bytes
 
     def to_bytes(self, item: Any) -> bytes:
         """The bytes of an item."""
@@ -68,10 +77,11 @@ class TextDomain(BytesDomain):
     """
 
     item_type = str
+    takes = "text"
     _column_type = "string"
 
     def to_bytes(self, item: Any) -> bytes:
-        return item.encode("utf-8", "surrogatepass")
+        return str.encode(item, "utf-8", "surrogatepass")  # which a subclass cannot break
 
     def from_bytes(self, data: bytes) -> str | None:
         try:

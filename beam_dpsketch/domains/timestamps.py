@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,8 @@ class TimestampDomain(Domain):
     start: datetime.datetime
     end: datetime.datetime
     resolution: datetime.timedelta = datetime.timedelta(seconds=1)
+    takes: ClassVar[str] = "datetime, datetime64 and Beam's Timestamp"
+    value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
@@ -62,6 +64,12 @@ class TimestampDomain(Domain):
     def reads_column(self, kind: pa.DataType) -> bool:
         return pa.types.is_timestamp(type_of_values(kind)) or pa.types.is_null(kind)
 
+    def reads_type(self, kind: type) -> bool:
+        return super().reads_type(kind) or hasattr(kind, "micros")
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(_micros(self.start) <= micros_of(value) <= _micros(self.end))
+
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
 
@@ -72,7 +80,7 @@ def _in_utc(time: datetime.datetime) -> datetime.datetime:
 
 def _micros(time: datetime.datetime) -> int:
     # Not `astimezone`: it overflows for the first and last hours of the calendar.
-    return ((time.replace(tzinfo=_UTC) if time.tzinfo is None else time) - _EPOCH) // _MICROSECOND
+    return ((time.replace(tzinfo=_UTC) if time.utcoffset() is None else time) - _EPOCH) // _MICROSECOND
 
 
 def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -85,8 +93,11 @@ def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
 
 def micros_of(value: Any) -> Any:
     """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`; or `None`."""
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, datetime.datetime):
-        return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
-    return getattr(value, "micros", None)
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]").item()
+        if isinstance(value, datetime.datetime):
+            return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
+        return getattr(value, "micros", None)
+    except Exception:  # of a time zone or a property; the message would carry the value into the logs
+        return None

@@ -25,7 +25,7 @@ TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 def encode(item: Any, nesting: int = 0) -> bytes:
     """The canonical bytes of an item: distinct items have distinct bytes, whatever their types."""
     if isinstance(item, str):
-        return TEXT + item.encode("utf-8", "surrogatepass")
+        return TEXT + str.encode(item, "utf-8", "surrogatepass")  # which a subclass cannot break
     if isinstance(item, bytes):
         return BYTES + item
     if isinstance(item, tuple):
@@ -81,6 +81,8 @@ def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
     """The canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
     if isinstance(items, pa.Array):
         return _of_arrow(items)
+    if isinstance(items, pa.ChunkedArray):  # whose values, read as rows, would all be left out
+        raise TypeError("a column must be one array, not several chunks; combine them first")
     types = set(map(type, items))
     try:
         if types == {str}:

@@ -46,22 +46,22 @@ def kept(
     return order[keep]
 
 
-def in_kept_windows(units: np.ndarray, windows: np.ndarray, window_ranks: np.ndarray, max_windows: int) -> np.ndarray:
-    """The positions of the records in the windows that are kept of their unit, in no particular order.
+def in_kept_parts(units: np.ndarray, parts: np.ndarray, part_ranks: np.ndarray, most: int) -> np.ndarray:
+    """The positions of the records in the parts (windows or partitions) that are kept of their unit, in no order.
 
     Args:
       units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
-      windows: which window each record is in, whole numbers.
-      window_ranks: uint64, equal within a unit and window; the max_windows least are kept.
-      max_windows: how many windows to keep of each unit.
+      parts: which part each record is in, whole numbers.
+      part_ranks: uint64, equal within a unit and part; the `most` least are kept.
+      most: how many parts to keep of each unit.
     """
-    order = np.lexsort((windows, window_ranks, units))
-    units, windows = units[order], windows[order]
+    order = np.lexsort((parts, part_ranks, units))
+    units, parts = units[order], parts[order]
     new_unit = np.ones(len(order), dtype=bool)
     new_unit[1:] = units[1:] != units[:-1]
-    new_window = new_unit.copy()
-    new_window[1:] |= windows[1:] != windows[:-1]
-    return order[_groups_before(new_unit, new_window) < max_windows]
+    new_part = new_unit.copy()
+    new_part[1:] |= parts[1:] != parts[:-1]
+    return order[_groups_before(new_unit, new_part) < most]
 
 
 def netted(
@@ -79,26 +79,22 @@ def netted(
     return order[positions][net != 0], net[net != 0]
 
 
-def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray]:
-    """Net weights as records of at most max_weight each, no more of one than could be kept: positions and weights.
+def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Net weights, none of them 0, as records of at most max_weight each, equal ones as one with a number of copies.
 
-    Sampling these keeps as much of a unit as its bounds have room for; clamping a net weight would drop the rest of it.
+    Returns positions, weights and copies: for each net weight max_weight as often as it fits, no more often than could
+    be kept, and what is left. Sampling these keeps as much of a unit as its bounds have room for; clamping a net weight
+    would drop the rest of it.
     """
-    pieces = pieces_of(weights, bounds)
-    magnitudes, largest = np.abs(weights).view(np.uint64), np.uint64(bounds.max_weight)
-    positions = np.repeat(np.arange(len(weights)), pieces)
-    parts = np.full(len(positions), bounds.max_weight, dtype=np.int64)
-    last = np.cumsum(pieces)[pieces > 0] - 1
-    left = magnitudes - (np.maximum(pieces, 1).astype(np.uint64) - np.uint64(1)) * largest
-    parts[last] = np.minimum(left, largest).astype(np.int64)[pieces > 0]
-    return positions, np.where(weights[positions] < 0, -parts, parts)
-
-
-def pieces_of(weights: np.ndarray, bounds: ContributionBounds) -> np.ndarray:
-    """How many records `split` makes of each net weight."""
     magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
     largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
-    return np.minimum((magnitudes + (largest - np.uint64(1))) // largest, most).astype(np.int64)
+    whole = np.minimum(magnitudes // largest, most)
+    rest = np.where(whole < most, magnitudes % largest, np.uint64(0))
+    full, partial = np.flatnonzero(whole), np.flatnonzero(rest)
+    positions = np.concatenate([full, partial])
+    parts = np.concatenate([np.full(len(full), largest), rest[partial]]).astype(np.int64)
+    copies = np.concatenate([whole[full].astype(np.int64), np.ones(len(partial), dtype=np.int64)])
+    return positions, np.where(weights[positions] < 0, -parts, parts), copies
 
 
 def _groups_before(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:

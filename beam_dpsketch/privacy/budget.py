@@ -1,18 +1,23 @@
 """How much privacy a release may spend, and the ledger of a pipeline that makes several.
 
 rho (zero-concentrated differential privacy) is what is spent and adds up; (epsilon, delta) is derived from it. rho
-is an exact fraction, so parts of a budget sum to the whole and not to a little more.
+is an exact fraction, so parts of a budget sum to the whole and not to a little more. A part of a budget pays for one
+release: a second use of it is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from fractions import Fraction
+from typing import Any, ClassVar, NoReturn
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+
+USUAL_DELTA = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,10 +25,12 @@ class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
     Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta.
+    A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
       neighboring: `REPLACE_ONE`, or `ADD_OR_REMOVE_ONE`, which halves the noise of CountSketch.
+      shown_delta: the delta at which statements show epsilon, between 0 and 1. It changes no noise.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
@@ -31,13 +38,21 @@ class PrivacySpec:
 
     rho: Fraction
     neighboring: NeighboringRelation
+    shown_delta: float
+
+    _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
     def __init__(
-        self, rho: Fraction | float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+        self,
+        rho: Fraction | float,
+        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
+        shown_delta: float = USUAL_DELTA,
     ) -> None:
         _validate.instance(NeighboringRelation, neighboring=neighboring)
+        _validate.open_unit_interval(shown_delta=shown_delta)
         object.__setattr__(self, "rho", _validate.exact(rho=rho))
         object.__setattr__(self, "neighboring", neighboring)
+        object.__setattr__(self, "shown_delta", float(shown_delta))
 
     @classmethod
     def from_epsilon_delta(
@@ -45,18 +60,62 @@ class PrivacySpec:
     ) -> PrivacySpec:
         """The largest rho that is (epsilon, delta)-DP by the tight zCDP conversion, rounded down.
 
+        Statements show epsilon at this delta.
+
         >>> float(round(PrivacySpec.from_epsilon_delta(epsilon=1.0, delta=1e-6).rho, 4))
         0.0244
         """
-        return cls(Fraction(zcdp.rho(epsilon=epsilon, delta=delta)), neighboring)
+        return cls(Fraction(zcdp.rho(epsilon=epsilon, delta=delta)), neighboring, delta)
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at this delta, rounded up."""
         return zcdp.epsilon(rho=self.rho, delta=delta)
 
+    def paying_for(self, release: Any) -> PrivacySpec:
+        """The spec of a release, without its budget; raises if a part of a budget has paid for another release.
+
+        Args:
+          release: names it; equal names are one release.
+        """
+        if self._purpose is not None:
+            self._purpose.settle(release)
+        return self.without_budget()
+
+    def without_budget(self) -> PrivacySpec:
+        """An equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
+        return PrivacySpec(self.rho, self.neighboring, self.shown_delta)
+
+    def __copy__(self) -> PrivacySpec:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivacySpec:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrivacySpec, (self.rho, self.neighboring, self.shown_delta)
+
+
+class _Purpose:
+    """The one release that a part of a budget pays for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._release: Any = None
+
+    def settle(self, release: Any) -> None:
+        """Names the release; refuses a second one."""
+        with self._lock:
+            if self._release is None:
+                self._release = release
+            elif self._release != release:
+                raise BudgetExceededError(
+                    "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
+                    "each transform: budget.spend(...)"
+                )
+
 
 class PrivacyBudget:
-    """The rho of one pipeline, spent while the pipeline is built.
+    """The rho of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
 
     >>> budget = PrivacyBudget(rho=1.0)
     >>> budget.spend(0.25).rho, budget.remaining
@@ -64,17 +123,21 @@ class PrivacyBudget:
     """
 
     def __init__(
-        self, rho: Fraction | float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+        self,
+        rho: Fraction | float,
+        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
+        shown_delta: float = USUAL_DELTA,
     ) -> None:
-        self._total = PrivacySpec(rho, neighboring)
+        self._total = PrivacySpec(rho, neighboring, shown_delta)
         self._remaining = self._total.rho
+        self._lock = threading.Lock()
 
     @classmethod
     def from_epsilon_delta(
         cls, epsilon: float, delta: float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     ) -> PrivacyBudget:
-        """A budget of the largest rho that is (epsilon, delta)-DP."""
-        return cls(PrivacySpec.from_epsilon_delta(epsilon, delta).rho, neighboring)
+        """A budget of the largest rho that is (epsilon, delta)-DP; statements show epsilon at this delta."""
+        return cls(PrivacySpec.from_epsilon_delta(epsilon, delta).rho, neighboring, delta)
 
     @property
     def remaining(self) -> Fraction:
@@ -82,15 +145,24 @@ class PrivacyBudget:
         return self._remaining
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
-        """Takes rho out of the budget for one release; `BudgetExceededError` if less is left."""
-        spent = PrivacySpec(rho, self._total.neighboring)
-        if spent.rho > self._remaining:
-            raise BudgetExceededError(
-                f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
-                f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger budget"
-            )
-        self._remaining -= spent.rho
+        """Takes rho out of the budget for one transform; `BudgetExceededError` if less is left."""
+        spent = PrivacySpec(rho, self._total.neighboring, self._total.shown_delta)
+        with self._lock:
+            if spent.rho > self._remaining:
+                raise BudgetExceededError(
+                    f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
+                    f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
+                    "budget"
+                )
+            self._remaining -= spent.rho
+        object.__setattr__(spent, "_purpose", _Purpose())
         return spent
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a PrivacyBudget can be neither copied nor pickled, because a copy could be spent again; keep it where the "
+            "pipeline is built, in a function, and give transforms what spend() returns"
+        )
 
     def __repr__(self) -> str:
         return f"<PrivacyBudget of rho={float(self._total.rho):g}, {float(self._remaining):g} left>"

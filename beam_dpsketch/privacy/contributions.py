@@ -10,6 +10,10 @@ from beam_dpsketch import _validate
 MAX_CONTRIBUTION = 1 << 31
 
 
+class _Default(int):
+    """A default that can be told from the same number given by a caller."""
+
+
 class NeighboringRelation(enum.Enum):
     """Which two inputs must be hard to tell apart."""
 
@@ -37,6 +41,11 @@ class PrivacyUnit(enum.Enum):
     )
 
     @property
+    def is_one_record(self) -> bool:
+        """Whether single records are protected, of which the bounds keep all."""
+        return self in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
+
+    @property
     def over_horizon(self) -> bool:
         """Whether the releases are nodes of a tree over time; a partition is then a window of the horizon."""
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
@@ -49,7 +58,8 @@ class ContributionBounds:
     Args:
       max_contributions_per_partition: records kept per unit and partition (output key), chosen at random.
       max_partitions: partitions kept per unit, chosen at random.
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed. A transform that
+        reads weights wants it given.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
         that an insert and its delete in the same window and partition cancel, and what is left of an item is split
         into records of at most max_weight.
@@ -57,20 +67,31 @@ class ContributionBounds:
 
     max_contributions_per_partition: int = 1
     max_partitions: int = 1
-    max_weight: int = 1
+    max_weight: int = _Default(1)
     signed: bool = False
 
     def __post_init__(self) -> None:
         names = ("max_contributions_per_partition", "max_partitions", "max_weight")
+        object.__setattr__(self, "_says_max_weight", not isinstance(self.max_weight, _Default))
         _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
         _validate.instance(bool, signed=self.signed)
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
             raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
 
     @property
+    def says_max_weight(self) -> bool:
+        """Whether max_weight was given, not left at its default."""
+        return bool(vars(self)["_says_max_weight"])
+
+    @property
     def max_weight_per_partition(self) -> int:
         """The total weight, without signs, that one unit may contribute to one sketch."""
         return self.max_contributions_per_partition * self.max_weight
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights other than 0 and 1 can count."""
+        return self.signed or self.max_weight > 1
 
     @property
     def min_weight(self) -> int:
@@ -91,8 +112,7 @@ class ContributionBounds:
 
 def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> None:
     """Refuses bounds that say a single record contributes several."""
-    single = unit in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
-    if single and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+    if unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
         raise ValueError(
             "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
             "name a privacy_id to protect all records of a person"

@@ -43,6 +43,7 @@ class ReleasedCountMin(ReleasedFrequencies):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Bounds for the true total weight of each item: [estimate - 2 E - collisions, estimate].
 
+        The true weight is that of the records that bounding kept; see `ReleasedFrequencies.interval`.
         Half of 1 - confidence is for the noise, in the sense of `guarantee`; half is for collisions, per item.
         """
         _validate.open_unit_interval(confidence=confidence)

@@ -8,6 +8,7 @@ Guarantee: all answers are post-processing of one set of noisy counters. By defa
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.release import heavy_hitters, plain
-from beam_dpsketch.release.consistency import Nodes, fitted_tree
+from beam_dpsketch.release.consistency import OPENING_DEVIATIONS, Nodes, fitted_tree
 from beam_dpsketch.release.cumulative import CumulativeTree
 from beam_dpsketch.release.frequencies import Frequency
 from beam_dpsketch.release.released import ReleasedSketch
@@ -26,11 +27,13 @@ from beam_dpsketch.release.tree_levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 METHODS = ("consistent", "residual", "plain")
-DETECTION_DEVIATIONS = 4.0
 
 
 class Interval(NamedTuple):
-    """An estimate with bounds for the truth; floats or domain values, or arrays or lists of them."""
+    """An estimate with bounds for the truth; floats or domain values, or arrays or lists of them.
+
+    The truth is that of the records that bounding kept. The bounds do not cover what it dropped.
+    """
 
     estimate: Any
     lower: Any
@@ -42,7 +45,8 @@ class HeavyHitters(NamedTuple):
 
     Attributes:
       found: items with estimates and intervals.
-      detection_limit: items of a true weight below may be missing.
+      detection_limit: an item of this weight, of what bounding kept, is found with a probability of 95 %; lighter ones
+        may be missing.
       truncated: found items of which only the beginning is known (text and bytes).
     """
 
@@ -54,12 +58,23 @@ class HeavyHitters(NamedTuple):
 class ReleasedDyadicCountSketch(ReleasedSketch):
     """A released tree of sketches over an ordered domain.
 
+    All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
+    confidence. They do not cover what `ContributionBounds` dropped: the quantiles of all records may be others.
+
+    Where little was counted, ranks and quantiles are noise, and nothing else tells. Ask `total_interval` first: if
+    its lower bound is near 0, the release may be empty.
+
     Values are of the domain; those outside are clamped. Methods take one value or many, and answer likewise. Where
     there is a `public_total`, the total weight is known and is not estimated: give it only if it is no secret.
     """
 
     name = "dyadic"
     raw_type = DyadicCountSketch
+
+    @functools.cached_property
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
 
     def total(self, *, public_total: float | None = None, method: str = "consistent") -> float:
         """The total weight, estimated unless it is public."""
@@ -70,7 +85,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         return self._cumulative(method, public_total).total
 
     def total_interval(self, confidence: float = 0.95) -> Interval:
-        """The total weight with bounds."""
+        """The total weight that bounding kept, with bounds; those of an empty release reach down to 0."""
         tree = self._cumulative("consistent", None)
         last = np.array([self.spec.domain.size - 1], dtype=np.uint64)
         margin = self._margin(tree.rank_variance(last), confidence)[0]
@@ -82,7 +97,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         return _one(self._ranks(positions, public_total, method), single)
 
     def rank_interval(self, values: Any, confidence: float = 0.95, *, public_total: float | None = None) -> Interval:
-        """Ranks with bounds that hold, each, with about the given confidence."""
+        """Ranks, among the records that bounding kept, with bounds that hold, each, with about the given confidence."""
         positions, single = self._positions(values)
         tree = self._cumulative("consistent", public_total)
         ranks = tree.rank(positions)
@@ -101,7 +116,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         return _one(np.clip(ranks / total, 0.0, 1.0), single)
 
     def cdf_interval(self, values: Any, confidence: float = 0.95, *, public_total: float | None = None) -> Interval:
-        """Shares of the weight with bounds."""
+        """Shares of the weight that bounding kept, with bounds."""
         positions, single = self._positions(values)
         tree = self._cumulative("consistent", public_total)
         share = np.atleast_1d(self.cdf(values, public_total=public_total))
@@ -110,7 +125,11 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         return Interval(*(_one(each, single) for each in _clipped(share, margin, 1.0)))
 
     def quantile(self, shares: Any, *, public_total: float | None = None, method: str = "consistent") -> Any:
-        """The smallest value whose rank is at least share * total, for each share in [0, 1]."""
+        """The smallest value whose rank is at least share * total, for each share in [0, 1].
+
+        An empty release answers too, with noise. `total_interval` shows whether there is enough to ask about, and
+        `quantile_interval` how far off the answer may be.
+        """
         wanted, single = self._shares(shares)
         if method == "plain":
             ranks = wanted * self.total(public_total=public_total, method=method)
@@ -123,7 +142,11 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
     def quantile_interval(
         self, shares: Any, confidence: float = 0.95, *, public_total: float | None = None
     ) -> Interval:
-        """Quantiles with bounds between which the true ones lie, each with about the given confidence."""
+        """Quantiles with bounds between which the true ones lie, each with about the given confidence.
+
+        The true ones are those of the records that bounding kept. Bounding drops at random within each privacy id, so
+        ids with few records weigh more than in the raw data.
+        """
         wanted, single = self._shares(shares)
         tree = self._cumulative("consistent", public_total)
         ranks = wanted * tree.total
@@ -150,7 +173,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
     def range_interval(
         self, low: Any, high: Any, confidence: float = 0.95, *, public_total: float | None = None
     ) -> Interval:
-        """Weights of ranges with bounds."""
+        """Weights of ranges, of the records that bounding kept, with bounds."""
         estimate, below, highs, single = self._range(low, high, public_total, "consistent")
         tree = self._cumulative("consistent", public_total)
         from_start = below == np.uint64(self.spec.domain.size - 1)
@@ -173,7 +196,12 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         return [Interval(*row) for row in zip(*(each.tolist() for each in bins), strict=True)]
 
     def top_k(self, k: int, confidence: float = 0.95) -> HeavyHitters:
-        """The k values of largest weight that stand out, without a candidate list; fewer if no more do."""
+        """The k values of largest weight that stand out, without a candidate list; fewer if no more do.
+
+        Each interval is for a value on its own, over the records that bounding kept. Listed values are partly those
+        that the noise raised: where many have nearly equal weights, fewer intervals hold. Intervals that hold for all
+        of m possible values together have ``confidence=1 - 0.05 / m``; m is at most the size of the domain.
+        """
         _validate.whole(low=1, high=1 << 31, k=k)
         found = self.heavy_hitters(0.0, confidence)
         return HeavyHitters(found.found[:k], found.detection_limit)
@@ -183,7 +211,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
 
         Values of a true weight under `detection_limit` may be missing.
         """
-        limit = heavy_hitters.detection_limit(self._levels, deviations=DETECTION_DEVIATIONS)
+        limit = heavy_hitters.detection_limit(self.level_deviations, opening=OPENING_DEVIATIONS)
         positions, weights, deviations = heavy_hitters.heavy_leaves(
             self._levels, self._tree("consistent", None)[1], threshold=threshold
         )

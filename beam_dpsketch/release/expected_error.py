@@ -58,7 +58,7 @@ def simulated_deviation(
 ) -> float:
     """The root mean square rank error, at evenly spaced quantiles, on a reference distribution of a total weight."""
     positions, weights = reference_distribution(reference, spec.domain.size, weight)
-    true_ranks = np.cumsum(weights)
+    true_ranks, privacy = np.cumsum(weights), privacy.without_budget()
     at = np.searchsorted(true_ranks, np.arange(1, _RANKS + 1) * (true_ranks[-1] / (_RANKS + 1)))
     squares = []
     for seed in range(runs):

@@ -40,18 +40,18 @@ class Field(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """An unsigned integer of fixed size."""
+    """A number of fixed size."""
 
     format: str
 
-    def write(self, value: int) -> bytes:
+    def write(self, value: float) -> bytes:
         return struct.pack(self.format, value)
 
-    def read(self, reader: Reader) -> int:
+    def read(self, reader: Reader) -> Any:
         return struct.unpack(self.format, reader.take(struct.calcsize(self.format)))[0]
 
 
-U8, U16, U32, U64 = Number("<B"), Number("<H"), Number("<I"), Number("<Q")
+U8, U16, U32, U64, F64 = Number("<B"), Number("<H"), Number("<I"), Number("<Q"), Number("<d")
 
 
 @dataclasses.dataclass(frozen=True)

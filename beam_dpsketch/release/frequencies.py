@@ -17,7 +17,10 @@ from beam_dpsketch.sketches.spec import SketchSpec
 
 
 class Frequency(NamedTuple):
-    """One item with its estimated total weight and an interval for the true one."""
+    """One item with its estimated total weight and an interval for the true one.
+
+    The true weight is that of the records that bounding kept: see `ReleasedFrequencies.interval`.
+    """
 
     item: Any
     estimate: float
@@ -37,9 +40,11 @@ class ReleasedFrequencies(ReleasedSketch):
         """The estimated total weight of each item, float64 of shape (n,)."""
 
     def interval(self, items: Iterable[Any], confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds, covering noise and collisions, for the true total weight of each item.
+        """Lower and upper bounds for the true total weight of each item, over the records that bounding kept.
 
-        Each item's bounds hold with the given confidence, over the noise and the seed.
+        They cover noise and collisions. They do not cover what `ContributionBounds` dropped or clamped, so where
+        records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
+        confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
         """
         _validate.open_unit_interval(confidence=confidence)
         _, lower, upper = self._answers(self._keys(items), confidence)
@@ -50,6 +55,11 @@ class ReleasedFrequencies(ReleasedSketch):
 
         The candidate list must be public: candidates taken from the data would publish them. All are returned if
         fewer than k; repeated ones count once.
+
+        Each interval holds at the given confidence for an item chosen before asking. A list of the largest estimates
+        prefers items that the noise raised. Where many candidates have nearly equal weights, fewer of its intervals
+        hold. For intervals that hold for all m candidates together, and so for any list of them, divide what may
+        fail: ``confidence=1 - 0.05 / m``.
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         frequencies = self._frequencies(list(dict.fromkeys(_listed(candidates))), confidence)

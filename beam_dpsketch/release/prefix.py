@@ -1,8 +1,8 @@
 """Released prefix trees: frequent text and bytes that nobody had to list before.
 
 Guarantee: post-processing. The search opens prefixes that stand out of the noise, from the first byte on; items of a
-weight above `detection_limit` are likely to be found. After an item's end every further level counts the item alone, so
-its estimates are averaged.
+weight above `detection_limit` are found with a probability of 95 %, whatever their length. After an item's end every
+further level counts the item alone, so its estimates are averaged.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.release.dyadic import HeavyHitters
 from beam_dpsketch.release.frequencies import Frequency
+from beam_dpsketch.release.heavy_hitters import detection_limit
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.tree_levels import TreeLevel
 from beam_dpsketch.sketches.prefix import END, PrefixTree, extended, prefixes_of, root
 
-_OPENING_DEVIATIONS = 4.0
+OPENING_DEVIATIONS = 4.0
 """With 257 children to each open prefix, fewer would let noise grow words of its own."""
-_DETECTION_DEVIATIONS = 5.0
 _MAX_OPEN = 1024
 
 
@@ -58,7 +58,11 @@ class ReleasedPrefixTree(ReleasedSketch):
         return np.where(counts > 0, sums / np.maximum(counts, 1), last)
 
     def top_k(self, k: int, confidence: float = 0.95) -> HeavyHitters:
-        """The k items of largest weight that stand out, without a candidate list; fewer if no more do."""
+        """The k items of largest weight that stand out, without a candidate list; fewer if no more do.
+
+        Intervals are for each item on its own, over the records that bounding kept. As for every list of the
+        largest, fewer of them hold where many items have nearly equal weights.
+        """
         _validate.whole(low=1, high=1 << 31, k=k)
         found = self.heavy_hitters(0.0, confidence)
         kept = found.found[:k]
@@ -71,7 +75,7 @@ class ReleasedPrefixTree(ReleasedSketch):
         is no text is left out.
         """
         _validate.open_unit_interval(confidence=confidence)
-        deviations = NormalDist().inv_cdf((1 + confidence) / 2)
+        most = NormalDist().inv_cdf((1 + confidence) / 2) * max(self.level_deviations)
         frequencies, truncated = [], set()
         # A cut text that ends within a character may be left with the name of a whole one, or of another cut one.
         whole = {self._item(data, cut=False) for data, _, count in self._search if count}
@@ -80,11 +84,12 @@ class ReleasedPrefixTree(ReleasedSketch):
             taken = count == 0 and (item in whole or item in truncated)
             if item is None or taken or weight < threshold:
                 continue
-            margin = deviations * self._deviation / math.sqrt(max(count, 1))
+            margin = most / math.sqrt(max(count, 1))
             frequencies.append(Frequency(item, weight, max(0.0, weight - margin), weight + margin))
             if count == 0:
                 truncated.add(item)
-        return HeavyHitters(frequencies, _DETECTION_DEVIATIONS * self._deviation, frozenset(truncated))
+        limit = detection_limit(self.level_deviations, opening=OPENING_DEVIATIONS)
+        return HeavyHitters(frequencies, limit, frozenset(truncated))
 
     def _item(self, data: bytes, *, cut: bool) -> Any:
         """The item with these bytes; a cut text may end within a character, which is then left out."""
@@ -112,9 +117,9 @@ class ReleasedPrefixTree(ReleasedSketch):
         ]
 
     @functools.cached_property
-    def _deviation(self) -> float:
-        """The standard deviation of one level's estimate, the largest of all."""
-        return math.sqrt(max(level.variance() for level in self._levels))
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a prefix, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
 
     @functools.cached_property
     def _search(self) -> list[tuple[bytes, float, int]]:
@@ -142,7 +147,7 @@ class ReleasedPrefixTree(ReleasedSketch):
         sums = found.sums[parents] + np.where(at_end, estimates, 0.0)
         counts = found.counts[parents] + at_end
         weights = np.where(at_end, sums / np.maximum(counts, 1), estimates)
-        limits = _OPENING_DEVIATIONS * math.sqrt(level.variance()) / np.sqrt(np.maximum(counts, 1))
+        limits = OPENING_DEVIATIONS * math.sqrt(level.variance()) / np.sqrt(np.maximum(counts, 1))
         kept = np.flatnonzero(weights > limits)
         kept = kept[np.argsort(-weights[kept], kind="stable")[:_MAX_OPEN]]
         longer = np.column_stack([found.symbols[parents[kept]], symbols[kept]])

@@ -59,7 +59,11 @@ class ReleasedSketch(ABC):
         return self._privacy
 
     def combine(self: Self, other: ReleasedSketch, *, units_disjoint: bool = False) -> Self:
-        """The release of both inputs together: counters and sigma^2 add, and rho adds.
+        """The release of both inputs together: counters and sigma^2 add, and so does rho.
+
+        rho stays if both are different releases of one run of a `PerKey` transform or of one in windows, because the
+        noise of each was drawn for what a unit can change in all of them. On unbounded input, only with idempotent
+        noise: there each release is a run of its own otherwise.
 
         Args:
           other: a release of the same kind and spec, with the same relation and unit.
@@ -71,8 +75,9 @@ class ReleasedSketch(ABC):
     def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
         """The release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
 
-        That both are nodes of the same tree is the caller's promise; `SketchTimeline` combines this way. The rho of
-        each is already that of all nodes of the horizon together, so that it neither adds nor is a maximum.
+        Nodes of another run are refused. A pipeline that is built once and run twice gives both runs one id; keeping
+        their nodes apart is up to the caller. `SketchTimeline` combines this way. The rho of each is already that of
+        all nodes of the horizon together, so that it neither adds nor is a maximum.
         """
         self._check_same_kind(other)
         return self._sum(other, self._privacy.within_horizon(other._privacy))

@@ -29,12 +29,13 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.prefix import ReleasedPrefixTree
+from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.wire import RELEASE_ID_BYTES, pack
+from beam_dpsketch.release.wire import pack
 from beam_dpsketch.sketches import RawSketch
 
-NOISE_VERSION = 1
+NOISE_VERSION = 2
 """Of what turns random bytes into noise; another version of a keyed release is another release."""
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
@@ -53,12 +54,14 @@ def release(
     disclosed: Disclosure = Disclosure.NONE,
     period_micros: int = 0,
     keyed: KeyedRandomness | None = None,
+    run: bytes | None = None,
+    part: bytes = b"",
 ) -> ReleasedSketch:
     """Adds noise to a raw sketch and returns what may be published.
 
     Args:
       raw: the sketch of all the data.
-      privacy: what the release may spend.
+      privacy: what the release may spend; taken from a budget, it pays for one call.
       bounds: what one unit contributed at most; here the caller's promise, which the transforms enforce. May be left
         out if no weights were accumulated: one record of weight 1.
       unit: whose presence is hidden.
@@ -67,6 +70,9 @@ def release(
       disclosed: what is published beside the release, for the statement.
       period_micros: how long a period is, if the unit is one within a period: then it can reach so many windows there.
       keyed: the secret that noise and release id are made from; `None` takes the system's entropy.
+      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+        hold over all of them together. `None` makes this release a run of its own.
+      part: the name of this release within its run; see `part_name`.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -84,6 +90,7 @@ def release(
     _validate.instance(PrivacyUnit, unit=unit)
     check_unit_fits_bounds(unit, bounds)
     noise = calibrate(type(raw), raw.spec, privacy, bounds=bounds, unit=unit, windows=windows)
+    privacy = privacy.paying_for(object())
     statement = PrivacyStatement(
         rho=privacy.rho,
         sigma_squared_per_level=noise,
@@ -94,10 +101,12 @@ def release(
         disclosed=disclosed,
         period_micros=period_micros,
         randomness=Randomness.SYSTEM if keyed is None else Randomness.KEYED,
-        release_ids=(bytes(RELEASE_ID_BYTES),),
+        shown_delta=privacy.shown_delta,
+        release_ids=(part_of_run(run or bytes(RUN_BYTES), part) + bytes(DRAW_BYTES),),
     )
     random_bytes = os.urandom if keyed is None else keyed.random_bytes(_all_of(raw, statement))
-    statement = dataclasses.replace(statement, release_ids=(random_bytes(RELEASE_ID_BYTES),))
+    release_id = part_of_run(run or random_bytes(RUN_BYTES), part) + random_bytes(DRAW_BYTES)
+    statement = dataclasses.replace(statement, release_ids=(release_id,))
     add = add_noise if keyed is None else functools.partial(add_noise, random_bytes=random_bytes)
     noisy = [add(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
     return _RELEASED[type(raw)](raw.spec, np.concatenate(noisy, axis=None), statement)

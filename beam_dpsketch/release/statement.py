@@ -12,6 +12,7 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import (
     ContributionBounds,
     NeighboringRelation,
@@ -21,8 +22,7 @@ from beam_dpsketch.privacy.contributions import (
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-
-USUAL_DELTA = 1e-6
+from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
 
 _LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
 _LONGEST_PERIOD = (1 << 63) - 1
@@ -40,8 +40,8 @@ class Disclosure(enum.Flag):
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 _RELATION = {
-    NeighboringRelation.REPLACE_ONE: "exchanged for any other within the bounds",
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "added or removed",
+    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
 }
 
 
@@ -62,7 +62,9 @@ class PrivacyStatement:
       disclosed: what is published without noise.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
-      release_ids: 16 bytes for each release inside, of which no two releases have the same.
+      shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
+      release_ids: 48 bytes for each release inside, of which no two releases have the same: 16 each of its run, of the
+        part of the run that it is, and of the draw of its noise.
     """
 
     rho: Fraction
@@ -74,6 +76,7 @@ class PrivacyStatement:
     disclosed: Disclosure = Disclosure.NONE
     period_micros: int = 0
     randomness: Randomness = Randomness.SYSTEM
+    shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
@@ -87,12 +90,16 @@ class PrivacyStatement:
             raise ValueError("rho and sigma_squared_per_level must be fractions with denominators up to 2**7000")
         if len(self.release_ids) > _MAX_RELEASES:
             raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
+        if any(len(release_id) != RELEASE_ID_BYTES for release_id in self.release_ids):
+            raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
         _validate.whole_fields(self, "windows", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=_LONGEST_PERIOD)
         if (self.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (self.period_micros > 0):
             raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")
+        _validate.open_unit_interval(shown_delta=self.shown_delta)
+        object.__setattr__(self, "shown_delta", float(self.shown_delta))
         check_unit_fits_bounds(self.unit, self.bounds)
 
     @property
@@ -110,10 +117,18 @@ class PrivacyStatement:
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
         """The statement of two releases together: rho adds, or is the maximum if no unit is in both.
 
+        It stays if they are different parts of one run, such as two keys of it. A run is one mechanism: it draws the
+        noise of all its releases, independently, for a sensitivity that is the largest change of all their counters
+        together that one unit can cause (over max_partitions keys and `windows` windows; a unit within a window or a
+        period changes nothing outside it). So all releases of a run together are rho-zCDP, and a sum of some of them is
+        post-processing. Two draws of the same part are two releases, and add.
+
         The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
         other: each input then changes by an addition or a removal, at most half the rho of a replacement.
         """
-        return self._joined(other, max(self.rho, other.rho) if units_disjoint else self.rho + other.rho)
+        if units_disjoint or self._is_of_the_run_of(other):
+            return self._joined(other, max(self.rho, other.rho))
+        return self._joined(other, self.rho + other.rho)
 
     def within_horizon(self, other: PrivacyStatement) -> PrivacyStatement:
         """The statement of two nodes of one tree over time together: rho stays.
@@ -127,7 +142,21 @@ class PrivacyStatement:
             raise IncompatibleSketchError(
                 "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
             )
-        return self._joined(other, self.rho)
+        joined = self._joined(other, self.rho)
+        if not are_parts_of_one_run(joined.release_ids):
+            raise IncompatibleSketchError(
+                "nodes of one horizon are different nodes of one run of one transform; these are of different runs, or "
+                "one of them was released twice"
+            )
+        return joined
+
+    def _is_of_the_run_of(self, other: PrivacyStatement) -> bool:
+        """Whether one rho covers both; of a tree over time, `within_horizon` says so."""
+        return (
+            not self.unit.over_horizon
+            and (self.rho, self.bounds, self.windows) == (other.rho, other.bounds, other.windows)
+            and are_parts_of_one_run(self.release_ids + other.release_ids)
+        )
 
     def _joined(self, other: PrivacyStatement, rho: Fraction) -> PrivacyStatement:
         """The statement of the sum of two releases that together cost this rho."""
@@ -151,6 +180,7 @@ class PrivacyStatement:
             bounds=self.bounds.union(other.bounds),
             windows=max(self.windows, other.windows),
             disclosed=self.disclosed | other.disclosed,
+            shown_delta=min(self.shown_delta, other.shown_delta),
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
         )
@@ -159,8 +189,8 @@ class PrivacyStatement:
         """The statement as plain Python values, for JSON or a table."""
         return {
             "rho": _rounded_up(self.rho),
-            "epsilon": self.epsilon(USUAL_DELTA),
-            "delta": USUAL_DELTA,
+            "epsilon": self.epsilon(self.shown_delta),
+            "delta": self.shown_delta,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "neighboring": self.neighboring.name,
             "unit": self.unit.value,
@@ -184,11 +214,12 @@ class PrivacyStatement:
         sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
         noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
         lines = [
-            f"Protected: {self.unit.value}. Whoever sees the release can hardly tell whether this was "
+            f"Protected: {self.unit.value}. Someone who sees the release cannot reliably tell whether this "
             f"{_RELATION[self.neighboring]} ({self.neighboring.name}).",
             f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
-            f"epsilon = {_up(self.epsilon(USUAL_DELTA), 4):g} at delta = {USUAL_DELTA:g}.",
+            f"epsilon = {_up(self.epsilon(self.shown_delta), 4):g} at delta = {_up(self.shown_delta, 6):g}.",
             f"Bounds enforced on each: {self._bounds_in_words()}.",
+            *self._about(),
             f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
             f"{len(self.release_ids)} release(s){self._keyed()}.",
             f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
@@ -209,6 +240,14 @@ class PrivacyStatement:
             windows += f" of each period of {seconds:f} seconds"
         return f"{records} per partition, {partitions}, {weights}, {windows}"
 
+    def _about(self) -> list[str]:
+        """What answers are about, where the bounds can drop anything of a unit."""
+        if self.unit.is_one_record and not self.bounds.has_weights:
+            return []
+        single = self.unit.is_one_record
+        about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
+        return [f"Answers: about {about}. Intervals do not cover what the bounds dropped."]
+
     def _keyed(self) -> str:
         return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"
 
@@ -223,7 +262,7 @@ def _rounded_up(value: Fraction) -> float:
 
 
 def _up(value: Fraction | float, digits: int) -> float:
-    """The value in so many significant digits, rounded up."""
-    exact = Fraction(value)
+    """The value, of a float its decimal spelling, rounded up to this many significant digits."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
     return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))

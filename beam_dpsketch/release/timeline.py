@@ -19,6 +19,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
 from beam_dpsketch.release.released import ReleasedSketch
 
 
@@ -60,10 +61,13 @@ def covering(first: int, last: int) -> Iterator[tuple[int, int]]:
 class SketchTimeline:
     """What the released nodes of one horizon say about any of its windows.
 
-    A node is there once its last window has closed, so that everything up to then can be asked at any time.
+    A node is there once its last window has closed, so that everything up to then can be asked at any time. Answers
+    and their intervals are about the records that bounding kept: with a privacy id, those in at most
+    `max_partitions` windows of it.
 
     Args:
-      nodes: all nodes of one continual release that there are so far, in any order.
+      nodes: all nodes of one run of a continual release that there are so far, in any order. Nodes of another run, or
+        of a horizon with another start or window_size, are refused.
       start: when the horizon starts, in seconds since the epoch.
       window_size: the length of a window in seconds.
       windows: the number of windows of the horizon, T.
@@ -86,6 +90,7 @@ class SketchTimeline:
             statement = node.release.privacy
             if not statement.unit.over_horizon or statement.windows != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
+            self._check_run(node)
             self._nodes[place] = node.release
 
     @property
@@ -137,6 +142,22 @@ class SketchTimeline:
                 counters = of_own * counters + (1 - of_own) * children
             self._averages[place] = counters
         return self._averages[place]
+
+    def _check_run(self, node: TimelineNode) -> None:
+        """Refuses a node of another run than the first one, or of another horizon, level or index."""
+        place, release_ids = (node.level, node.index), node.release.privacy.release_ids
+        run = release_ids[0][:RUN_BYTES]
+        if any(other.privacy.release_ids[0][:RUN_BYTES] != run for other in list(self._nodes.values())[:1]):
+            raise ValueError(
+                f"node {place} is of another run than node {next(iter(self._nodes))}: a timeline is made of the nodes "
+                "of one run of one transform"
+            )
+        start, end = (self._start + self._size * window for window in (node.windows.start, node.windows.stop))
+        if [*map(run_and_part, release_ids)] != [part_of_run(run, part_name(("level", node.level), start, end))]:
+            raise ValueError(
+                f"node {place} was released for other windows: give the start and the window_size of the horizon that "
+                "it is of, and its own level and index"
+            )
 
     def _places(self, first: int, last: int) -> list[tuple[int, int]]:
         """The nodes of a range; refuses what is not in the horizon or not released yet."""

@@ -62,7 +62,7 @@ class TreeLevel:
             return max(self.sigma_squared, _LEAST_VARIANCE)
         errors = self._row_errors()
         depth = self.spec.depth
-        of_noise = 1 / depth if mean else _MEDIAN_VARIANCE.get(depth, np.pi / (2 * depth))
+        of_noise = 1 / depth if mean else median_variance(depth)
         found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
         return max(found, self.sigma_squared * of_noise, _LEAST_VARIANCE)
 
@@ -77,6 +77,11 @@ class TreeLevel:
             return np.concatenate([counters, -counters], axis=None)
         width = self.spec.width
         return ((counters - counters.mean(axis=1, keepdims=True)) * (width / max(1, width - 1))).ravel()
+
+
+def median_variance(depth: int) -> float:
+    """The variance of the median of some independent standard normal values."""
+    return _MEDIAN_VARIANCE.get(depth, math.pi / (2 * depth))
 
 
 def _median_square(values: np.ndarray, draws: int) -> float:

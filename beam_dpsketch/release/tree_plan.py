@@ -15,6 +15,7 @@ from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
 
 USELESS_SHARE = 0.1
+REMEDY = "raise rho or memory, lower the bounds, or collect more records"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ class TreePlan:
         bounds: ContributionBounds = DEFAULT_BOUNDS,
         windows: int = 1,
     ) -> TreePlan:
-        """The plan of a layout; refuses settings under which the answers would be useless."""
+        """The plan of a layout."""
         _validate.whole(low=1, high=1 << 50, weight=weight)
         sigma_squared = calibrate(DyadicCountSketch, spec, privacy, bounds=bounds, windows=windows)
         known_total = None
@@ -62,12 +63,12 @@ class TreePlan:
                 name: simulated_deviation(spec, privacy, bounds, weight=weight, reference=name, windows=windows)
                 for name in REFERENCES
             }
-        if min(deviations.values()) > USELESS_SHARE * weight:
-            raise ValueError(
-                f"rho={float(privacy.rho):g} with {spec.cells * BYTES_PER_COUNTER} bytes gives ranks wrong by about "
-                f"{min(deviations.values()):.0f} of {weight}; raise rho or memory, or lower the bounds"
-            )
         return cls(spec, privacy, bounds, weight, sigma_squared, deviations, known_total)
+
+    @property
+    def is_mostly_noise(self) -> bool:
+        """Whether ranks would be wrong by more than a tenth of the weight, on any data."""
+        return min(self.rank_deviation.values()) > USELESS_SHARE * self.weight
 
     @property
     def memory(self) -> int:
@@ -91,4 +92,6 @@ class TreePlan:
             lines.append(f"Rank error {data} {deviation:.3g} of {self.weight} ({share:.2g}), root mean square.")
         if self.rank_deviation_known_total is not None:
             lines.append(f"With a public total: {self.rank_deviation_known_total:.3g}.")
+        if self.is_mostly_noise:
+            lines.append(f"Ranks and quantiles would be mostly noise: {REMEDY}.")
         return "\n".join(lines)

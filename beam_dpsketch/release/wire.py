@@ -1,8 +1,5 @@
 """The bytes of a release: a little-endian header, the counters, and a 128-bit digest.
 
-Each version of the format adds fields, and a release is written in the first version that has room for what it says,
-so that what says nothing new stays readable by older packages.
-
 Guarantee: `unpack` raises `FormatError` and nothing else, checks sizes before it allocates, builds through the
 validating constructors, and accepts exactly the bytes that `pack` writes. The same tables of fields drive both. The
 digest finds damage; it does not authenticate. No exact value of the data is stored, and nothing is unpickled.
@@ -21,6 +18,7 @@ from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.fields import (
+    F64,
     U8,
     U16,
     U32,
@@ -34,14 +32,14 @@ from beam_dpsketch.release.fields import (
     Repeated,
     Text,
 )
+from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 from beam_dpsketch.release.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-FORMAT_VERSION = 2
-RELEASE_ID_BYTES = 16
+FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
 _DTYPES = ("<i1", "<i2", "<i4", "<i8")
 
@@ -96,10 +94,11 @@ _STATEMENT: dict[str, Field] = {
     "unit": Choice(tuple(PrivacyUnit)),
     "windows": U32,
     "disclosed": U8,
+    "period_micros": U64,
+    "randomness": Choice(tuple(Randomness)),
+    "shown_delta": F64,
     "release_ids": Repeated(Bytes(RELEASE_ID_BYTES)),
 }
-
-_SINCE_VERSION_2: dict[str, Field] = {"period_micros": U64, "randomness": Choice(tuple(Randomness))}
 
 _DTYPE: dict[str, Field] = {"dtype": Choice(_DTYPES)}
 
@@ -108,12 +107,11 @@ def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) 
     """The bytes of a release; counters take the narrowest integers that hold them."""
     dtype = next(dtype for dtype in _DTYPES if _fits(counters, np.dtype(dtype)))
     statement = {**vars(privacy), "disclosed": privacy.disclosed.value}
-    version = FORMAT_VERSION if privacy.period_micros or privacy.randomness is not Randomness.SYSTEM else 1
     header = b"".join(
         (
-            _write(_START, {"magic": None, "format_version": version, "kind": kind}),
+            _write(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind}),
             _write(_SPECS[kind][1], vars(spec)),
-            _write(_statement_fields(version), statement),
+            _write(_STATEMENT, statement),
             _write(_BOUNDS, vars(privacy.bounds)),
             _write(_DTYPE, {"dtype": dtype}),
         )
@@ -131,11 +129,11 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
     try:
         start = _read(_START, reader)
         kind, version = start["kind"], start["format_version"]
-        if not 1 <= version <= FORMAT_VERSION:
-            raise FormatError(f"not a release that this version can read: its format has number {version}")
+        if version != FORMAT_VERSION:
+            raise FormatError(f"its format has number {version}")
         spec_type, spec_fields = _SPECS[kind]
         spec = spec_type(**_read(spec_fields, reader))
-        statement = _read(_statement_fields(version), reader)
+        statement = _read(_STATEMENT, reader)
         statement["disclosed"] = Disclosure(statement["disclosed"])
         privacy = PrivacyStatement(bounds=ContributionBounds(**_read(_BOUNDS, reader)), **statement)
         dtype = np.dtype(_read(_DTYPE, reader)["dtype"])
@@ -150,10 +148,6 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
     if pack(kind, spec, counters, privacy) != data:
         raise FormatError("not a release: the fields are not in their only valid form")
     return kind, spec, counters, privacy
-
-
-def _statement_fields(version: int) -> dict[str, Field]:
-    return _STATEMENT if version == 1 else {**_STATEMENT, **_SINCE_VERSION_2}
 
 
 def _write(fields: dict[str, Field], values: Mapping[str, Any]) -> bytes:

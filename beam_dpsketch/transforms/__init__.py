@@ -9,3 +9,26 @@ from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
 from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.top_k import PrivateTopK, TopK
+
+__all__ = [
+    "Answer",
+    "BoundContributions",
+    "Contribution",
+    "CountMinFn",
+    "CountSketchFn",
+    "DyadicCountSketchFn",
+    "EnvironmentSecret",
+    "FileSecret",
+    "PrivateContinualFrequencies",
+    "PrivateContinualQuantiles",
+    "PrivateFrequencies",
+    "PrivateQuantiles",
+    "PrivateTopK",
+    "QueryReleases",
+    "Question",
+    "ReadReleases",
+    "TopK",
+    "WriteReleases",
+    "read_releases",
+    "window_file",
+]

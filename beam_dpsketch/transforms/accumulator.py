@@ -18,7 +18,10 @@ import zstandard
 from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.transforms.elements import check_item_type, whole_weights
+from beam_dpsketch.transforms.columns import HASHED, Readable
+from beam_dpsketch.transforms.containers import check_values
+from beam_dpsketch.transforms.elements import Elements, whole_weights
+from beam_dpsketch.transforms.unused import MANY, warn_of_unused
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
@@ -47,17 +50,14 @@ class Recipe:
         """The keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
 
-    def check_column(self, kind: pa.DataType) -> None:
-        """Refuses an item column of a type that cannot be counted."""
+    @property
+    def readable(self) -> Readable:
+        """The types of item columns that can be counted."""
         domain = getattr(self.spec, "domain", None)
-        if domain is None:
-            check_item_type("item", kind)
-        elif not domain.reads_column(kind):
-            raise TypeError(f"the item column must hold values of {type(domain).__name__}, got {kind}")
+        return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> Contributions:
         """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
-        weights = self.clamp(weights)
         if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
             keys, counts = counted_numbers(keys)
             weights = weights if counts is None else counts
@@ -78,6 +78,8 @@ class Recipe:
         keys, usable = self.keys(items)
         values, whole = whole_weights(weights)
         usable = usable & whole
+        if not usable.all():
+            _check_values(item=items, weight=weights)
         return Contributions(keys[usable], self.clamp(values[usable]))
 
     def _counted(self, items: list[Any] | pa.Array) -> Contributions:
@@ -85,10 +87,21 @@ class Recipe:
         distinct, counts = counted(items)
         keys, usable = self.keys(distinct)
         if not usable.all():
+            _check_values(item=items)
             keys, counts = keys[usable], None if counts is None else counts[usable]
         if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
             keys, counts = counted_numbers(keys)
         return Contributions(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
+
+    def warn_if_unused(
+        self, elements: Elements, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
+    ) -> None:
+        """Warns of the argument that no usable value was read of, if these are many records of which none counts."""
+        if len(items) >= MANY:
+            unused = {"item"} if not self.keys(items)[1].any() else set()
+            if weights is not None and not whole_weights(weights)[1].any():
+                unused.add("weight")
+            warn_of_unused(elements, unused)
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -108,10 +121,11 @@ class Recipe:
 class SketchAccumulator:
     """A raw sketch in the making. Knows no noise; `repr` shows no data."""
 
-    __slots__ = ("_chunks", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
+    __slots__ = ("_chunks", "_elements", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, elements: Elements | None = None) -> None:
         self._recipe = recipe
+        self._elements = elements  # to name the argument of which nothing can be used
         self._limit = recipe.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None
@@ -144,7 +158,10 @@ class SketchAccumulator:
         if self.items:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
-            self.add_contributions(self._recipe.contributions(items, weights))
+            contributions = self._recipe.contributions(items, weights)
+            if not len(contributions.keys) and self._elements is not None:
+                self._recipe.warn_if_unused(self._elements, items, weights)
+            self.add_contributions(contributions)
 
     def absorb(self, other: SketchAccumulator) -> None:
         """Adds another accumulator of the same recipe, which is left as it is."""
@@ -168,6 +185,7 @@ class SketchAccumulator:
 
     def to_bytes(self) -> bytes:
         """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
+        self.flush()
         if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
@@ -216,6 +234,13 @@ class SketchAccumulator:
         if self._chunks:
             self._sketch.accumulate_keys(*_joined(self._chunks))
         self._chunks, self._hashed = [], 0
+
+
+def _check_values(**values_of: Any) -> None:
+    """Refuses arrays among values of rows; asked where some are left out."""
+    for argument, values in values_of.items():
+        if isinstance(values, list):
+            check_values(argument, values)
 
 
 def _summed(chunks: list[Contributions]) -> Contributions:

@@ -13,10 +13,8 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy import bounding
 from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.kept_copies import kept_copies
 from beam_dpsketch.transforms.ranks import Ranks, counted_copies
-from beam_dpsketch.transforms.record_bytes import joined
-
-SPLIT_RECORDS = 1 << 20  # at a time: a net weight may be many records, of which few are kept
 
 
 class Bound:
@@ -38,15 +36,8 @@ class Bound:
         return self._keep(records) if self._ranks.stay else counted_copies(records)
 
     def fully(self, records: pa.Table) -> pa.Table:
-        """The records that are kept."""
-        if not self._bounds.signed:
-            return self._keep(records)
-        netted = self._net(records)
-        made = np.cumsum(bounding.pieces_of(netted["weight"].to_numpy(), self._bounds))
-        starts = np.searchsorted(made, np.arange(0, made[-1] if len(made) else 1, SPLIT_RECORDS), side="right")
-        ends = [*starts[1:], len(netted)]
-        parts = [netted.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
-        return self._keep(joined(self._keep(self._split(part)) for part in parts))
+        """The records that are kept; with signed weights, how many copies of each are a column `copies`."""
+        return self._sample(self._net(records)) if self._bounds.signed else self._keep(records)
 
     def _net(self, records: pa.Table) -> pa.Table:
         items = records["item"]
@@ -57,9 +48,17 @@ class Bound:
         )
         return self._weighing(records.take(pa.array(positions)), weights)
 
-    def _split(self, netted: pa.Table) -> pa.Table:
-        positions, weights = bounding.split(netted["weight"].to_numpy(), self._bounds)
-        return self._weighing(netted.take(pa.array(positions)), weights)
+    def _sample(self, netted: pa.Table) -> pa.Table:
+        """Keeps partitions, then copies of the records into which net weights are split."""
+        units, partitions, partition_ranks = self._partitions(netted)
+        groups = units.astype(np.int64) * len(netted) + partitions
+        positions = bounding.in_kept_parts(units, partitions, partition_ranks, self._bounds.max_partitions)
+        pieces, weights, copies = bounding.split(netted["weight"].to_numpy()[positions], self._bounds)
+        positions = positions[pieces]
+        records = self._weighing(netted.take(pa.array(positions)), weights)
+        most = self._bounds.max_contributions_per_partition
+        kept = kept_copies(groups[positions], copies, most, self._ranks.words(records))
+        return records.append_column("copies", pa.array(kept)).filter(pa.array(kept > 0))
 
     def _weighing(self, records: pa.Table, weights: np.ndarray) -> pa.Table:
         names = [name for name in records.column_names if name not in ("weight", self._ranks.column)]
@@ -71,16 +70,19 @@ class Bound:
         if unranked and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
             return records  # sooner than with what follows, and without ranks
         records = self._ranks.settled(records)
-        units, distinct = codes(records["unit"])
-        if "key" in records.column_names:
-            partitions, keys = codes(records["key"])
-            seed = self._ranks.salt
-            of_unit = cells.mix(scattered(distinct), seed=seed, row=0)[units]
-            partition_ranks = cells.mix(of_unit ^ scattered(keys)[partitions], seed=seed, row=1)
-        else:
-            partitions = partition_ranks = np.zeros(len(units), dtype=np.uint64)
+        units, partitions, partition_ranks = self._partitions(records)
         positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
+
+    def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Units and partitions as whole numbers, and the rank of each unit's partition."""
+        units, distinct = codes(records["unit"])
+        if "key" not in records.column_names:
+            return units, np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.uint64)
+        partitions, keys = codes(records["key"])
+        seed = self._ranks.salt
+        of_unit = cells.mix(scattered(distinct), seed=seed, row=0)[units]
+        return units, partitions, cells.mix(of_unit ^ scattered(keys)[partitions], seed=seed, row=1)
 
 
 def each_at_most(words: np.ndarray, times: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam import coders
 
 from beam_dpsketch import _validate
@@ -24,7 +25,8 @@ from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.coders import AccumulatorCoder
-from beam_dpsketch.transforms.elements import Elements, Selector, column, is_batch_type, reader, valid
+from beam_dpsketch.transforms.columns import WEIGHTS, column, valid
+from beam_dpsketch.transforms.elements import Elements, Selector, reader
 
 _SINGLE = frozenset({int, str, bytes})
 
@@ -36,18 +38,19 @@ class RawSketchFn(beam.CombineFn):
         self._recipe = recipe
         self._elements = elements
         self._item = reader(elements.item)
+        self._is_batch_type = elements.is_batch_type
         self._is_item = elements.item is None and elements.weight is None
         self._weight = None if elements.weight is None else reader(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._recipe)
+        return SketchAccumulator(self._recipe, self._elements)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
             mutable_accumulator.add(element)
         elif type(element) is Contributions:
             mutable_accumulator.add_contributions(element)
-        elif is_batch_type(type(element)):
+        elif self._is_batch_type(type(element)):
             mutable_accumulator.add_contributions(self._of_batch(element))
         elif self._weight is None:
             mutable_accumulator.add(self._item(element))
@@ -78,13 +81,22 @@ class RawSketchFn(beam.CombineFn):
         return AccumulatorCoder(self._recipe)
 
     def _of_batch(self, batch: Any) -> Contributions:
-        items = column(batch, "item", self._elements.item)
-        self._recipe.check_column(items.type)
+        items = column(batch, "item", self._elements.item, self._recipe.readable)
         if self._weight is None:
-            return self._recipe.contributions(items.drop_null(), None)
-        weights = column(batch, "weight", self._elements.weight)
-        mask = valid(items, weights)
-        return self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            weights = None
+            contributions = self._recipe.contributions(
+                items.drop_null() if isinstance(items, pa.Array) else items, None
+            )
+        else:
+            weights = column(batch, "weight", self._elements.weight, WEIGHTS)
+            if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+                mask = valid(items, weights)
+                contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            else:
+                contributions = self._recipe.contributions(items, weights)
+        if not len(contributions.keys):
+            self._recipe.warn_if_unused(self._elements, items, weights)
+        return contributions
 
 
 class SumFn(RawSketchFn):
@@ -115,8 +127,10 @@ class _ReleasingFn(RawSketchFn):
         _validate.instance(self.kind.spec_type, spec=spec)
         check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
         calibrate(self.kind, spec, privacy, bounds=bounds)
-        super().__init__(Recipe(self.kind, spec, bounds), Elements(item=item, weight=weight))
-        self._privacy = privacy
+        elements = Elements(item=item, weight=weight)
+        elements.check_weight(bounds)
+        super().__init__(Recipe(self.kind, spec, bounds), elements)
+        self._privacy = privacy.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """A release of what was added, with noise of its own at each call."""

@@ -10,47 +10,50 @@ Source: Zhao et al., NeurIPS 2022, Appendix D.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
+import os
 from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
+from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
-from beam_dpsketch.transforms.frequencies import frequency_recipe
+from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.idempotent_noise import Replayable, transform_path
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, check_unit, settings
+from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
-from beam_dpsketch.transforms.windowing import check_no_copies, check_no_windowing
+from beam_dpsketch.transforms.windowing import check_no_windowing
 
 
-class _ContinualRelease(Replayable):
+class _ContinualRelease(ReadsElements):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
-    def __init__(
-        self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon, *, unit: str | None
-    ) -> None:
+    def __init__(self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon) -> None:
         super().__init__()
-        check_unit(recipe, privacy, elements, unit)
-        self._unit = PrivacyUnit.PRIVACY_ID_OVER_HORIZON if unit is None else PrivacyUnit.RECORD_OVER_HORIZON
+        _validate.instance(PrivacySpec, privacy=privacy)
+        record = elements.privacy_id is None
+        self._unit = PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON
         self._noise = calibrate(
             recipe.kind, recipe.spec, privacy, bounds=recipe.bounds, unit=self._unit, windows=horizon.windows
         )
@@ -64,17 +67,19 @@ class _ContinualRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         check_runner(pcoll, self._idempotent_noise)
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         horizon, recipe = self._horizon, self._recipe
         sums = self._sums_of_windows(pcoll)
-        nodes = [sums | "Release0" >> self._nodes(0)]
+        self.check_release_id(pcoll)
+        privacy, run = self._privacy.paying_for(application(pcoll)), os.urandom(RUN_BYTES)
+        nodes = [sums | "Release0" >> self._nodes(0, privacy, run)]
         for level in range(1, tree_height(horizon.windows)):
             sums = (
                 sums
                 | f"Pair{level}" >> horizon.window_into(level)
                 | f"Sum{level}" >> beam.CombineGlobally(SumFn(recipe)).without_defaults()
             )
-            nodes.append(sums | f"Release{level}" >> self._nodes(level))
+            nodes.append(sums | f"Release{level}" >> self._nodes(level, privacy, run))
         return nodes | "AllLevels" >> beam.Flatten()
 
     def default_label(self) -> str:
@@ -142,16 +147,21 @@ class _ContinualRelease(Replayable):
             | "BoundContributions" >> Bounded(records, self._recipe, None)
         )
 
-    def _nodes(self, level: int) -> beam.PTransform:
-        release_once = functools.partial(
-            ReleaseOnce,
-            self._privacy,
+    def _nodes(self, level: int, privacy: PrivacySpec, run: bytes) -> beam.PTransform:
+        """Releases of a level, in a run named while the pipeline is built.
+
+        `SketchTimeline` refuses nodes of another run by it, but keeps no rho for it: that is of the whole tree anyway.
+        """
+        release_once = ReleaseOnce(
+            privacy,
             bounds=self._recipe.bounds,
             unit=self._unit,
             windows=self._horizon.windows,
             disclosed=Disclosure.NONE,
             keyed=False,
+            level=level,
             idempotent_noise=self._idempotent_noise,
+            run=run,
         )
         return _ReleaseLevel(release_once, self._horizon, level)
 
@@ -189,13 +199,14 @@ class PrivateContinualFrequencies:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
-            sketch: str = "count_sketch",
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
+            sketch: Sketch = "count_sketch",
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
-            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon, unit=unit)
+            bounds = declared_bounds(bounds, elements, unit)
+            super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon)
 
 
 class PrivateContinualQuantiles:
@@ -220,20 +231,21 @@ class PrivateContinualQuantiles:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
-            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon, unit=unit)
+            bounds = declared_bounds(bounds, elements, unit)
+            super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon)
 
 
 class _ReleaseLevel(beam.PTransform):
     """Accumulators of the nodes of a level to `TimelineNode`s, in the last of their windows."""
 
-    def __init__(self, release_once: Callable[..., ReleaseOnce], horizon: Horizon, level: int) -> None:
+    def __init__(self, release_once: ReleaseOnce, horizon: Horizon, level: int) -> None:
         super().__init__()
         self._release_once = release_once
         self._horizon = horizon
@@ -242,7 +254,7 @@ class _ReleaseLevel(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return (
             pcoll
-            | "ReleaseOnce" >> beam.ParDo(self._release_once(transform=transform_path(pcoll)))
+            | "ReleaseOnce" >> beam.ParDo(self._release_once)
             | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
             | "LastWindow" >> self._horizon.window_into(0)

@@ -11,6 +11,7 @@ items), and in full once, when the window ends.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -27,12 +28,15 @@ from beam_dpsketch.hashing.scattering import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
 from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.elements import Elements, Selector, is_batch_type
+from beam_dpsketch.transforms.element_types import open_questions
+from beam_dpsketch.transforms.elements import Elements, Selector
 from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
 from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
-from beam_dpsketch.transforms.records import Columns, Records, by_key, table
+from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table, total_weights
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.timestamps import check_window
+from beam_dpsketch.transforms.unused import Unused
 from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
@@ -79,11 +83,13 @@ class BoundContributions(beam.PTransform):
             raise ValueError("privacy_id must say whose contributions are bounded")
         self._bounds = bounds
         self._elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+        self._elements.check_weight(bounds)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        self._elements.check_schema(pcoll.element_type)
-        records = Records(self._elements, keyed=self._elements.key is not None)
+        keyed = self._elements.key is not None
+        open_questions(self._elements, pcoll.element_type, domain=None, keyed=keyed)
+        records = Records(self._elements, keyed=keyed)
         tables = bounded_tables(pcoll, records, self._bounds, None, RandomRanks())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(Contribution)
 
@@ -134,8 +140,10 @@ class _ShardRecords(beam.DoFn):
         self._bounds = bounds
         self._bound = bound
         self._recipe = recipe
+        self._unused = Unused(records.elements)
 
     def start_bundle(self) -> None:
+        self._unused.start_bundle()
         self._waiting: dict[Any, _Waiting] = defaultdict(_Waiting)
         self._everything = self._waiting[_GLOBAL_WINDOW]
         self._unread = 0
@@ -149,10 +157,11 @@ class _ShardRecords(beam.DoFn):
             if waiting.size:
                 yield from self._emit(joined(waiting.tables), window)
         self._waiting.clear()
+        self._unused.finish_bundle()
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
-        if is_batch_type(type(element)):
-            self._gather(self._records.batch(element), waiting)
+        if self._records.is_batch_type(type(element)):
+            self._gather(self._records.batch(element, self._recipe), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
@@ -179,6 +188,9 @@ class _ShardRecords(beam.DoFn):
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
+            self._unused.anything_counts = True
+        elif not self._unused.anything_counts:
+            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         units = scattered(records["unit"])
@@ -197,7 +209,11 @@ class _ShardWindowedRecords(_ShardRecords):
     """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
-        return self._add(element, self._waiting[window], window)
+        waiting = self._waiting.get(window)
+        if waiting is None:
+            check_window(window)
+            waiting = self._waiting[window]
+        return self._add(element, waiting, window)
 
 
 class _BoundShard(beam.DoFn):
@@ -222,12 +238,13 @@ class _BoundShard(beam.DoFn):
 
 
 def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
-    return recipe.bounded(recipe.column_keys(bounded["item"]), bounded["weight"].to_numpy())
+    return recipe.bounded(recipe.column_keys(bounded["item"]), total_weights(bounded, recipe.bounds))
 
 
 def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:
     """The records of a table, one by one."""
-    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else [None] * len(bounded)
+    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
+    copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
-    for key, item, weight in zip(keys, bounded["item"].to_pylist(), weights, strict=True):
-        yield Contribution(None if key is None else decode(key), decode(item), weight)
+    for key, item, weight, times in zip(keys, bounded["item"].to_pylist(), weights, copies, strict=False):
+        yield from itertools.repeat(Contribution(None if key is None else decode(key), decode(item), weight), times)

@@ -3,7 +3,7 @@
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
 `RecordBatch` and `Table`, pandas `DataFrame`). A record that lacks a value, has a null, or a value of a type that
 cannot be counted contributes nothing, because an error about it would reveal it; a missing or unusable *column* of a
-batch, and a missing field of a declared schema, is an error.
+batch, a missing field of a declared schema, and a container that never is a record are errors.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from apache_beam.typehints import row_type
-from apache_beam.typehints.schemas import named_fields_from_element_type
+
+from beam_dpsketch.domains.base import is_real
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.transforms.containers import is_batch_type, is_batch_type_by_name
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
 
-_INT64 = np.iinfo(np.int64)
+_LARGEST = np.iinfo(np.int64).max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,29 +44,29 @@ class Elements:
     def __post_init__(self) -> None:
         for name, selector in self.given.items():
             if not callable(selector) and not (isinstance(selector, str) and selector):
-                raise TypeError(f"{name} must be a field name, a callable or None, got {type(selector).__name__}")
+                raise TypeError(
+                    f"{name} must be a field name, a callable or None, got {type(selector).__name__}; for a part of a "
+                    f"tuple give {name}=lambda element: element[0]"
+                )
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
         """The selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
-    def check_schema(self, element_type: Any) -> None:
-        """Refuses names that elements of a known schema do not have, and rows as items.
+    def check_weight(self, bounds: ContributionBounds) -> None:
+        """Refuses weights without a declared largest one, which would all be clamped to 1."""
+        if self.weight is not None and not bounds.says_max_weight:
+            raise ValueError(
+                "max_weight must be given where weight is, as in bounds=ContributionBounds(max_weight=100): larger "
+                "weights are clamped to it, and noise grows with it"
+            )
 
-        A `beam.Row` turns into a named tuple where a runner encodes it, so it would count on some runners only.
-        """
-        is_tuple = isinstance(element_type, type) and issubclass(element_type, tuple)
-        if not isinstance(element_type, row_type.RowTypeConstraint):
-            element_type = row_type.RowTypeConstraint.from_user_type(element_type)
-        if element_type is None:
-            return
-        fields = [name for name, _ in named_fields_from_element_type(element_type)]
-        if self.item is None and not is_tuple:
-            raise ValueError(f"item must be given where elements are rows: one of {', '.join(fields)}, or a callable")
-        for argument, selector in self.given.items():
-            if isinstance(selector, str) and selector not in fields:
-                raise ValueError(f"{argument}={selector!r} is not a field of the elements: {', '.join(fields)}")
+    @property
+    def is_batch_type(self) -> Callable[[type], bool]:
+        """Whether elements of a type hold many records; a list can be one record only for callables."""
+        by_name = self.item is None or any(isinstance(selector, str) for selector in self.given.values())
+        return is_batch_type_by_name if by_name else is_batch_type
 
 
 def reader(selector: Selector) -> Callable[[Any], Any]:
@@ -102,59 +103,6 @@ def _call(function: Callable[[Any], Any], element: Any) -> Any:
         return None
 
 
-def _is_batch_type(kind: type) -> bool:
-    """Whether elements of this type hold many records."""
-    return issubclass(kind, (pa.RecordBatch, pa.Table)) or (
-        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
-    )
-
-
-is_batch_type: Callable[[type], bool] = functools.lru_cache(maxsize=1024)(_is_batch_type)
-
-
-def column(batch: Any, argument: str, selector: Selector) -> pa.Array:
-    """One column of a batch, by its name."""
-    if not isinstance(selector, str):
-        raise TypeError(f"{argument} must be a column name where elements are batches")
-    try:
-        values = batch[selector]
-    except KeyError:
-        raise ValueError(f"{argument}={selector!r} is not a column of the batch") from None
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()  # which copies
-    elif not isinstance(values, pa.Array):
-        try:
-            values = pa.Array.from_pandas(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            message = f"{argument}={selector!r}: the column mixes types or holds a type unknown to Arrow"
-            raise TypeError(message) from None
-    if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
-        values = values.dictionary_decode()  # a null among the distinct values does not count as null
-    if argument in ("key", "privacy_id"):
-        check_item_type(argument, values.type)
-    return values
-
-
-def check_item_type(argument: str, kind: pa.DataType) -> None:
-    """Refuses a column of a type that cannot be hashed."""
-    if not _is_item_type(kind):
-        raise TypeError(f"the {argument} column must hold text, bytes or integers, got {kind}")
-
-
-def _is_item_type(kind: pa.DataType) -> bool:
-    """Whether values of this type can be counted; else all would be left out, in silence."""
-    if pa.types.is_dictionary(kind):
-        return _is_item_type(kind.value_type)
-    if pa.types.is_nested(kind):
-        return False
-    return pa.types.is_integer(kind) or any(word in str(kind) for word in ("string", "binary", "null"))
-
-
-def valid(*columns: pa.Array) -> np.ndarray:
-    """Where no column has a null, as bool."""
-    return functools.reduce(np.logical_and, (np.asarray(pc.is_valid(values)) for values in columns))
-
-
 def whole_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Weights as int64, clipped to 64 bits, and where they were whole numbers at all (elsewhere 0).
 
@@ -174,25 +122,22 @@ def whole_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.nda
 
 def _whole(weight: Any) -> int | None:
     """A weight as an integer of 64 bits; `None` if it is not a whole number."""
-    if isinstance(weight, (bool, np.bool_)) or not isinstance(weight, (int, float, np.integer, np.floating)):
+    if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
         return None
-    if not isinstance(weight, (int, np.integer)) and not float(weight).is_integer():
-        return None
-    return max(-_INT64.max, min(_INT64.max, int(weight)))
+    return max(-_LARGEST, min(_LARGEST, int(weight)))
 
 
 def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    kind = weights.type
-    if not pa.types.is_integer(kind) and not pa.types.is_floating(kind) and not pa.types.is_null(kind):
-        raise TypeError(f"the weight column must hold whole numbers, got {kind}")
-    mask = valid(weights)
-    if pa.types.is_null(kind):
+    mask = np.asarray(weights.is_valid())
+    if pa.types.is_null(weights.type):
         return np.zeros(len(weights), dtype=np.int64), mask
     values = weights.fill_null(0).to_numpy(zero_copy_only=False)
-    if pa.types.is_floating(kind):
-        mask &= np.isfinite(values) & (np.floor(values) == values)
-        values = np.where(mask, values, 0)
-        return np.clip(values, -(2.0**62), 2.0**62).astype(np.int64), mask
+    if values.dtype.kind == "f":
+        mask = mask & np.isfinite(values) & (np.floor(values) == values)
+        values = np.where(mask, values, 0).astype(np.float64)
+        large = np.abs(values) >= 2.0**63
+        whole = np.where(large, 0, values).astype(np.int64)
+        return np.where(large, np.where(values < 0, -_LARGEST, _LARGEST), whole), mask
     if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_INT64.max))
-    return values.astype(np.int64), mask
+        values = np.minimum(values, np.uint64(_LARGEST))
+    return np.maximum(values.astype(np.int64), -_LARGEST), mask

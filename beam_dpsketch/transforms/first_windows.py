@@ -21,10 +21,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
-from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.containers import check_values
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.records import Records
 from beam_dpsketch.transforms.streaming_state import keep_keys_together
+from beam_dpsketch.transforms.unused import Unused
 from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
 
 
@@ -69,10 +70,18 @@ class _ById(beam.DoFn):
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self._unused = Unused(records.elements)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         time = last_time(window)
-        for pair in self._of_batch(element) if is_batch_type(type(element)) else self._of_record(element):
+        of_element = self._of_batch if self._records.is_batch_type(type(element)) else self._of_record
+        for pair in of_element(element):
             yield WindowedValue(pair, time, (window,))
 
     def _of_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
@@ -80,11 +89,18 @@ class _ById(beam.DoFn):
         try:
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
+            self._unused.dropped(1, privacy_id=False)
+            check_values("privacy_id", [privacy_id])
             return
+        self._unused.anything_counts = True
         yield encoded, element
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
-        ids = encode_all(self._records.batch(batch).privacy_ids).dictionary_encode()
+        ids = encode_all(self._records.batch_privacy_ids(batch)).dictionary_encode()
+        if len(ids.dictionary):
+            self._unused.anything_counts = True
+        else:
+            self._unused.dropped(len(ids), privacy_id=False)
         codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
         order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes, minlength=len(ids.dictionary)))

@@ -7,18 +7,21 @@ window is released once; noise is drawn once and is final before anything downst
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from apache_beam.utils.timestamp import Duration
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
+from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import SKETCHES
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
+from beam_dpsketch.transforms.private_release import PrivateRelease
+
+Sketch: TypeAlias = Literal["count_sketch", "count_min"]
 
 
 class PrivateFrequencies:
@@ -38,7 +41,8 @@ class PrivateFrequencies:
           weight: how much it counts, a whole number, clamped to the bounds; `None` is 1.
           privacy_id: who is protected: all records of one id, bounded as `bounds` say.
           unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
-          bounds: what one unit may contribute; more is dropped, at random.
+          bounds: what one unit may contribute; more is dropped, at random. Must be given with privacy_id, and with its
+            max_weight where weight is given.
           sketch: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
           time_range: (start, end) of the windows to release, as Beam Timestamps, datetimes (without a time zone: UTC)
             or seconds. Each window in it gets a release, whether it has data or not; elements in others are dropped,
@@ -62,18 +66,16 @@ class PrivateFrequencies:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
-            sketch: str = "count_sketch",
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
+            sketch: Sketch = "count_sketch",
             time_range: tuple[Any, Any] | None = None,
             max_windows: int | None = None,
             period: Duration | float | None = None,
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
-            recipe = frequency_recipe(sketch, spec, bounds)
-            super().__init__(
-                recipe, privacy, elements, unit=unit, time_range=time_range, max_windows=max_windows, period=period
-            )
+            recipe = frequency_recipe(sketch, spec, declared_bounds(bounds, elements, unit))
+            super().__init__(recipe, privacy, elements, time_range=time_range, max_windows=max_windows, period=period)
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `ReleasedSketch`).
@@ -102,9 +104,9 @@ class PrivateFrequencies:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
-            sketch: str = "count_sketch",
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
+            sketch: Sketch = "count_sketch",
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
             time_range: tuple[Any, Any] | None = None,
@@ -113,12 +115,11 @@ class PrivateFrequencies:
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-            recipe = frequency_recipe(sketch, spec, bounds)
+            recipe = frequency_recipe(sketch, spec, declared_bounds(bounds, elements, unit))
             super().__init__(
                 recipe,
                 privacy,
                 elements,
-                unit=unit,
                 keys=keys,
                 time_range=time_range,
                 max_windows=max_windows,
@@ -126,9 +127,8 @@ class PrivateFrequencies:
             )
 
 
-def frequency_recipe(sketch: str, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+def frequency_recipe(sketch: Sketch, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
     """The recipe of a flat sketch, by its name."""
     _validate.one_of(SKETCHES, sketch=sketch)
     _validate.instance(SketchSpec, spec=spec)
-    _validate.instance(ContributionBounds, bounds=bounds)
     return Recipe(SKETCHES[sketch], spec, bounds)

@@ -15,7 +15,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.timeline import TimelineNode
-from beam_dpsketch.transforms.elements import is_batch_type
+from beam_dpsketch.transforms.containers import is_batch_type
+from beam_dpsketch.transforms.timestamps import check_timestamp
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Horizon:
 
 
 class InHorizon(beam.DoFn):
-    """Drops elements outside the horizon."""
+    """Drops elements outside the horizon; raises for those without a time."""
 
     def __init__(self, horizon: Horizon) -> None:
         self._horizon = horizon
@@ -77,13 +78,15 @@ class InHorizon(beam.DoFn):
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         if self._horizon.start <= timestamp.micros < self._horizon.end:
             yield element
+        else:
+            check_timestamp(timestamp)
 
 
 class WithWindow(InHorizon):
     """The same, to (window, element)."""
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[tuple[int, Any]]:
-        if is_batch_type(type(element)):
+        if is_batch_type(type(element)):  # type: ignore[arg-type]
             raise TypeError("privacy_id in continual release takes rows, not batches: a batch has one timestamp")
         for inside in super().process(element, timestamp):
             yield self._horizon.index(timestamp.micros), inside

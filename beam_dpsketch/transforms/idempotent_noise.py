@@ -2,8 +2,9 @@
 
 Guarantee: each release is rho-zCDP against anyone who neither knows the secret nor breaks HMAC-SHA256 and AES-256; the
 guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
-the same release id release the same bytes, which costs nothing more. Different data under one release id cost another
-rho, and show that they differ.
+the same release id release the same bytes, on any runner and under any label, which costs nothing more. A release id
+names one transform on one input: different data under one release id cost another rho and show that they differ, and
+equal releases under it show that two inputs are equal.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import copy
 import dataclasses
 import os
 import pathlib
-import string
+import re
+import weakref
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -20,27 +22,38 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
+from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.transforms.application import application
 
 Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
 
+_NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
+"""The release ids of each pipeline, and the path of the transform that each names."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
+
 
 class EnvironmentSecret(Secret):
     """A secret in an environment variable of each worker, as text of at least 32 characters.
 
+    A name as long as a secret may be one by mistake, and is never repeated in an error.
+
     Args:
-      variable: the name of the variable.
+      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be
+        words of one case joined by underscores, which secrets in hex, base32 or base64 are not.
     """
 
     def __init__(self, variable: str) -> None:
         super().__init__()
-        if not isinstance(variable, str) or not variable:
-            raise TypeError("variable must be the name of an environment variable")
-        if len(variable) >= MIN_SECRET_BYTES and (_is_hex(variable) or variable in os.environ.values()):
+        if not isinstance(variable, str):
+            raise TypeError(f"variable must be the name of an environment variable, got {type(variable).__name__}")
+        if not _NAME.fullmatch(variable) or (_is_long(variable) and not _is_long_name(variable)):
             raise ValueError(
-                "variable must be the name of an environment variable, got what is in one, which would put the secret "
-                "into the pipeline"
+                "variable must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is "
+                "in one, which would put the secret into the pipeline"
             )
         self._variable = variable
 
@@ -48,9 +61,9 @@ class EnvironmentSecret(Secret):
         """The value of the variable, on this worker."""
         value = os.environb.get(os.fsencode(self._variable))
         if value is None:
+            name = "of the secret" if _is_long(self._variable) else repr(self._variable)
             raise LookupError(
-                f"the environment variable {self._variable!r} is not set on this worker; set it on every worker, to "
-                "the same secret"
+                f"the environment variable {name} is not set on this worker; set it on every worker, to the same secret"
             )
         return value
 
@@ -93,15 +106,30 @@ class IdempotentNoise:
                 f"got {type(self.secret).__name__}, which would put it into the pipeline"
             )
 
-    def on_worker(self, transform: str) -> KeyedRandomness:
-        """The randomness of one transform, given by its path; resolves the secret, so only on workers."""
-        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id, transform)))
+    def on_worker(self) -> KeyedRandomness:
+        """The randomness of the transform that the release id names; resolves the secret, so only on workers."""
+        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
+
+    def check_first_use(self, elements: beam.PCollection) -> None:
+        """Refuses a second transform of the pipeline, or a second application of one, under this release id."""
+        path = application(elements)[1]
+        if _NAMED.setdefault(elements.pipeline, {}).setdefault(self.release_id, path) != path:
+            raise ValueError(
+                f"release_id={self.release_id!r} names another transform of this pipeline already: equal releases "
+                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
+                "own"
+            )
 
 
 class Replayable(beam.PTransform):
     """A transform with releases whose noise can be made idempotent."""
 
     _idempotent_noise: IdempotentNoise | None = None
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether `with_idempotent_noise` made it."""
+        return self._idempotent_noise is not None
 
     def with_idempotent_noise(self: Self, *, release_id: str, secret: Secret) -> Self:
         """A copy of the transform whose noise is a function of a secret and of everything that is released.
@@ -112,9 +140,10 @@ class Replayable(beam.PTransform):
 
         Args:
           release_id: names this release of this input, such as "visits 2026-11-21". One release id means one
-            immutable input: give every planned release a new one, and run again under an old one only to repeat the
-            same release. A run that sees other data under it (a corrected file, data that were late the first time) is
-            another release of every window that changed: it costs another rho, and reveals the change.
+            transform on one immutable input, in all jobs with this secret; a second transform of a pipeline under it is
+            refused. Give every planned release a new one, and run again under an old one only to repeat the same
+            release; labels may change. A run that sees other data under it (a corrected file, data that were late the
+            first time) is another release of every window that changed: it costs another rho, and reveals the change.
           secret: where each worker finds the secret, at least 32 random bytes, the same on all: `EnvironmentSecret`,
             `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
             Who learns it can take the noise off every release made with it.
@@ -123,27 +152,35 @@ class Replayable(beam.PTransform):
         changed._idempotent_noise = IdempotentNoise(release_id, secret)
         return changed
 
+    def check_release_id(self, elements: beam.PCollection) -> None:
+        """Refuses a release id that names another transform of the pipeline."""
+        if self._idempotent_noise is not None:
+            self._idempotent_noise.check_first_use(elements)
+
     def display_of_noise(self) -> dict[str, Any]:
         """What display data say of it: the release id, nothing of the secret."""
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
-def of_release(transform: KeyedRandomness, key: Any, window: Any, pane: int) -> KeyedRandomness:
+def of_release(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
     """The randomness of one release of a transform.
 
     Args:
       transform: the randomness of the transform.
-      key: the output key, or () without keys.
-      window: its window.
+      part: the name of the release, of its key or level and its window; see `part_name`.
       pane: its number among the firings of the window.
     """
-    return transform.within(encode((encode(key), window.start.micros, window.end.micros, pane)))
+    return transform.within(encode((part, pane)))
 
 
-def _is_hex(text: str) -> bool:
-    return set(text) <= set(string.hexdigits)
+def run_of(transform: KeyedRandomness) -> bytes:
+    """The name of the run: one release id names one transform on one input, so that a replay is the same run."""
+    return transform.random_bytes(b"run")(RUN_BYTES)
 
 
-def transform_path(elements: beam.PCollection) -> str:
-    """The path of the transform that is being expanded."""
-    return elements.pipeline.transforms_stack[-1].full_label
+def _is_long(name: str) -> bool:
+    return len(name) >= MIN_SECRET_BYTES
+
+
+def _is_long_name(name: str) -> bool:
+    return _WORDS.fullmatch(name) is not None and name not in os.environ.values()

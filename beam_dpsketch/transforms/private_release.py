@@ -3,68 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.release.explanation import explanation
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
+from beam_dpsketch.transforms.copies import check_no_copies
+from beam_dpsketch.transforms.declarations import Keys
 from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, Replayable, transform_path
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.ranks import ranks_of
 from beam_dpsketch.transforms.records import KeyRecords, Records
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.release_once import DrawRun, ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
+from beam_dpsketch.transforms.sample_check import ReadsElements
 from beam_dpsketch.transforms.streaming_sums import summed_in_state
 from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
 from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
 from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_no_copies, check_windowing, is_global
+from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
 
 
-@dataclasses.dataclass(frozen=True)
-class Keys:
-    """Which output keys there are: a public list, or those of the data by the caller's word that they are public."""
-
-    public: tuple[Any, ...] | None
-
-    @classmethod
-    def decided(cls, public_keys: Iterable[Any] | None, keys_are_public: bool) -> Keys:
-        """The caller's decision; refuses none and both."""
-        _validate.instance(bool, keys_are_public=keys_are_public)
-        if (public_keys is not None) == keys_are_public:
-            raise ValueError(
-                "exactly one of public_keys and keys_are_public=True must be given: output keys taken from the data "
-                "show who is in it; list the keys, or state that they are public anyway"
-            )
-        if public_keys is None:
-            return cls(None)
-        if isinstance(public_keys, (str, bytes)):
-            raise TypeError("public_keys must be a list of keys, got one text")
-        encoded = dict.fromkeys(map(encode, public_keys))
-        if not encoded:
-            raise ValueError("public_keys must not be empty")
-        keys = tuple(map(decode, encoded))
-        if not all(map(is_unicode, keys)):
-            raise ValueError("public_keys must be text that UTF-8 can hold; one has half of a surrogate pair")
-        return cls(keys)
-
-
-class PrivateRelease(Replayable):
+class PrivateRelease(ReadsElements):
     """Elements to one release, or one per key; the transforms for users say which sketch."""
+
+    _is_search: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -72,17 +48,18 @@ class PrivateRelease(Replayable):
         privacy: PrivacySpec,
         elements: Elements,
         *,
-        unit: str | None,
         keys: Keys | None = None,
         time_range: tuple[Any, Any] | None = None,
         max_windows: int | None = None,
         period: Any = None,
     ) -> None:
         super().__init__()
-        check_unit(recipe, privacy, elements, unit)
+        _validate.instance(PrivacySpec, privacy=privacy)
         self._limit = WindowLimit.declared(max_windows, period, has_privacy_id=elements.privacy_id is not None)
         if keys is None and recipe.bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+        if keys is not None:
+            keys.check_partitions(recipe.bounds)
         if time_range is not None and keys is not None and keys.public is None:
             raise ValueError(
                 "time_range with keys_are_public=True would still show which windows have data for a key; list the "
@@ -101,17 +78,19 @@ class PrivateRelease(Replayable):
         if self._elements.privacy_id is None:
             check_no_copies(pcoll)
         windows = self._limit.max_windows if self._limit else windows
-        self._elements.check_schema(pcoll.element_type)
+        self.check_types(pcoll)
         check_runner(pcoll, self._idempotent_noise)
         keyed = self._keys is not None
         output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
         calibrate(self._recipe.kind, self._recipe.spec, self._privacy, bounds=self._recipe.bounds, windows=windows)
+        combined = self._combined(pcoll)  # accumulator, or (key, accumulator)
+        self.check_release_id(pcoll)
         return (
-            self._combined(pcoll)  # accumulator, or (key, accumulator)
+            combined
             | "ReleaseOnce"
             >> beam.ParDo(
                 ReleaseOnce(
-                    self._privacy,
+                    self._privacy.paying_for(application(pcoll)),
                     bounds=self._recipe.bounds,
                     unit=self._unit(pcoll),
                     windows=windows,
@@ -119,8 +98,8 @@ class PrivateRelease(Replayable):
                     keyed=keyed,
                     period_micros=self._limit.period_micros if self._limit else 0,
                     idempotent_noise=self._idempotent_noise,
-                    transform=transform_path(pcoll),
-                )
+                ),
+                **self._run(pcoll),
             ).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
@@ -130,13 +109,21 @@ class PrivateRelease(Replayable):
         return type(self).__qualname__
 
     def explain(self, n: int | None = None) -> str:
-        """What will be released, in words; for trees, with the error of ranks if about n records count in a release.
+        """What will be released, in words, with what to expect of it, before any data is read.
 
-        Per key, n is the number of one key; records that the bounds drop do not count.
+        Quantiles: the error of ranks, given n. Frequencies: how wide intervals are, and given n, the error with
+        collisions on made-up data. Top-K lists: the detection limit, from which weight on values are found. Where
+        answers would be mostly noise, it says so.
+
+        Args:
+          n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
+            that the bounds drop do not count.
         """
         recipe = self._recipe
         windows = self._limit.max_windows if self._limit else 1
-        return explanation(recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows)
+        return explanation(
+            recipe.kind, recipe.spec, self._privacy, recipe.bounds, n, windows=windows, searched=self._is_search
+        )
 
     def display_data(self) -> dict[str, Any]:
         """The public settings; neither the seed nor a key of the hash."""
@@ -192,6 +179,13 @@ class PrivateRelease(Replayable):
         combine = beam.CombineGlobally(fn)
         return values | "Combine" >> (combine if is_global(elements) else combine.without_defaults())
 
+    def _run(self, elements: beam.PCollection) -> dict[str, Any]:
+        """The side input that names a run of several releases; a stream does not wait for one."""
+        single = self._keys is None and is_global(elements)
+        if single or not elements.is_bounded or self._idempotent_noise is not None:
+            return {}
+        return {"run": beam.pvalue.AsSingleton(elements.pipeline | "Run" >> DrawRun())}
+
     def _window_starts(self, elements: beam.PCollection) -> range | None:
         if self._time_range is None:
             return None
@@ -220,19 +214,6 @@ class PrivateRelease(Replayable):
         return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods, self._idempotent_noise)
 
 
-def check_unit(recipe: Recipe, privacy: PrivacySpec, elements: Elements, unit: str | None) -> None:
-    """Refuses a release that does not say whose privacy it protects, or bounds that do not fit it."""
-    _validate.instance(PrivacySpec, privacy=privacy)
-    if (elements.privacy_id is None) == (unit is None):
-        raise ValueError(
-            'exactly one of privacy_id and unit="record" must be given: privacy_id="..." protects all records of '
-            'a person, unit="record" only single records'
-        )
-    if unit is not None:
-        _validate.one_of(("record",), unit=unit)
-        check_unit_fits_bounds(PrivacyUnit.RECORD, recipe.bounds)
-
-
 def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:
     """The public settings of a release as display data."""
     bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
@@ -256,5 +237,4 @@ class Bounded(beam.PTransform):
         self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        ranks = ranks_of(pcoll, self._idempotent_noise)
-        return bounded_contributions(pcoll, self._records, self._recipe, ranks)
+        return bounded_contributions(pcoll, self._records, self._recipe, ranks_of(self._idempotent_noise))

@@ -14,12 +14,13 @@ from apache_beam.utils.timestamp import Duration
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
+from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
+from beam_dpsketch.transforms.private_release import PrivateRelease
 
 
 class PrivateQuantiles:
@@ -38,7 +39,8 @@ class PrivateQuantiles:
           weight: how much it counts, a whole number, clamped to the bounds; `None` is 1.
           privacy_id: who is protected: all records of one id, bounded as `bounds` say.
           unit: "record" to protect only single records. Exactly one of this and privacy_id must be given.
-          bounds: what one unit may contribute; more is dropped, at random.
+          bounds: what one unit may contribute; more is dropped, at random. Must be given with privacy_id, and with its
+            max_weight where weight is given.
           memory: bytes of a release, counted at 4 a counter; see `TreeSpec.for_memory`.
           spec: the layout, instead of the one for `memory`; its domain must be `domain`.
           time_range: the windows to release, with data or without; as in `PrivateFrequencies.Globally`.
@@ -53,8 +55,8 @@ class PrivateQuantiles:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
             time_range: tuple[Any, Any] | None = None,
@@ -63,10 +65,9 @@ class PrivateQuantiles:
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             super().__init__(
-                tree_recipe(domain, bounds, memory, spec),
+                tree_recipe(domain, declared_bounds(bounds, elements, unit), memory, spec),
                 privacy,
                 elements,
-                unit=unit,
                 time_range=time_range,
                 max_windows=max_windows,
                 period=period,
@@ -91,8 +92,8 @@ class PrivateQuantiles:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
             public_keys: Iterable[Any] | None = None,
@@ -104,10 +105,9 @@ class PrivateQuantiles:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
             super().__init__(
-                tree_recipe(domain, bounds, memory, spec),
+                tree_recipe(domain, declared_bounds(bounds, elements, unit), memory, spec),
                 privacy,
                 elements,
-                unit=unit,
                 keys=keys,
                 time_range=time_range,
                 max_windows=max_windows,
@@ -117,7 +117,6 @@ class PrivateQuantiles:
 
 def tree_recipe(domain: Domain, bounds: ContributionBounds, memory: int, spec: TreeSpec | None) -> Recipe:
     """The recipe of a tree over a domain."""
-    _validate.instance(ContributionBounds, bounds=bounds)
     if spec is None:
         spec = TreeSpec.for_memory(domain, memory)
     _validate.instance(TreeSpec, spec=spec)

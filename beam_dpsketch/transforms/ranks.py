@@ -6,7 +6,6 @@ import os
 import secrets
 from typing import Any, ClassVar, Protocol
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +13,11 @@ import pyarrow.compute as pc
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.hashing.ids import canonical
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, transform_path
+from beam_dpsketch.privacy.kept_copies import Words
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
+_FIRST_ROW_OF_WORDS = 256
 
 
 class Ranks(Protocol):
@@ -36,6 +37,9 @@ class Ranks(Protocol):
 
     def settled(self, records: pa.Table) -> pa.Table:
         """The records with ranks; those that have one keep it. Unless ranks stay, all records of their privacy ids."""
+
+    def words(self, records: pa.Table) -> Words:
+        """The randomness that chooses among copies of records, no two of which are equal."""
 
 
 class RandomRanks:
@@ -63,24 +67,28 @@ class RandomRanks:
         place = records.column_names.index(self.column)
         return records.set_column(place, self.column, pc.coalesce(records[self.column].combine_chunks(), drawn))
 
+    def words(self, records: pa.Table) -> Words:
+        """Random numbers from the system."""
+        return lambda places, _: np.frombuffer(os.urandom(8 * len(places)), dtype=np.uint64)
+
 
 class KeyedRanks:
     """A hash of all that a record says, of how many equal ones come before it, and of a secret.
 
     So what is kept of a privacy id is a function of its records, in whatever order and parts they come, but only once
-    all are there: until then equal records are merely counted.
+    all are there: until then equal records are merely counted. A transform bounds once and a release id names one
+    transform, so that id and secret are enough to tell this choice from all others; privacy asks only that the choice
+    for one id does not look at other ids.
 
     Args:
       idempotent_noise: the release id and the secret.
-      transform: the path of the transform.
     """
 
     column: ClassVar[str] = "copies"
     stay: ClassVar[bool] = False
 
-    def __init__(self, idempotent_noise: IdempotentNoise, transform: str) -> None:
+    def __init__(self, idempotent_noise: IdempotentNoise) -> None:
         self._idempotent_noise = idempotent_noise
-        self._transform = transform
         self._salt: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,7 +98,7 @@ class KeyedRanks:
     def salt(self) -> int:
         """Made of the secret, on a worker."""
         if self._salt is None:
-            randomness = self._idempotent_noise.on_worker(self._transform)
+            randomness = self._idempotent_noise.on_worker()
             self._salt = int.from_bytes(randomness.random_bytes(b"contribution bounding")(8), "little")
         return self._salt
 
@@ -104,16 +112,27 @@ class KeyedRanks:
         copies = counted[self.column].to_numpy()
         each = np.repeat(np.arange(len(copies)), copies)
         number = np.arange(len(each)) - np.repeat(np.cumsum(copies) - copies, copies)
-        ranks = np.zeros(len(copies), dtype=np.uint64)
-        for row, name in enumerate(names, _FIRST_ROW):
-            ranks = cells.mix(ranks ^ _words(counted[name]), seed=self.salt, row=row)
-        ranks = cells.mix(ranks[each] ^ number.astype(np.uint64), seed=self.salt, row=_FIRST_ROW + len(names))
-        return counted.select(names).take(pa.array(each)).append_column("rank", pa.array(ranks))
+        counted = counted.select(names)
+        ranks = self._hashed(counted)[each] ^ number.astype(np.uint64)
+        ranks = cells.mix(ranks, seed=self.salt, row=_FIRST_ROW + len(names))
+        return counted.take(pa.array(each)).append_column("rank", pa.array(ranks))
+
+    def words(self, records: pa.Table) -> Words:
+        """Hashes of all that a record says, and of the number."""
+        hashed = self._hashed(records.set_column(0, "unit", canonical(records["unit"])))
+        return lambda places, number: cells.mix(hashed[places], seed=self.salt, row=_FIRST_ROW_OF_WORDS + number)
+
+    def _hashed(self, records: pa.Table) -> np.ndarray:
+        """One word for each record, of all its columns."""
+        hashed = np.zeros(len(records), dtype=np.uint64)
+        for row, name in enumerate(records.column_names, _FIRST_ROW):
+            hashed = cells.mix(hashed ^ _words(records[name]), seed=self.salt, row=row)
+        return hashed
 
 
-def ranks_of(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> Ranks:
-    """The ranks for the transform that is being expanded."""
-    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise, transform_path(elements))
+def ranks_of(idempotent_noise: IdempotentNoise | None) -> Ranks:
+    """The ranks for one transform."""
+    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise)
 
 
 def counted_copies(records: pa.Table) -> pa.Table:

@@ -14,16 +14,10 @@ from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is
 from beam_dpsketch.hashing.ids import id_column
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.elements import (
-    Elements,
-    check_item_type,
-    column,
-    is_batch_type,
-    reader,
-    selected,
-    valid,
-    whole_weights,
-)
+from beam_dpsketch.transforms.columns import HASHED, WEIGHTS, column, valid
+from beam_dpsketch.transforms.containers import check_values
+from beam_dpsketch.transforms.elements import Elements, reader, selected, whole_weights
+from beam_dpsketch.transforms.unused import Unused
 
 NO_KEY = object()
 
@@ -36,6 +30,12 @@ class Columns(NamedTuple):
     items: Any
     weights: Any
 
+    def check_values(self) -> None:
+        """Refuses arrays among the values; asked where some are left out."""
+        for argument, values in zip(("privacy_id", "key", "item", "weight"), self, strict=True):
+            if isinstance(values, list):
+                check_values(argument, values)
+
 
 class Records:
     """Reads elements of one transform: which records they hold, and under which of the allowed keys.
@@ -47,8 +47,9 @@ class Records:
     """
 
     def __init__(self, elements: Elements, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
-        self._elements = elements
+        self.elements = elements
         self.keyed = keyed
+        self.is_batch_type = elements.is_batch_type
         self._item = reader(elements.item)
         self._weight = None if elements.weight is None else reader(elements.weight)
         self._privacy_id = None if elements.privacy_id is None else reader(elements.privacy_id)
@@ -65,7 +66,7 @@ class Records:
 
     def columns(self, elements: list[Any]) -> Columns:
         """The columns of elements that are one record each."""
-        names, keys, values = self._elements, None, elements
+        names, keys, values = self.elements, None, elements
         if self.keyed:
             keys, values = map(list, zip(*map(self._record, elements), strict=True))
         return Columns(
@@ -79,20 +80,24 @@ class Records:
         """The privacy id of an element that is one record, `None` if it has none."""
         return None if self._privacy_id is None else self._privacy_id(self._record(element)[1])
 
-    def batch(self, element: Any) -> Columns:
-        """The columns of an element that is a batch."""
-        names = self._elements
+    def batch(self, element: Any, recipe: Recipe | None) -> Columns:
+        """The columns of an element that is a batch; without a recipe, items are to be hashed."""
+        names = self.elements
         return Columns(
-            column(element, "privacy_id", names.privacy_id) if self._privacy_id else None,
-            column(element, "key", names.key) if self.keyed else None,
-            column(element, "item", names.item),
-            column(element, "weight", names.weight) if self._weight else None,
+            self.batch_privacy_ids(element) if self._privacy_id else None,
+            column(element, "key", names.key, HASHED) if self.keyed else None,
+            column(element, "item", names.item, recipe.readable if recipe else HASHED),
+            column(element, "weight", names.weight, WEIGHTS) if self._weight else None,
         )
+
+    def batch_privacy_ids(self, element: Any) -> Any:
+        """The privacy ids of an element that is a batch."""
+        return column(element, "privacy_id", self.elements.privacy_id, HASHED)
 
     def _record(self, element: Any) -> tuple[Any, Any]:
         """Key (`None` without keys) and value of an element that is one record."""
         key, value = self.split(element) if self.keyed else (None, element)
-        if is_batch_type(type(value)):
+        if self.is_batch_type(type(value)):
             raise TypeError('batches must hold their keys: name the column with key="..." instead of making pairs')
         return key, value
 
@@ -121,6 +126,21 @@ class Records:
         return plain if is_unicode(plain) else NO_KEY
 
 
+def usable(argument: str, values: Any, records: Records, recipe: Recipe | None) -> np.ndarray:
+    """Where values of an argument count, by the steps that `table` takes, as bool."""
+    if argument == "weight":
+        return whole_weights(values)[1]
+    if argument == "item":
+        return valid(encode_all(values) if recipe is None else _hashed(recipe, values))
+    return valid(id_column(values) if argument == "privacy_id" else records.encoded_keys(values))
+
+
+def any_usable(columns: Columns, records: Records, recipe: Recipe | None) -> dict[str, bool]:
+    """Whether any value counts, for each argument that is read."""
+    read = zip(("privacy_id", "key", "item", "weight"), columns, strict=True)
+    return {name: bool(usable(name, values, records, recipe).any()) for name, values in read if values is not None}
+
+
 def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
     """The records that count, as columns unit (as `hashing.ids` makes them), key (if keyed), item and weight.
 
@@ -134,27 +154,21 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
     parts = {"unit": id_column(privacy_ids)}
     if records.keyed:
         parts["key"] = records.encoded_keys(keys)
-    parts["item"] = _encoded(items) if recipe is None else _hashed(recipe, items)
+    parts["item"] = encode_all(items) if recipe is None else _hashed(recipe, items)
     mask = valid(*parts.values())
     values, whole = _weights(weights, len(items))
     if weights is not None:
         values = values if bounds.signed else np.clip(values, 0, bounds.max_weight)
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values)})
-    return read if mask.all() else read.filter(pa.array(mask))
-
-
-def _encoded(items: Any) -> pa.Array:
-    """The canonical bytes of items, null for those that cannot be counted."""
-    if isinstance(items, pa.Array):
-        check_item_type("item", items.type)
-    return encode_all(items)
+    if mask.all():
+        return read
+    columns.check_values()
+    return read.filter(pa.array(mask))
 
 
 def _hashed(recipe: Recipe, items: Any) -> pa.Array:
     """The keys of items, null for those that cannot be counted."""
-    if isinstance(items, pa.Array):
-        recipe.check_column(items.type)
     keys, usable = recipe.keys(items)
     if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
         return pa.array(keys.tolist(), pa.large_binary(), mask=~usable)
@@ -172,23 +186,47 @@ class KeyRecords(beam.DoFn):
     def __init__(self, records: Records, recipe: Recipe) -> None:
         self._records = records
         self._recipe = recipe
+        self._unused = Unused(records.elements)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
 
     def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
-        if is_batch_type(type(element)):
+        if self._records.is_batch_type(type(element)):
             yield from self._of_batch(element)
             return
         key, value = self._records.split(element)
-        key = self._records.known_key(key)
-        if key is not NO_KEY:
-            yield key, value
+        known = self._records.known_key(key)
+        if known is NO_KEY:
+            check_values("key", [key])
+            self._unused.dropped(1, key=False)
+            return
+        self._unused.anything_counts = True
+        yield known, value
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
-        _, keys, items, weights = self._records.batch(batch)
-        parts = {"key": self._records.encoded_keys(keys), "item": _hashed(self._recipe, items)}
-        values, mask = _weights(weights, len(items))
+        columns = self._records.batch(batch, self._recipe)
+        items = columns.items
+        parts = {"key": self._records.encoded_keys(columns.keys), "item": _hashed(self._recipe, items)}
+        values, mask = _weights(columns.weights, len(items))
         mask = mask & valid(*parts.values())
+        if not mask.all():
+            columns.check_values()
         kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+        if len(kept):
+            self._unused.anything_counts = True
+        else:
+            self._unused.dropped(len(items), **any_usable(columns, self._records, self._recipe))
         yield from by_key(kept, self._recipe)
+
+
+def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
+    """The weights of bounded records, times their copies if they have a number of these."""
+    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
+    return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 
 
 def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:
@@ -198,7 +236,7 @@ def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributio
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
     items = recipe.column_keys(bounded["item"])[order]
-    weights = recipe.clamp(bounded["weight"].to_numpy())[order]
+    weights = total_weights(bounded, recipe.bounds)[order]
     for encoded, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
         key = decode(encoded)
         if is_unicode(key):

@@ -13,17 +13,18 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.tfrecordio import ReadFromTFRecord, WriteToTFRecord, _TFRecordUtil
+from apache_beam.io.tfrecordio import ReadFromTFRecord, _TFRecordUtil
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.timeline import TimelineNode
+from beam_dpsketch.transforms.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
 from beam_dpsketch.transforms.top_k import released_in
 from beam_dpsketch.transforms.windowing import check_windowing, is_global
 
-SUFFIX = ".dpsketch"
 _NODE = TimelineNode.__name__
 
 
@@ -33,23 +34,35 @@ class WriteReleases(beam.PTransform):
     In the global window they are sharded by the runner and named `prefix-00000-of-0000n.dpsketch`. In other windows,
     of bounded and unbounded input, each window has one file with all its releases, which is there at once when the
     window closes: `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC. Names sort by
-    time, and a file of an earlier run with the same name is replaced.
+    time.
+
+    A release that is there already has cost budget. So files of an earlier run are an error, unless they hold the same
+    releases, as after a replay or a restart with idempotent noise. In the global window the error comes while the
+    pipeline is built, if the files can be seen from there.
+
+    Args:
+      file_path_prefix: how the names begin, on any filesystem that Beam knows.
+      overwrite: whether to replace earlier releases of the same names.
     """
 
-    def __init__(self, file_path_prefix: str) -> None:
+    def __init__(self, file_path_prefix: str, *, overwrite: bool = False) -> None:
         super().__init__()
-        self._prefix = file_path_prefix
+        _validate.instance(str, file_path_prefix=file_path_prefix)
+        _validate.instance(bool, overwrite=overwrite)
+        self._prefix, self._overwrite = file_path_prefix, overwrite
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         records = pcoll | "ToBytes" >> beam.Map(to_record).with_output_types(bytes)
         if is_global(pcoll):
-            return records | "Write" >> WriteToTFRecord(self._prefix, file_name_suffix=SUFFIX)
+            if not self._overwrite:
+                check_none(self._prefix, pcoll)
+            return records | "Write" >> beam.io.Write(ReleaseSink(self._prefix, overwrite=self._overwrite))
         check_windowing(pcoll)  # a second firing would replace the file of the first
         return (
             records
             | "OneKey" >> beam.WithKeys("")  # all records of a window are one group
             | "GroupWindow" >> beam.GroupByKey()
-            | "WriteWindow" >> beam.ParDo(_WriteWindow(self._prefix)).with_output_types(str)
+            | "WriteWindow" >> beam.ParDo(_WriteWindow(self._prefix, self._overwrite)).with_output_types(str)
         )
 
 
@@ -67,8 +80,8 @@ class ReadReleases(beam.PTransform):
 class _WriteWindow(beam.DoFn):
     """The records of a window to its file, which appears when it is complete; yields its name."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: str, overwrite: bool) -> None:
+        self._prefix, self._overwrite = prefix, overwrite
 
     def process(self, element: tuple[str, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
         path = window_file(self._prefix, window.start, window.end)
@@ -76,7 +89,14 @@ class _WriteWindow(beam.DoFn):
         with FileSystems.create(unfinished) as file:
             for record in element[1]:
                 _TFRecordUtil.write_record(file, record)
-        FileSystems.rename([unfinished], [path])
+        try:
+            if FileSystems.exists(path) and not self._overwrite:
+                check_equal([path], [unfinished])
+            else:
+                FileSystems.rename([unfinished], [path])
+        finally:
+            if FileSystems.exists(unfinished):
+                FileSystems.delete([unfinished])
         yield path
 
 
@@ -105,15 +125,7 @@ def read_releases(file_pattern: str) -> list[Any]:
     files = FileSystems.match([file_pattern])[0].metadata_list
     if not files:
         raise FileNotFoundError(f"no file matches {file_pattern}")
-    return [from_record(record) for found in files for record in _records(found.path)]
-
-
-def _records(path: str) -> Iterator[bytes]:
-    with FileSystems.open(path) as file:
-        try:
-            yield from iter(lambda: _TFRecordUtil.read_record(file), None)
-        except ValueError:
-            raise FormatError("not a file of releases, or a damaged one") from None
+    return [from_record(record) for found in files for record in records_in(found.path)]
 
 
 def to_record(element: Any) -> bytes:

@@ -1,8 +1,9 @@
-"""The step that draws noise, once for each key and window."""
+"""The step that draws noise, once for each key and window, and names the run that it belongs to."""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,11 @@ import apache_beam as beam
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.releasing import release
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release
+from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release, run_of
+from beam_dpsketch.transforms.timestamps import check_window
 from beam_dpsketch.transforms.windowing import check_first_firing
 
 
@@ -23,8 +26,9 @@ class ReleaseOnce(beam.DoFn):
     Args:
       privacy, bounds, unit, windows, disclosed, period_micros: as for `release`.
       keyed: whether elements are (key, accumulator).
-      idempotent_noise: makes the noise a function of a secret; `None` takes the system's entropy.
-      transform: the path of the transform whose releases these are.
+      level: of the nodes of a tree over time that these are; `None` if they are not nodes.
+      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the system's entropy.
+      run: names the run if the step is not given a name while it runs; `None` makes each release a run of its own.
     """
 
     def __init__(
@@ -36,9 +40,10 @@ class ReleaseOnce(beam.DoFn):
         windows: int,
         disclosed: Disclosure,
         keyed: bool,
+        level: int | None = None,
         period_micros: int = 0,
         idempotent_noise: IdempotentNoise | None = None,
-        transform: str = "",
+        run: bytes | None = None,
     ) -> None:
         self._release = functools.partial(
             release,
@@ -50,26 +55,51 @@ class ReleaseOnce(beam.DoFn):
             period_micros=period_micros,
         )
         self._keyed = keyed
+        self._level = level
         self._idempotent_noise = idempotent_noise
-        self._transform = transform
+        self._run = run
         self._randomness: KeyedRandomness | None = None
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.on_worker(self._transform)
+            self._randomness = self._idempotent_noise.on_worker()
 
     def teardown(self) -> None:
         self._randomness = None
 
     def process(
-        self, element: Any, pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
+        self,
+        element: Any,
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+        run: bytes | None = None,
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
-        key, accumulator = element if self._keyed else ((), element)
-        randomness = None
+        check_window(window)
+        key, accumulator = element if self._keyed else (None, element)
+        part = part_name(self._part(key), window.start.micros, window.end.micros)
+        run, randomness = run or self._run, None
         if self._idempotent_noise is not None:
             assert self._randomness is not None
-            randomness = of_release(self._randomness, key, window, pane.index)
-        released = self._release(accumulator.to_sketch(), keyed=randomness)
+            run, randomness = run_of(self._randomness), of_release(self._randomness, part, pane.index)
+        released = self._release(accumulator.to_sketch(), keyed=randomness, run=run, part=part)
         yield (key, released) if self._keyed else released
+
+    def _part(self, key: Any) -> tuple[Any, ...]:
+        """Which release of its window it is."""
+        if self._level is not None:
+            return "level", self._level
+        return ("key", key) if self._keyed else ()
+
+
+class DrawRun(beam.PTransform):
+    """A name for a run, drawn while it runs, as a side input of `ReleaseOnce`.
+
+    Releases of one run keep one rho together, so no two runs may share a name: it cannot be drawn while the pipeline is
+    built, because a template, or a pipeline object, can be run again on other data. Drawn again after a failure, it
+    splits the run in two, whose rho adds.
+    """
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> beam.PCollection:
+        return pbegin | beam.Impulse() | "Draw" >> beam.Map(lambda _: os.urandom(RUN_BYTES)).with_output_types(bytes)

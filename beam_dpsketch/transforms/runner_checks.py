@@ -1,11 +1,12 @@
-"""What a runner, or an option of it, may do to releases: refused or warned of while the pipeline is built."""
+"""What a runner, or an option of it, may do to releases: warned of while the pipeline is built."""
 
 from __future__ import annotations
 
 import warnings
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
@@ -14,19 +15,21 @@ _MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
 
 
 def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
-    """Warns of what is released twice or lost; refuses labels drawn anew where noise depends on them."""
+    """Warns of what is released twice or lost."""
     options = elements.pipeline.options
-    if idempotent_noise is not None and getattr(options.view_as(StandardOptions), "auto_unique_labels", False):
-        raise ValueError(
-            "with_idempotent_noise needs labels that are the same in each run of a job, which auto_unique_labels makes "
-            'differ; remove that option and label each transform: "Cities" >> PrivateFrequencies...'
-        )
     runner = type(elements.pipeline.runner).__name__
     served = runner == "PortableRunner" and options.view_as(PortableOptions).job_endpoint not in (None, "embed")
     if idempotent_noise is None and (runner in _REPLAYING or served):
         warnings.warn(
             f"after a failure {runner} may draw noise again for a window that is published already, which is another "
             "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            stacklevel=3,
+        )
+    if idempotent_noise is None and isinstance(elements.pipeline.runner, SwitchingDirectRunner):
+        warnings.warn(
+            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another "
+            "runner. That draws the noise again, which is another release of the same data. Name the runner: "
+            'beam.Pipeline(runner="FnApiRunner"), or runner="BundleBasedDirectRunner" for a TestStream',
             stacklevel=3,
         )
     given = options.get_all_options(retain_unknown_options=True)

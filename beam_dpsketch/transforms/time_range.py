@@ -18,6 +18,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_dpsketch.domains.timestamps import micros_of
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.transforms.timestamps import check_window
 from beam_dpsketch.transforms.windowing import windows_per_element
 
 MAX_RELEASES = 1_000_000
@@ -75,7 +76,7 @@ class TimeRange:
 
 
 class InDeclaredWindows(beam.DoFn):
-    """Drops elements in windows that do not start at one of the given times."""
+    """Drops elements in windows that do not start at one of the given times; raises for those without a time."""
 
     def __init__(self, starts: range) -> None:
         self._starts = starts
@@ -83,6 +84,8 @@ class InDeclaredWindows(beam.DoFn):
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
         if window.start.micros in self._starts:
             yield element
+        else:
+            check_window(window)
 
 
 class InEveryWindow(beam.PTransform):

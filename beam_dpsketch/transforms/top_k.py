@@ -17,14 +17,15 @@ from apache_beam.utils.timestamp import Duration
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
+from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.release.dyadic import HeavyHitters
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.private_release import Keys, PrivateRelease
+from beam_dpsketch.transforms.private_release import PrivateRelease
 from beam_dpsketch.transforms.quantiles import tree_recipe
 
 SEARCH_ARITY = 16
@@ -35,7 +36,8 @@ LEAF_SHARE = Fraction(1, 2)
 class TopK:
     """The top K of a release, and the release itself for further questions and its privacy statement.
 
-    `WriteReleases` and `QueryReleases` take it for its release.
+    `WriteReleases` and `QueryReleases` take it for its release. Its intervals are those of the release's `top_k`: about
+    the records that bounding kept, and for each value on its own.
     """
 
     top: HeavyHitters
@@ -64,6 +66,8 @@ class PrivateTopK:
             `PrivateQuantiles.Globally`.
         """
 
+        _is_search = True
+
         def __init__(
             self,
             domain: Domain | BytesDomain,
@@ -73,8 +77,8 @@ class PrivateTopK:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             time_range: tuple[Any, Any] | None = None,
             max_windows: int | None = None,
@@ -82,10 +86,9 @@ class PrivateTopK:
         ) -> None:
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
             super().__init__(
-                _recipe(domain, bounds, memory),
+                _recipe(domain, declared_bounds(bounds, elements, unit), memory),
                 privacy,
                 elements,
-                unit=unit,
                 time_range=time_range,
                 max_windows=max_windows,
                 period=period,
@@ -105,6 +108,8 @@ class PrivateTopK:
           key, public_keys, keys_are_public, time_range, max_windows, period: as in `PrivateFrequencies.PerKey`.
         """
 
+        _is_search = True
+
         def __init__(
             self,
             domain: Domain | BytesDomain,
@@ -115,8 +120,8 @@ class PrivateTopK:
             item: Selector = None,
             weight: Selector = None,
             privacy_id: Selector = None,
-            unit: str | None = None,
-            bounds: ContributionBounds = DEFAULT_BOUNDS,
+            unit: Unit | None = None,
+            bounds: ContributionBounds | None = None,
             memory: int = DEFAULT_MEMORY,
             public_keys: Iterable[Any] | None = None,
             keys_are_public: bool = False,
@@ -127,10 +132,9 @@ class PrivateTopK:
             keys = Keys.decided(public_keys, keys_are_public)
             elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
             super().__init__(
-                _recipe(domain, bounds, memory),
+                _recipe(domain, declared_bounds(bounds, elements, unit), memory),
                 privacy,
                 elements,
-                unit=unit,
                 keys=keys,
                 time_range=time_range,
                 max_windows=max_windows,
@@ -145,7 +149,6 @@ class PrivateTopK:
 
 def _recipe(domain: Domain | BytesDomain, bounds: ContributionBounds, memory: int) -> Recipe:
     if isinstance(domain, BytesDomain):
-        _validate.instance(ContributionBounds, bounds=bounds)
         return Recipe(PrefixTree, PrefixSpec.for_memory(domain, memory), bounds)
     spec = TreeSpec.for_memory(domain, memory, arity=SEARCH_ARITY, leaf_share=LEAF_SHARE)
     return tree_recipe(domain, bounds, memory, spec)

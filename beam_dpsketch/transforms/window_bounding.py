@@ -71,7 +71,7 @@ class BoundedOverWindows(beam.PTransform):
             check_not_idempotent(self._idempotent_noise)
             first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
             return bounded_contributions(first, self._records, self._recipe, RandomRanks())
-        ranks = ranks_of(pcoll, self._idempotent_noise)
+        ranks = ranks_of(self._idempotent_noise)
         bound = _BoundInWindows(self._recipe.bounds, self._max_windows, ranks)
         shard = _ShardWithWindows(self._records, self._recipe.bounds, bound, self._recipe)
         # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
@@ -133,7 +133,7 @@ class _BoundInWindows(Bound):
         windows = records["window"].to_numpy()
         of_unit = cells.mix(scattered(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
-        positions = bounding.in_kept_windows(units, windows, ranks, self._max_windows)
+        positions = bounding.in_kept_parts(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 

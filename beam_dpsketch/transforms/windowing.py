@@ -14,13 +14,11 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
-from apache_beam.transforms.util import ReshufflePerKey
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.errors import WindowingError
 
 _FINER = "for early answers, use finer windows, each with its own release"
-_ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _MILLISECOND = 1000
 
 
@@ -33,26 +31,6 @@ def check_windowing(elements: beam.PCollection) -> int:
             "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
         )
     return windows_per_element(elements.windowing.windowfn)
-
-
-def check_no_copies(elements: beam.PCollection) -> None:
-    """Refuses windows upon windows that may overlap, because Beam then makes an element for each that one was in."""
-    waiting, seen = [(elements, False)], set()
-    while waiting:
-        collection, windowed_again = waiting.pop()
-        producer = collection.producer
-        if producer is None or (producer, windowed_again) in seen or _makes_new_elements(producer):
-            continue
-        seen.add((producer, windowed_again))
-        if isinstance(producer.transform, beam.WindowInto):
-            assigned = type(collection.windowing.windowfn)
-            if windowed_again and assigned not in _ONE_EACH:
-                raise WindowingError(
-                    f"{assigned.__name__} before another WindowInto make several records of each one, which would "
-                    'count several times with unit="record"; remove the first WindowInto, or name a privacy_id'
-                )
-            windowed_again = True
-        waiting.extend((source, windowed_again) for source in producer.inputs)
 
 
 def check_no_windowing(elements: beam.PCollection) -> None:
@@ -70,9 +48,7 @@ def _check_fires_once(elements: beam.PCollection) -> None:
     _check_exactly_once(elements.pipeline)
     windowing = elements.windowing
     trigger = windowing.triggerfn
-    if not isinstance(trigger, DefaultTrigger) and not (
-        type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
-    ):
+    if not fires_once(trigger):
         raise WindowingError(
             f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window more than "
             f"once; remove it from WindowInto ({_FINER})"
@@ -82,6 +58,13 @@ def _check_fires_once(elements: beam.PCollection) -> None:
             "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto "
             "(data later than the watermark are then dropped)"
         )
+
+
+def fires_once(trigger: Any) -> bool:
+    """Whether the trigger fires at the end of the window alone; late data may still fire it again."""
+    return isinstance(trigger, DefaultTrigger) or (
+        type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
+    )
 
 
 def check_first_firing(pane: Any) -> None:
@@ -132,13 +115,6 @@ def _check_time_of_release(elements: beam.PCollection) -> None:
             "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
             "the first or the last record was made; remove it from WindowInto"
         )
-
-
-def _makes_new_elements(producer: Any) -> bool:
-    """Whether it groups; a Reshuffle gives back the elements that it grouped."""
-    return isinstance(producer.transform, beam.GroupByKey) and not (
-        producer.parent is not None and isinstance(producer.parent.transform, ReshufflePerKey)
-    )
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:

@@ -13,6 +13,7 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
+from beam_dpsketch import ContributionBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.throughput import pipelines
@@ -49,7 +50,12 @@ def measure(table: Table) -> None:
                 _ = pipeline | ReadFromParquetBatched(str(path), columns=columns) | step
 
         bounded = partial(
-            PrivateFrequencies.Globally, pipelines.SPEC, pipelines.PRIVACY, item="port", privacy_id="address"
+            PrivateFrequencies.Globally,
+            pipelines.SPEC,
+            pipelines.PRIVACY,
+            item="port",
+            privacy_id="address",
+            bounds=ContributionBounds(),
         )
         runs: dict[str, Callable[[], None]] = {
             "text": lambda: pipelines.run("text", str, 1, pipelines.sketch, elements),

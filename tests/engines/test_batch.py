@@ -152,7 +152,7 @@ def test_idempotent_noise_is_that_of_the_runner_in_memory(
 def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
     """Of a job that succeeds, and of one that fails after the release."""
     planted = [(f"planted-{number}", "planted") for number in range(4711, 4731)]
-    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, privacy_id=str)
+    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, privacy_id=str, bounds=ContributionBounds())
 
     def fails(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create(planted) | count | beam.Map(len)

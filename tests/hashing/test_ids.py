@@ -59,3 +59,11 @@ def test_numpy_numbers_and_empty_columns() -> None:
         assert not len(id_column(pa.array([], kind)))
     assert id_column(pa.nulls(2)).null_count == 2
     assert not len(canonical(pa.chunked_array([], pa.int64())))
+
+
+@pytest.mark.parametrize("read", [id_column, encode_all])
+@pytest.mark.parametrize("values", [["secret", "b"], [1, 2]])
+def test_columns_in_chunks_are_refused_because_nothing_would_be_read(read: Any, values: list[Any]) -> None:
+    with pytest.raises(TypeError, match="a column must be one array, not several chunks") as caught:
+        read(pa.chunked_array([values, values]))
+    assert "secret" not in str(caught.value)

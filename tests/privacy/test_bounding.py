@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import ContributionBounds
-from beam_dpsketch.privacy.bounding import in_kept_windows, kept, netted, split
+from beam_dpsketch.privacy.bounding import in_kept_parts, kept, netted, split
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -59,13 +59,13 @@ def test_all_records_of_the_windows_of_least_rank_are_kept(columns: tuple[np.nda
         found[unit].add((rank, window))
     of_unit = {unit: set(sorted(groups)[:max_windows]) for unit, groups in found.items()}
     expected = [position for position, (unit, *group) in enumerate(places) if tuple(group) in of_unit[unit]]
-    assert sorted(in_kept_windows(units, windows, window_ranks, max_windows).tolist()) == expected
+    assert sorted(in_kept_parts(units, windows, window_ranks, max_windows).tolist()) == expected
 
 
 def test_windows_of_equal_rank_are_two_windows() -> None:
     """Ranks are hashes, which may collide."""
     units, ranks = np.zeros(4, dtype=int), np.zeros(4, dtype=np.uint64)
-    assert len(in_kept_windows(units, np.array([1, 2, 1, 2]), ranks, 1)) == 2
+    assert len(in_kept_parts(units, np.array([1, 2, 1, 2]), ranks, 1)) == 2
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
@@ -163,8 +163,12 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
     bounds = ContributionBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
-    positions, parts = split(np.array(weights, dtype=np.int64), bounds)
-    found = [parts[positions == place].tolist() for place in range(len(weights))]
+    positions, parts, copies = split(np.array(weights, dtype=np.int64), bounds)
+    assert copies.min(initial=1) > 0
+    assert len(positions) <= 2 * len(weights)
+    found = [
+        np.repeat(*(each[positions == place] for each in (parts, copies))).tolist() for place in range(len(weights))
+    ]
     assert found == [split_by_hand(weight, bounds) for weight in weights]
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import math
+import pickle
+import threading
+from concurrent import futures
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from apache_beam.internal import cloudpickle_pickler
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +78,16 @@ def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
     assert PrivacyBudget.from_epsilon_delta(epsilon, delta).remaining == spec.rho
 
 
+def test_the_delta_that_was_asked_for_travels_with_the_spec():
+    budget = PrivacyBudget.from_epsilon_delta(1.0, 1e-7)
+    spent = budget.spend(0.01)
+    asked = PrivacySpec.from_epsilon_delta(1.0, 1e-7)
+    for spec in (asked, spent, spent.paying_for("visits"), *map(pickle.loads, map(pickle.dumps, (asked, spent)))):
+        assert spec.shown_delta == 1e-7
+    assert PrivacySpec(0.01).shown_delta == PrivacyBudget(1.0).spend(0.01).shown_delta == 1e-6
+    assert PrivacySpec(0.01, shown_delta=1e-9) != PrivacySpec(0.01)
+
+
 @pytest.mark.parametrize("delta", [0, 1, 2])
 def test_a_delta_outside_the_unit_interval_is_refused(delta):
     with pytest.raises(ValueError, match="delta"):
@@ -103,3 +119,47 @@ def test_a_refused_spending_takes_nothing():
         budget.spend(1.5)
     assert budget.remaining == 1
     assert repr(budget) == "<PrivacyBudget of rho=1, 1 left>"
+
+
+def test_a_part_of_a_budget_pays_for_one_release():
+    budget = PrivacyBudget(1.0)
+    spent = budget.spend(0.5)
+    for spec in (spent, copy.copy(spent), copy.deepcopy(spent)):
+        assert spec.paying_for("visits") == spent
+        with pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each"):
+            spec.paying_for("other visits")
+    assert budget.spend(0.5).paying_for("other visits") == spent
+
+
+def test_what_has_no_budget_pays_for_any_release():
+    budget = PrivacyBudget(1.0)
+    of_worker = pickle.loads(pickle.dumps(budget.spend(0.5)))
+    for spec in (PrivacySpec(0.5), of_worker, budget.spend(0.5).paying_for("visits")):
+        assert spec.paying_for("visits") == spec.paying_for("other visits") == PrivacySpec(0.5)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, cloudpickle_pickler.dumps])
+def test_a_budget_can_be_neither_copied_nor_pickled(copied):
+    with pytest.raises(TypeError, match="can be neither copied nor pickled"):
+        copied(PrivacyBudget(1.0))
+
+
+class ComparedByBoth(Fraction):
+    """A number that no thread has finished comparing before another one compares it too, if another one can."""
+
+    def __lt__(self, other):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            MEETING.wait(timeout=0.5)
+        return super().__lt__(other)
+
+
+MEETING = threading.Barrier(2)
+
+
+def test_threads_cannot_spend_the_same_rho():
+    budget = PrivacyBudget(1.0)
+    budget._remaining = ComparedByBoth(1)
+    with futures.ThreadPoolExecutor(2) as threads:
+        spent = [threads.submit(budget.spend, 1.0) for _ in range(2)]
+    assert [type(each.exception()) for each in spent].count(BudgetExceededError) == 1
+    assert budget.remaining == 0

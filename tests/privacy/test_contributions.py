@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -77,3 +78,12 @@ def test_one_record_is_one_contribution(unit, name):
 @pytest.mark.parametrize("unit", [PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])
 def test_a_privacy_id_may_have_many(unit):
     check_unit_fits_bounds(unit, ContributionBounds(max_contributions_per_partition=7, max_partitions=7))
+
+
+def test_a_largest_weight_that_was_given_is_told_from_the_default() -> None:
+    given, default = ContributionBounds(max_weight=1), ContributionBounds()
+    assert given == default
+    assert repr(given) == repr(default)
+    for bounds in (given, default):
+        assert pickle.loads(pickle.dumps(bounds)).says_max_weight is bounds.says_max_weight is (bounds is given)
+        assert type(bounds.max_weight) is int

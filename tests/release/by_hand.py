@@ -27,7 +27,7 @@ def statement(**changes: Any) -> PrivacyStatement:
         "neighboring": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
         "bounds": ContributionBounds(max_contributions_per_partition=3),
-        "release_ids": (bytes(range(16)),),
+        "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
 

@@ -1,4 +1,4 @@
-"""Writes the golden releases in `tests/vectors/v1` and `v2` that do not exist yet; never changes one that does.
+"""Writes the golden releases in `tests/vectors/v1` that do not exist yet; never changes one that does.
 
 python -m tests.release.golden
 """
@@ -33,8 +33,7 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
 from tests.release import by_hand
 
-VECTORS = pathlib.Path(__file__).parents[1] / "vectors"
-FOLDER = VECTORS / "v1"
+FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
 DIGEST_BYTES = 16
 
 
@@ -65,7 +64,7 @@ def good() -> dict[str, ReleasedSketch]:
     )
     first = by_hand.released(CountMin, SketchSpec(depth=1, width=3), [[1, 2, 3]])
     second = by_hand.released(
-        CountMin, SketchSpec(depth=1, width=3), [[10, 20, 30]], release_ids=(bytes(16),), rho=Fraction(1, 3)
+        CountMin, SketchSpec(depth=1, width=3), [[10, 20, 30]], release_ids=(bytes(48),), rho=Fraction(1, 3)
     )
     nodes = [
         by_hand.released(
@@ -75,10 +74,13 @@ def good() -> dict[str, ReleasedSketch]:
             unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=5),
             windows=64,
-            release_ids=(bytes([index]) * 16,),
+            release_ids=(bytes(16) + bytes([index]) * 32,),
         )
         for index in range(2)
     ]
+    spec = SketchSpec(depth=1, width=2)
+    day = 24 * 60 * 60 * 1_000_000
+    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "windows": 3, "period_micros": day}
     return {
         "count_min": by_hand.without_noise(count_min),
         "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),
@@ -86,25 +88,15 @@ def good() -> dict[str, ReleasedSketch]:
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
         "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
-        **_since_version_2(),
+        "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, shown_delta=1e-9),
+        "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
         **_trees(),
     }
 
 
-def _since_version_2() -> dict[str, ReleasedSketch]:
-    """Releases that say what version 1 of the format had no room for."""
-    spec = SketchSpec(depth=1, width=2)
-    day = 24 * 60 * 60 * 1_000_000
-    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "windows": 3, "period_micros": day}
-    return {
-        "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period),
-        "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
-    }
-
-
 def path(name: str) -> pathlib.Path:
-    """The file of a good release, in the folder of the format version that it is written in."""
-    return VECTORS / ("v2" if name in _since_version_2() else "v1") / f"{name}.dpsketch"
+    """The file of a good release."""
+    return FOLDER / f"{name}.dpsketch"
 
 
 def _trees() -> dict[str, ReleasedSketch]:

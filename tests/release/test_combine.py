@@ -25,7 +25,7 @@ from tests.release import by_hand
 SPEC = SketchSpec(depth=2, width=3)
 FIRST = [[1, 2, 3], [4, 5, 6]]
 SECOND = [[10, -20, 30], [40, 50, -60]]
-OTHER_ID = {"release_ids": (bytes(16),)}
+OTHER_ID = {"release_ids": (bytes(48),)}
 
 pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)
 
@@ -50,6 +50,50 @@ def test_disjoint_units_lose_the_maximum(kind):
     for both in (first.combine(second, units_disjoint=True), second.combine(first, units_disjoint=True)):
         assert both.privacy.rho == Fraction(2, 3)
         assert both.privacy.sigma_squared == 18
+
+
+def ids(run, part, draw=0):
+    return (bytes([run] * 16 + [part] * 16 + [draw] * 16),)
+
+
+def test_different_parts_of_one_run_keep_its_rho(kind):
+    a, b, c = (by_hand.released(kind, SPEC, FIRST, release_ids=ids(1, part)) for part in range(3))
+    for all_of_them in (a.combine(b).combine(c), c.combine(a.combine(b))):
+        assert all_of_them.privacy.rho == a.privacy.rho
+        assert all_of_them.privacy.sigma_squared == 3 * a.privacy.sigma_squared
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"release_ids": ids(2, 1)},
+        {"release_ids": ids(1, 0, draw=1)},
+        {"release_ids": ids(1, 1), "bounds": ContributionBounds()},
+        {"release_ids": ids(1, 1), "windows": 2},
+    ],
+    ids=["another run", "another draw", "other bounds", "other windows"],
+)
+def test_what_is_not_another_part_of_the_run_adds(kind, changes):
+    first = by_hand.released(kind, SPEC, FIRST, release_ids=ids(1, 0))
+    for both in (
+        first.combine(by_hand.released(kind, SPEC, SECOND, **changes)),
+        by_hand.released(kind, SPEC, SECOND, **changes).combine(first),
+    ):
+        assert both.privacy.rho == 1
+
+
+def test_parts_of_runs_that_were_combined_add(kind):
+    """The rho of a sum of two runs is not that of one of them."""
+    of = {run: [by_hand.released(kind, SPEC, FIRST, release_ids=ids(run, part)) for part in range(2)] for run in (1, 2)}
+    assert of[1][0].combine(of[2][0]).combine(of[1][1].combine(of[2][1])).privacy.rho == 2
+    assert of[1][0].combine(of[1][1]).combine(of[2][0].combine(of[2][1])).privacy.rho == 1
+
+
+def test_nodes_of_a_horizon_add_unless_asked_otherwise(kind):
+    node = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "windows": 8}
+    first, second = (by_hand.released(kind, SPEC, FIRST, release_ids=ids(1, part), **node) for part in range(2))
+    assert first.combine(second).privacy.rho == 1
+    assert first.combine_within_horizon(second).privacy.rho == Fraction(1, 2)
 
 
 def test_the_statement_covers_both_inputs(kind):
@@ -118,7 +162,7 @@ def test_a_release_is_counted_once(kind):
 
 def test_combining_is_commutative_and_associative_in_what_it_says(kind):
     a, b, c = (
-        by_hand.released(kind, SPEC, np.full((2, 3), 5**n), release_ids=(bytes([n] * 16),), rho=Fraction(1, n + 1))
+        by_hand.released(kind, SPEC, np.full((2, 3), 5**n), release_ids=(bytes([n] * 48),), rho=Fraction(1, n + 1))
         for n in range(3)
     )
     left, right = a.combine(b).combine(c), a.combine(b.combine(c))
@@ -157,8 +201,8 @@ def test_real_releases_combine(kind):
 
 
 def test_too_many_to_write_are_refused_while_combining(kind):
-    ids = [number.to_bytes(16, "little") for number in range(1 << 16)]
-    full = by_hand.released(kind, SPEC, FIRST, release_ids=tuple(ids[:-1]))
+    names = [number.to_bytes(48, "little") for number in range(1 << 16)]
+    full = by_hand.released(kind, SPEC, FIRST, release_ids=tuple(names[:-1]))
     assert type(full).from_bytes(full.to_bytes()) == full
     with pytest.raises(ValueError, match="at most 65535 releases can be combined"):
-        full.combine(by_hand.released(kind, SPEC, SECOND, release_ids=(ids[-1],)))
+        full.combine(by_hand.released(kind, SPEC, SECOND, release_ids=(names[-1],)))

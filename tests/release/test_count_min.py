@@ -66,7 +66,7 @@ def test_offsets_are_the_published_formulas():
 def test_the_offset_of_combined_releases_is_of_their_summed_noise_and_added_once():
     spec = SketchSpec(depth=1, width=4)
     first = by_hand.released(CountMin, spec, [[100] * 4])
-    second = by_hand.released(CountMin, spec, [[50] * 4], release_ids=(bytes(16),))
+    second = by_hand.released(CountMin, spec, [[50] * 4], release_ids=(bytes(48),))
     offset = noise_offset(spec, Fraction(18), failure_probability=0.01, guarantee="simultaneous")
     assert first.combine(second).estimate(["a"]).tolist() == [150 + offset]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ def test_what_is_above_the_detection_limit_is_found() -> None:
     found = released.heavy_hitters(0.0)
     assert 0 < found.detection_limit < 1200
     assert set(HEAVY) <= {frequency.item for frequency in found.found}
-    levels = released._levels
-    assert found.detection_limit == 4 * math.sqrt(max(level.variance() for level in levels))
+    largest = max(released.level_deviations)
+    assert found.detection_limit <= (2 + NormalDist().inv_cdf(1 - 0.05 / 8)) * largest  # eight levels, all the worst
+    assert found.detection_limit >= (2 + NormalDist().inv_cdf(0.95)) * largest  # the worst one alone
 
 
 def test_a_threshold_leaves_out_what_is_lighter() -> None:

@@ -57,7 +57,7 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, neighb
     assert statement.unit is PrivacyUnit.PRIVACY_ID
     assert statement.bounds is ID_BOUNDS
     assert (statement.windows, statement.disclosed) == (3, Disclosure.KEYS)
-    assert [len(release_id) for release_id in statement.release_ids] == [16]
+    assert [len(release_id) for release_id in statement.release_ids] == [48]
 
 
 @pytest.mark.parametrize("kind", strategies.KINDS)

@@ -13,11 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, PrivacyUnit
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    ContributionBounds,
+    CountSketch,
+    PrivacySpec,
+    PrivacyUnit,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import USUAL_DELTA, Disclosure
+from beam_dpsketch.release.explanation import explanation
+from beam_dpsketch.release.statement import Disclosure
 from tests import strategies
 from tests.release.by_hand import statement
 
@@ -34,12 +43,23 @@ def test_the_statement_in_words():
     )
     lines = text.splitlines()
     assert lines[0].startswith("Protected: all records of one privacy id.")
-    assert "exchanged for any other within the bounds (REPLACE_ONE)" in lines[0]
+    assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
     assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
     assert lines[1].endswith("at delta = 1e-06.")
     assert "3 record(s) per partition, 2 partition(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
-    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[3]
-    assert "which keys have data, which windows have data" in lines[4]
+    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
+    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[4]
+    assert "which keys have data, which windows have data" in lines[5]
+
+
+@given(it=strategies.statements())
+def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
+    text = str(it)
+    single = it.unit.value.startswith("one record")
+    assert ("about the records that these bounds kept" in text) == (not single)
+    clamped = single and (it.bounds.signed or it.bounds.max_weight > 1)
+    assert ("about weights as these bounds clamped them" in text) == clamped
+    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not single)
 
 
 def test_the_relation_and_the_unit_are_in_the_words():
@@ -70,11 +90,11 @@ def test_releases_of_different_periods_are_not_combined():
     unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
     hour, day = (statement(unit=unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
     with pytest.raises(IncompatibleSketchError, match="periods of different lengths"):
-        hour.composed(dataclasses.replace(day, release_ids=(bytes(16),)), units_disjoint=False)
+        hour.composed(dataclasses.replace(day, release_ids=(bytes(48),)), units_disjoint=False)
 
 
 def test_a_combination_with_a_keyed_release_is_keyed():
-    system, keyed = statement(), statement(randomness=Randomness.KEYED, release_ids=(bytes(16),))
+    system, keyed = statement(), statement(randomness=Randomness.KEYED, release_ids=(bytes(48),))
     for first, second in ((system, keyed), (keyed, system)):
         assert first.composed(second, units_disjoint=False).randomness is Randomness.KEYED
 
@@ -86,12 +106,27 @@ def test_several_levels_show_their_range():
 
 @given(it=strategies.statements())
 def test_printed_and_exported_losses_are_never_below_the_truth(it):
-    rho, epsilon = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at", str(it)).groups()
+    rho, epsilon, delta = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at delta = (\S+)\.\n", str(it)).groups()
     assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
-    assert zcdp.epsilon(rho=it.rho, delta=USUAL_DELTA) <= float(epsilon) <= it.epsilon(USUAL_DELTA) * 1.001
+    assert zcdp.epsilon(rho=it.rho, delta=it.shown_delta) <= float(epsilon) <= it.epsilon(it.shown_delta) * 1.001
+    assert it.shown_delta <= float(delta) <= it.shown_delta * 1.00001
     plain = it.as_dict()
     assert it.rho <= Fraction(repr(plain["rho"])) <= it.rho * (1 + Fraction(1, 1 << 50))
-    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= zcdp.epsilon(rho=it.rho, delta=USUAL_DELTA)
+    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= zcdp.epsilon(rho=it.rho, delta=it.shown_delta)
+    assert plain["delta"] == it.shown_delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-7), (0.1, 1e-5), (2.5, 3e-9)])
+def test_what_was_asked_for_is_printed(epsilon, delta):
+    asked = PrivacySpec.from_epsilon_delta(epsilon, delta)
+    privacy = release(CountSketch(SketchSpec(depth=2, width=4)), asked).privacy
+    assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
+    assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
+    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, ContributionBounds(), None)
+    assert f"epsilon = {epsilon:g} at delta = {delta:g}." in words
+    other = release(CountSketch(SketchSpec(depth=2, width=4)), PrivacySpec(rho=0.5)).privacy
+    for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
+        assert both.shown_delta == min(delta, 1e-6)
 
 
 def test_a_rho_of_many_digits_is_printed_rounded_up():
@@ -132,7 +167,7 @@ def test_without_the_accountant_the_event_names_the_package(monkeypatch):
 
 @given(first=st.fractions(Fraction(1, 1000), 100), second=st.fractions(Fraction(1, 1000), 100))
 def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
-    parts = [statement(rho=first), statement(rho=second, release_ids=(bytes(16),))]
+    parts = [statement(rho=first), statement(rho=second, release_ids=(bytes(48),))]
     composed = parts[0].composed(parts[1], units_disjoint=False)
     assert composed.rho == first + second
     assert composed.epsilon(1e-6) >= max(part.epsilon(1e-6) for part in parts)
@@ -153,7 +188,11 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"sigma_squared_per_level": (1 + Fraction(1, 3**5000),)}, "denominators up to"),
         ({"sigma_squared_per_level": ()}, "at least one level"),
         ({"release_ids": ()}, "one release id"),
-        ({"release_ids": (bytes(16), bytes(16))}, "release_ids must differ"),
+        ({"release_ids": (bytes(16),)}, "release_ids must have 48 bytes each"),
+        ({"shown_delta": 0.0}, "shown_delta must be greater than 0"),
+        ({"shown_delta": 1.0}, "shown_delta must be greater than 0"),
+        ({"shown_delta": float("nan")}, "shown_delta must be greater than 0"),
+        ({"release_ids": (bytes(48), bytes(48))}, "release_ids must differ"),
         ({"windows": 0}, "windows must be between"),
         ({"windows": 1 << 32}, "windows must be between"),
         ({"unit": PrivacyUnit.RECORD}, "when the unit is one record"),

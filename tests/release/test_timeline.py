@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import secrets
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -28,6 +29,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
 
 SPEC = SketchSpec(depth=3, width=8)
@@ -35,12 +37,17 @@ PRIVACY = PrivacySpec(rho=1.0)
 OVER_HORIZON = PrivacyUnit.RECORD_OVER_HORIZON
 
 
-def released_nodes(leaves: list[Any], privacy: PrivacySpec = PRIVACY) -> Iterator[TimelineNode]:
-    """Every node over these raw sketches, released on its own."""
-    nodes = leaves
+START, SIZE = 1000, 60
+
+
+def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -> Iterator[TimelineNode]:
+    """Every node over these raw sketches, released on its own, in one run."""
+    nodes, run = leaves, secrets.token_bytes(16)
     for level in itertools.count():
         for index, node in enumerate(nodes):
-            yield TimelineNode(level, index, release(node, privacy, unit=OVER_HORIZON, windows=len(leaves)))
+            ends = (1_000_000 * (start + size * (window << level)) for window in (index, index + 1))
+            of_run = {"run": run, "part": part_name(("level", level), *ends)}
+            yield TimelineNode(level, index, release(node, PRIVACY, unit=OVER_HORIZON, windows=len(leaves), **of_run))
         if len(nodes) == 1:
             return
         pairs = zip(nodes[::2], nodes[1::2], strict=True)
@@ -53,7 +60,7 @@ def empty_timeline(windows: int, spec: SketchSpec) -> SketchTimeline:
 
 
 def timeline(nodes: Any, windows: int) -> SketchTimeline:
-    return SketchTimeline(nodes, start=1000.0, window_size=60.0, windows=windows)
+    return SketchTimeline(nodes, start=float(START), window_size=float(SIZE), windows=windows)
 
 
 @functools.cache
@@ -232,6 +239,38 @@ def test_nodes_of_something_else_are_refused() -> None:
         timeline([single], 8)
     with pytest.raises(ValueError, match="windows must be a power of two, got 6"):
         timeline([], 6)
+
+
+def test_nodes_of_another_run_are_refused() -> None:
+    leaves, nodes = eight()
+    again = list(released_nodes(list(leaves)))
+    for mixed in ([*nodes[:3], *again[3:]], [nodes[0], again[1]]):
+        with pytest.raises(ValueError, match=r"is of another run than node \(0, 0\): a timeline is made of .* one run"):
+            timeline(mixed, 8)
+    with pytest.raises(IncompatibleSketchError, match="one run of one transform; these are of different runs"):
+        nodes[0].release.combine_within_horizon(again[1].release)
+    twice = TimelineNode(0, 0, nodes[0].release.combine_within_horizon(nodes[1].release))
+    with pytest.raises(ValueError, match=r"node \(0, 0\) was released for other windows"):
+        timeline([twice], 8)
+
+
+def test_nodes_of_another_start_size_or_place_are_refused() -> None:
+    leaves, nodes = eight()
+    moved = [list(released_nodes(list(leaves), **of)) for of in ({"start": START + SIZE}, {"size": 2 * SIZE})]
+    renamed = [TimelineNode(0, 1, nodes[0].release), TimelineNode(1, 0, nodes[0].release)]
+    for wrong in (moved[0], moved[1], moved[1][1:], renamed[:1], renamed[1:], moved[1][12:]):
+        with pytest.raises(ValueError, match=r"was released for other windows: give the start and the window_size"):
+            timeline(wrong, 8)
+    assert timeline(nodes, 8).available == 8
+
+
+def test_two_draws_of_a_node_do_not_make_a_range() -> None:
+    """As after a failure: their sum is no range, and both together cost twice."""
+    raw = CountSketch(SPEC)
+    of_run = {"run": bytes(16), "part": b"a node", "unit": OVER_HORIZON, "windows": 8}
+    first, second = (release(raw, PRIVACY, **of_run) for _ in range(2))
+    with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
+        first.combine_within_horizon(second)
 
 
 def test_averages_of_other_sketches_are_refused() -> None:

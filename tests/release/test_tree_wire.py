@@ -173,7 +173,7 @@ def two_trees() -> tuple[Any, Any]:
     spec = TreeSpec.for_memory(IntegerDomain(0, 999))
     first = DyadicCountSketch(spec).accumulate([5] * 700 + [80] * 300)
     second = DyadicCountSketch(spec).accumulate([80] * 500 + [999] * 100)
-    changes = {"release_ids": (bytes(16),), "rho": Fraction(1, 3)}
+    changes = {"release_ids": (bytes(48),), "rho": Fraction(1, 3)}
     return trees.without_noise(first), trees.without_noise(second, **changes)
 
 
@@ -198,7 +198,7 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
 def test_trees_of_words_combine_too() -> None:
     spec = PrefixSpec.for_memory(TextDomain(4))
     first = trees.without_noise(PrefixTree(spec).accumulate(["a"] * 900))
-    second = trees.without_noise(PrefixTree(spec).accumulate(["an"] * 500), release_ids=(bytes(16),))
+    second = trees.without_noise(PrefixTree(spec).accumulate(["an"] * 500), release_ids=(bytes(48),))
     assert first.combine(second).estimate(["a", "an"]).tolist() == [900, 500]
 
 
@@ -208,8 +208,8 @@ def test_what_cannot_be_combined_is_refused() -> None:
         first.combine(first)
     other = TreeSpec.for_memory(IntegerDomain(0, 998))
     for stranger in (
-        trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(16),)),
-        trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(4))), release_ids=(bytes(16),)),
+        trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),)),
+        trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(4))), release_ids=(bytes(48),)),
     ):
         with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
             first.combine(stranger)

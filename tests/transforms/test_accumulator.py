@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, SketchSpec
 from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.transforms.contribution_bounding import _unkeyed
 from beam_dpsketch.transforms.elements import Elements
 from tests.transforms.pipelines import REPOSITORY
 
@@ -164,16 +166,22 @@ def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_
 @pytest.mark.parametrize(
     "weights", [[1] * 40, [1] * 39 + [3], [-1] * 40, [2] * 40, [9] * 40, [1, -1] * 20, [-9, 9] * 20]
 )
-def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(weights: list[int]) -> None:
+@pytest.mark.parametrize("copies", [None, [1] * 40, [1, 2] * 20])
+def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
+    weights: list[int], copies: list[int] | None
+) -> None:
     recipe = Recipe(CountMin, SMALL, ContributionBounds(max_weight=4, signed=True))
     for items in (list(range(40)), [item % 3 for item in range(40)]):
-        found = recipe.bounded(np.array(items, dtype=np.uint64), np.array(weights))
+        kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
+        kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
+        found = _unkeyed(kept, recipe)
+        clamped = np.clip(weights, recipe.bounds.min_weight, recipe.bounds.max_weight)
         expected = np.zeros(40, dtype=np.int64)
-        np.add.at(expected, items, np.clip(weights, recipe.bounds.min_weight, recipe.bounds.max_weight))
+        np.add.at(expected, items, clamped * np.array(copies or 1))
         counted = np.zeros(40, dtype=np.int64)
         np.add.at(counted, found.keys.astype(int), found.weights)
         assert counted.tolist() == expected.tolist()
-        assert len(found.keys) == (3 if set(weights) == {1} and items[3] == 0 else 40)
+        assert len(found.keys) == (3 if set(weights) == {1} and copies != [1, 2] * 20 and items[3] == 0 else 40)
 
 
 def test_counters_of_any_size_survive_the_bytes() -> None:

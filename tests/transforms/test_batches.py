@@ -56,7 +56,11 @@ def _four_in_each_window(found: list[Any]) -> None:
 def test_callables_are_refused_on_batches(argument: str) -> None:
     selectors = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
     transform = PrivateFrequencies.PerKey(
-        SketchSpec(depth=1, width=8), PRIVACY, bounds=ContributionBounds(), keys_are_public=True, **selectors
+        SketchSpec(depth=1, width=8),
+        PRIVACY,
+        bounds=ContributionBounds(max_weight=1),
+        keys_are_public=True,
+        **selectors,
     )
     with (
         pytest.raises(Exception, match=f"{argument} must be a column name where elements are batches"),
@@ -70,8 +74,8 @@ def test_every_transform_takes_batches(make: Any) -> None:
     domain, elements = IntegerDomain(0, 9), [make(COLUMNS), make(COLUMNS)]
     transforms = {
         "frequencies": PrivateFrequencies.Globally(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit="record"),
-        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", privacy_id="user"),
-        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", privacy_id="user"),
+        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", privacy_id="user", bounds=TWO),
+        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", privacy_id="user", bounds=TWO),
     }
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         batches = pipeline | beam.Create(elements)

@@ -201,7 +201,9 @@ def test_units_are_told_apart_by_type_and_value() -> None:
 def test_records_without_a_usable_privacy_id_are_dropped() -> None:
     ids = [None, float("nan"), 1.0, True, {"a": 1}, [1], object(), 1 << 70]
     rows = [{"user": user, "item": "x"} for user in ids] + [{"item": "x"}, {"user": "u", "item": "x"}, None, "text"]
-    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user"))
+    counters = exact(
+        rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user", bounds=ContributionBounds())
+    )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"]).counters)
 
 

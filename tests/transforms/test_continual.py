@@ -357,7 +357,7 @@ def test_batches_with_privacy_ids_are_refused() -> None:
                 pipeline
                 | beam.Create([batch])
                 | beam.Map(window.TimestampedValue, START)
-                | frequencies(privacy_id="who")
+                | frequencies(privacy_id="who", bounds=ContributionBounds())
             )
         )
 

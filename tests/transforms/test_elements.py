@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, Contribution, PrivateFrequencies
-from beam_dpsketch.transforms.elements import Elements, column, is_batch_type, reader, selected, whole_weights
+from beam_dpsketch.transforms.elements import Elements, reader, selected, whole_weights
 from tests.transforms.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -73,7 +73,7 @@ def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:
     values, mask = whole_weights(weights)
     assert mask.all()
     assert values.tolist() == [1, -2, 3, 4, 5, (1 << 63) - 1, 1 - (1 << 63), (1 << 63) - 1]
-    _, mask = whole_weights([None, True, np.True_, 0.5, float("nan"), float("inf"), "1", b"1", 1j, [1], object()])
+    _, mask = whole_weights([None, True, np.True_, 0.5, float("nan"), float("inf"), "1", 1j, np.timedelta64(1, "D")])
     assert not mask.any()
     assert [len(part) for part in whole_weights([])] == [0, 0]
 
@@ -83,30 +83,19 @@ def test_weight_columns_of_every_integer_type_are_read_exactly(kind: str) -> Non
     limits = np.iinfo(kind)
     values, mask = whole_weights(pa.array([limits.min, None, 7, limits.max], kind))
     assert mask.tolist() == [True, False, True, True]
-    assert values.tolist() == [limits.min, 0, 7, min(limits.max, (1 << 63) - 1)]
+    assert values.tolist() == [max(limits.min, 1 - (1 << 63)), 0, 7, min(limits.max, (1 << 63) - 1)]
 
 
 def test_weight_columns_of_floats_count_where_they_are_whole() -> None:
     values, mask = whole_weights(pa.array([1.0, 2.5, None, float("nan"), float("-inf"), -3.0, 1e300], pa.float64()))
     assert mask.tolist() == [True, False, False, False, False, True, True]
-    assert values[mask].tolist() == [1, -3, 1 << 62]
+    assert values[mask].tolist() == [1, -3, (1 << 63) - 1]
     assert whole_weights(pa.array([2, 3], pa.float32()))[0].tolist() == [2, 3]
     assert not whole_weights(pa.nulls(2))[1].any()
 
 
-def test_batches_are_recognised_by_type_and_columns_by_name() -> None:
-    table = pa.table({"page": ["p", None]})
-    for batch in (table, table.to_batches()[0], table.to_pandas()):
-        assert is_batch_type(type(batch))
-        assert column(batch, "item", "page").to_pylist() == ["p", None]
-    for other in (dict, str, beam.Row, np.ndarray, pa.Array, pd.Series):
-        assert not is_batch_type(other)
-
-
 def test_elements_lists_what_was_given() -> None:
     assert Elements(item="a", key=len).given == {"item": "a", "key": len}
-    Elements(item="whatever").check_schema(Any)
-    Elements(item="whatever").check_schema(dict[str, int])
 
 
 def first(record: Any) -> Any:
@@ -135,7 +124,9 @@ BAD = [
 
 def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
-    counters = exact([*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first))
+    counters = exact(
+        [*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first, bounds=WEIGHTED)
+    )
     # "text"[0] and "text"[1] are a fine id and item.
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
 
@@ -148,7 +139,7 @@ def test_bad_records_contribute_nothing_and_stop_nothing_without_a_privacy_id() 
         PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit="record", bounds=WEIGHTED),
     )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"], [5]).counters)
-    counters = exact([None, 1.5, "good", [], {}, True], PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"]).counters)
 
 
@@ -158,7 +149,9 @@ def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     counters = exact([*bad, ("a", "good"), *bad], transform)
     assert list(counters) == ["a"]
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
-    with_id = PrivateFrequencies.PerKey(SPEC, PRIVACY, privacy_id=lambda value: "u", keys_are_public=True)
+    with_id = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, privacy_id=lambda value: "u", bounds=WEIGHTED, keys_are_public=True
+    )
     counters = exact([*bad, ("a", "good"), *bad], with_id)
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
 

@@ -28,6 +28,7 @@ from beam_dpsketch.transforms import PrivateFrequencies
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.5)
+ONE = ContributionBounds()
 
 
 def first(value: tuple[Any, Any]) -> Any:
@@ -85,12 +86,14 @@ def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str
         assert released.privacy.disclosed is Disclosure.NONE
 
 
-WIDE = ContributionBounds(max_contributions_per_partition=10, max_partitions=10)
+WIDE = ContributionBounds(max_contributions_per_partition=10, max_partitions=5)
 
 
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, privacy_id=lambda item: "one", public_keys=["listed", "other"])
+    transform = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, privacy_id=lambda item: "one", bounds=ONE, public_keys=["listed", "other"]
+    )
     counters = exact(pairs, transform)
     assert np.abs(counters["listed"]).sum() == SPEC.depth
     assert not counters["other"].any()
@@ -133,7 +136,7 @@ TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), ((
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner: str) -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first)
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first, bounds=ONE)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = at_times(pipeline, TIMES, window.FixedWindows(60))
@@ -232,7 +235,7 @@ def key_of(number: int) -> Any:
     return [WHOLE, *NOT_UTF_8][number]
 
 
-@pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": str}], ids=["record", "id"])
+@pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": str, "bounds": ONE}], ids=["record", "id"])
 def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: dict[str, Any]) -> None:
     transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, key=key_of, keys_are_public=True, **unit)
     assert list(exact(range(4), transform)) == [WHOLE]

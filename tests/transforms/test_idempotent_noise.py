@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import pickle
@@ -14,12 +15,14 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
 from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
@@ -32,6 +35,7 @@ from beam_dpsketch.transforms import (
 from beam_dpsketch.transforms.idempotent_noise import of_release
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from tests.noise_audit import audit
+from tests.transforms.expanded_again import ExpandedAgain
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -93,7 +97,7 @@ class ReleasedAtOnce(beam.PTransform):
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
     terms = {"bounds": ContributionBounds(), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
-    return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, transform="a path", **terms)
+    return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, **terms)
 
 
 def test_a_replayed_bundle_releases_identical_bytes() -> None:
@@ -135,9 +139,7 @@ def frequencies(rho: float = 0.1, **terms: Any) -> beam.PTransform:
     return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit="record").with_idempotent_noise(**TERMS | terms)
 
 
-def test_keys_release_ids_secrets_and_transforms_with_equal_counters_share_no_noise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_keys_release_ids_and_secrets_with_equal_counters_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-9."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
     per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=["a", "b"])
@@ -145,10 +147,7 @@ def test_keys_release_ids_secrets_and_transforms_with_equal_counters_share_no_no
     assert audit(keys["a"], keys["b"], PRIVACY_SIGMA_SQUARED) == set()
     one, again = noise(frequencies())[None], noise(frequencies())[None]
     assert "cross-correlation" in audit(one, again, PRIVACY_SIGMA_SQUARED)
-    others = {
-        "release id": noise(frequencies(release_id="visits of another day"))[None],
-        "path": _labelled("Other"),
-    }
+    others = {"release id": noise(frequencies(release_id="visits of another day"))[None]}
     monkeypatch.setenv(VARIABLE, SECRET + "!")
     others["secret"] = noise(frequencies())[None]
     for name, other in others.items():
@@ -158,10 +157,62 @@ def test_keys_release_ids_secrets_and_transforms_with_equal_counters_share_no_no
 PRIVACY_SIGMA_SQUARED = 4 * WIDE.depth / (2 * PRIVACY.rho)
 
 
-def _labelled(label: str) -> np.ndarray:
-    """The noise of the transform under another label."""
-    (output,) = seen_by_sink(lambda pipeline: pipeline | beam.Create(ELEMENTS) | label >> frequencies())
-    return (output.counters - exact(ELEMENTS, frequencies())).ravel()
+class Wrapped(beam.PTransform):
+    """A transform under a label of its own, within another one."""
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | "Another name" >> self._transform
+
+
+HORIZON = {"start": 0, "window_size": 50, "windows": 4}
+BOUNDS = {"privacy_id": lambda e: e[1], "bounds": ContributionBounds(max_contributions_per_partition=3)}
+PLACED = {
+    "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
+    "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **BOUNDS),
+    "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], **BOUNDS),
+    "over time": PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **HORIZON, **BOUNDS),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_a_renamed_or_wrapped_transform_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
+    def placed(label: str, wrap: Any, runner: str, *options: str) -> list[bytes]:
+        def build(pipeline: beam.Pipeline) -> beam.PCollection:
+            transform = wrap(PLACED[name].with_idempotent_noise(**TERMS))
+            return pipeline | beam.Create(ELEMENTS) | beam.MapTuple(stamped) | label >> transform
+
+        return sorted(released(output).to_bytes() for output in seen_by_sink(build, *options, runner=runner))
+
+    first = placed("Cities", lambda transform: transform, FN_API)
+    assert len(set(first)) == (7 if name == "over time" else 1)
+    assert placed("Towns", Wrapped, FN_API) == first
+    assert placed("Towns", lambda transform: Wrapped(Wrapped(transform)), BUNDLE_BASED) == first
+
+
+def stamped(city: str, number: int) -> window.TimestampedValue:
+    return window.TimestampedValue((city, number), 20 * number)
+
+
+def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
+    """Equal releases under one id would show that two inputs are equal."""
+    again = pytest.raises(ValueError, match="release_id='visits of one day' names another transform of this pipeline")
+    for options in ([], ["--auto_unique_labels"]):
+        pipeline = beam.Pipeline(FN_API, options=PipelineOptions(options))
+        first, second = (pipeline | f"Create{number}" >> beam.Create(ELEMENTS) for number in range(2))
+        transform = frequencies()
+        first | transform
+        for elements in (first, second):
+            with again:
+                elements | f"Of {elements}" >> transform
+            with again:
+                elements | f"Continual {elements}" >> PLACED["over time"].with_idempotent_noise(**TERMS)
+        second | "Other id" >> frequencies(release_id="visits of another day")
+        pipeline.replace_all([ExpandedAgain(transform)])
+    beam.Pipeline(FN_API) | beam.Create(ELEMENTS) | frequencies()
 
 
 def test_windows_with_equal_counters_share_no_noise() -> None:
@@ -182,22 +233,29 @@ def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
     return [(noisy - output).ravel() for noisy in counters]
 
 
+def placed(of_transform: Any, part: tuple[Any, ...], window: Any, pane: int) -> Any:
+    return of_release(of_transform, part_name(part, window.start.micros, window.end.micros), pane)
+
+
 def test_every_part_of_the_place_of_a_release_counts() -> None:
-    of_transform = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker("a path")
-    here = {"key": "a", "window": window.IntervalWindow(0, 10), "pane": 0}
+    of_transform = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker()
+    here = {"part": ("key", "a"), "window": window.IntervalWindow(0, 10), "pane": 0}
     others = [
         here,
-        {**here, "key": b"a"},
-        {**here, "key": ("a",)},
-        {**here, "key": ()},
+        {**here, "part": ("key", b"a")},
+        {**here, "part": ("key", ("a",))},
+        {**here, "part": ("key", ())},
+        {**here, "part": ()},
+        {**here, "part": ("level", 0)},
+        {**here, "part": ("level", 1)},
         {**here, "window": window.IntervalWindow(0, 20)},
         {**here, "window": window.IntervalWindow(10, 20)},
         {**here, "window": window.GlobalWindow()},
         {**here, "pane": 1},
     ]
-    assert len({of_release(of_transform, **place).random_bytes(b"")(16) for place in others}) == len(others)
-    again = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker("a path")
-    assert of_release(again, **here).random_bytes(b"")(16) == of_release(of_transform, **here).random_bytes(b"")(16)
+    assert len({placed(of_transform, **place).random_bytes(b"")(16) for place in others}) == len(others)
+    again = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.on_worker()
+    assert placed(again, **here).random_bytes(b"")(16) == placed(of_transform, **here).random_bytes(b"")(16)
 
 
 def test_nodes_with_equal_counters_share_no_noise() -> None:
@@ -247,12 +305,39 @@ def test_a_secret_in_the_pipeline_is_refused_without_being_shown(secret: Any) ->
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [SECRET, "0123456789abcdef" * 4])
-def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(value: str) -> None:
-    with pytest.raises(ValueError, match="name of an environment variable, got what is in one") as caught:
-        EnvironmentSecret(value)
-    assert value not in str(caught.value)
-    assert EnvironmentSecret("A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY") is not None
+SECRETS = {
+    "as it is": SECRET,
+    "hex": "0123456789abcdef" * 4,
+    "base64": base64.b64encode(bytes(range(100, 132))).decode(),
+    "base64 without its end": base64.b64encode(bytes(range(100, 132))).decode().rstrip("="),
+    "base32 without its end": base64.b32encode(bytes(range(100, 132))).decode().rstrip("="),
+    "for web addresses": "Zm9v_mFy" * 6,
+    "in the environment": "words_of_one_case_joined_by_underscores",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRETS["in the environment"])
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET") as caught:
+        EnvironmentSecret(SECRETS[name])
+    assert SECRETS[name] not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["", "A B", "A-B", "1A", "A=B", "Ä", "A\n"])
+def test_what_cannot_name_a_variable_is_refused(variable: str) -> None:
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET"):
+        EnvironmentSecret(variable)
+
+
+def test_a_name_as_long_as_a_secret_is_never_repeated() -> None:
+    name = "A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY"
+    secret = EnvironmentSecret(name)
+    with pytest.raises(LookupError, match="the environment variable of the secret is not set") as caught:
+        secret.get_secret_bytes()
+    assert name not in str(caught.value) + repr(secret)
 
 
 @pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import apache_beam as beam
@@ -17,11 +18,12 @@ from scipy import stats
 
 from beam_dpsketch import ContributionBounds, PrivacySpec, WindowingError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies, bounding_rule
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.bounding_rule import Bound
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.ranks import KeyedRanks
+from beam_dpsketch.transforms.ranks import KeyedRanks, RandomRanks
 from beam_dpsketch.transforms.record_bytes import joined
+from beam_dpsketch.transforms.records import total_weights
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
 
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -37,7 +39,7 @@ def secret() -> Any:
 
 
 def ranks(release_id: str = "r") -> KeyedRanks:
-    return KeyedRanks(IdempotentNoise(release_id, TERMS["secret"]), "a path")
+    return KeyedRanks(IdempotentNoise(release_id, TERMS["secret"]))
 
 
 def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:
@@ -57,7 +59,12 @@ def kept(bound: Bound, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
     """What is kept of records that come in parts, each bounded alone first."""
     gathered = joined([bound.partly(part) for part in parts])
     settled = bound.fully(bound.partly(gathered))
-    return Counter(zip(*(settled[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True))
+    copies = settled["copies"].to_numpy() if "copies" in settled.column_names else np.ones(len(settled), dtype=int)
+    rows = zip(*(settled[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row, times in zip(rows, copies.tolist(), strict=True):
+        found[row] += times
+    return found
 
 
 records = st.lists(
@@ -85,23 +92,36 @@ def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_part
         assert max(partitions.values()) <= 2
 
 
-@settings(max_examples=60)
-@given(rows=records, factor=st.integers(1, 9))
-def test_net_weights_are_split_part_by_part_and_kept_as_if_all_at_once(rows: list[Any], factor: int) -> None:
-    """So that one id with many heavy items does not fill the memory."""
-    bounds = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
-    rows = [(unit, key, item, factor * weight if item else -weight) for unit, key, item, weight in rows]
-    at_once = kept(Bound(bounds, ranks()), [table(rows)])
-    for size in (1, 2, 5):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bounding_rule, "SPLIT_RECORDS", size)
-            assert kept(Bound(bounds, ranks()), [table(rows)]) == at_once
+def test_copies_of_net_weights_are_kept_as_often_as_if_each_were_a_record() -> None:
+    """Of 4 + 1 + 2 pieces of each unit 5 are kept: chi-square at a nominal 1e-10, 140 expected or more.
+
+    It can fail: if the words do not depend on the unit, all units keep the same.
+    """
+    bounds = ContributionBounds(max_contributions_per_partition=5, max_weight=2, signed=True)
+    pieces, units = [(0, 2)] * 4 + [(0, 1)] + [(1, -2)] * 2, 3000
+    rows = [(f"unit {unit}", "x", *net) for unit in range(units) for net in ((0, 9), (1, -4))]
+    choices = Counter(tuple(sorted(chosen)) for chosen in itertools.combinations(pieces, 5))
+    expected = [units * times / choices.total() for times in choices.values()]
+    assert min(expected) >= 140
+
+    def p_value(bound: Bound) -> float:
+        kept_of: dict[bytes, list[Any]] = defaultdict(list)
+        for (unit, _, *piece), times in kept(bound, [table(rows)]).items():
+            kept_of[unit] += [tuple(piece)] * times
+        counts = Counter(tuple(sorted(found)) for found in kept_of.values())
+        assert set(counts) <= set(choices)
+        return float(stats.chisquare([counts[choice] for choice in choices], expected).pvalue)
+
+    assert p_value(Bound(bounds, ranks())) > 1e-10
+    same = ranks()
+    same._hashed = lambda records: KeyedRanks._hashed(same, records.drop_columns(["unit"]))  # type: ignore[method-assign]
+    assert p_value(Bound(bounds, same)) < 1e-10
 
 
 @settings(max_examples=40)
-@given(rows=records, others=records)
-def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any]) -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2)
+@given(rows=records, others=records, signed=st.booleans())
+def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
     others = [("D", *rest) for _, *rest in others]
     alone, together = (kept(Bound(bounds, ranks()), [table(each)]) for each in (rows, others + rows))
     assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
@@ -145,6 +165,21 @@ def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_c
     for parts in ([first, second], [bound.partly(first), second], [first, bound.partly(second)]):
         kept = bound.fully(joined(parts))
         assert Counter(map(str, kept.to_pylist())) == Counter(map(str, whole.to_pylist()))
+
+
+@pytest.mark.parametrize("chosen", [RandomRanks(), ranks()], ids=["random", "keyed"])
+@pytest.mark.parametrize("units", [20, 1])
+def test_signed_bounds_take_memory_for_records_and_not_for_what_they_allow(units: int, chosen: Any) -> None:
+    """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
+    bounds = ContributionBounds(max_contributions_per_partition=1_000_000, max_weight=2, signed=True)
+    rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
+    bound = Bound(bounds, chosen)
+    settled = bound.fully(joined([bound.partly(table(rows[:9])), bound.partly(table(rows[9:]))]))
+    assert 0 < len(settled) <= 2 * len(rows)
+    assert settled.nbytes < 100 * 2 * len(rows)
+    assert sum(settled["copies"].to_pylist()) == 1_000_000 * units
+    weights = total_weights(settled, bounds)
+    assert 2_000_000 * units - 20 <= np.abs(weights).sum() <= 2_000_000 * units
 
 
 def test_what_is_made_of_the_secret_is_not_pickled() -> None:

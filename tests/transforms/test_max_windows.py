@@ -460,7 +460,7 @@ def test_the_explanation_counts_the_windows() -> None:
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
         windows: PrivateQuantiles.Globally(
-            IntegerDomain(0, 9), PRIVACY, privacy_id="user", max_windows=windows, memory=1 << 10
+            IntegerDomain(0, 9), PRIVACY, privacy_id="user", bounds=bounds, max_windows=windows, memory=1 << 10
         ).explain(n=10_000)
         for windows in (1, 9)
     }

@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
+from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
 from beam_dpsketch.release import releasing
@@ -70,7 +71,7 @@ def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
-    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word)
+    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word, bounds=ContributionBounds())
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
@@ -82,7 +83,7 @@ def test_without_the_reshuffle_a_replayed_bundle_shows_the_sink_several_releases
 def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one() -> None:
     for transform in (
         PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
-        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user"),
+        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user", bounds=ContributionBounds()),
     ):
         (released,) = run([], transform)
         assert isinstance(released, ReleasedSketch)
@@ -218,5 +219,5 @@ def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
         copied_fn, copied_once = pickler.loads(shipped)
         accumulator = copied_fn.create_accumulator()
         counters.append(copied_fn.extract_output(accumulator).counters.tobytes())
-        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane)]
+        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane, GlobalWindow())]
     assert len(set(counters)) == len(counters) == 4

@@ -35,7 +35,7 @@ from tests.transforms.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
 DELAYS = IntegerDomain(-60, 195)
-WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=3)
+WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=2)
 DAY = datetime.datetime(2024, 5, 1)
 
 
@@ -128,8 +128,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
     arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
-    if unit == "signed":
-        arguments["bounds"] = ContributionBounds(signed=True)
+    arguments["bounds"] = ContributionBounds(signed=unit == "signed")
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
@@ -143,7 +142,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         )
 
 
-BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user"}
+BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user", "bounds": BOUND}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user"}
     ],
 )
 def test_a_column_none_of_whose_values_could_count_is_an_error(
-    domain: Any, column: pa.Array, arguments: dict[str, str]
+    domain: Any, column: pa.Array, arguments: dict[str, Any]
 ) -> None:
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     message = f"the item column must hold values of {type(domain).__name__}, got"

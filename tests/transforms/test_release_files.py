@@ -91,7 +91,7 @@ def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str
     released = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", public_keys=["a", "b"], time_range=(0, 7200))
     with beam.Pipeline(runner=runner) as pipeline:
         windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
-        windowed | released | WriteReleases(str(tmp_path / "out"))
+        windowed | released | WriteReleases(str(tmp_path / "out"), overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     for name in NAMES:
         assert {key for key, _ in read_releases(str(tmp_path / name))} == {"a", "b"}

@@ -1,4 +1,4 @@
-"""Runners and options that release twice, or lose records, are refused or warned of while the pipeline is built."""
+"""Runners and options that release twice, or lose records, are warned of while the pipeline is built."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
 from apache_beam.runners.portability.flink_runner import FlinkRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from beam_dpsketch import PrivacySpec
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
-from tests.transforms.pipelines import FN_API, SPEC
+from tests.transforms.pipelines import SPEC
 from tests.transforms.streams import unbounded
 
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("SECRET_OF_TESTS")}
@@ -61,6 +63,19 @@ def test_a_server_may_be_one_that_replays() -> None:
 
 
 @pytest.mark.parametrize("make", [frequencies, continual])
+def test_the_runner_that_may_run_a_failed_pipeline_again_is_warned_of(make: Any) -> None:
+    assert warned(make(), runner=SwitchingDirectRunner) == {"DirectRunner"}
+    assert not warned(make().with_idempotent_noise(**TERMS), runner=SwitchingDirectRunner)
+    for runner in (FnApiRunner, BundleBasedDirectRunner):
+        assert not warned(make(), runner=runner)
+
+
+def test_the_runner_that_beam_takes_by_default_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r'where no runner is named.*runner="FnApiRunner"'):
+        beam.Pipeline() | beam.Create(["a"]) | frequencies()
+
+
+@pytest.mark.parametrize("make", [frequencies, continual])
 @pytest.mark.parametrize("runner", [FlinkRunner, PortableRunner])
 def test_checkpoints_that_lose_records_are_warned_of(make: Any, runner: Any) -> None:
     def lost(*options: str, stream: bool = True) -> bool:
@@ -74,12 +89,3 @@ def test_checkpoints_that_lose_records_are_warned_of(make: Any, runner: Any) -> 
     assert not lost()
     assert not lost("--checkpointing_interval=-1")
     assert not lost(CHECKPOINTS, stream=False)
-
-
-def test_labels_that_differ_from_run_to_run_are_refused() -> None:
-    """The second transform of a kind has another path in each run, and so another noise."""
-    options = PipelineOptions(["--auto_unique_labels"])
-    elements = beam.Pipeline(runner=FN_API, options=options) | beam.Create(["a"])
-    with pytest.raises(ValueError, match=r"auto_unique_labels .* remove that option"):
-        elements | frequencies().with_idempotent_noise(**TERMS)
-    assert elements | frequencies() is not None

@@ -18,6 +18,7 @@ from tests.transforms.pipelines import SPEC, run
 
 SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
+ONE = ContributionBounds(max_weight=1)
 WIDE = ContributionBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
 
 
@@ -29,10 +30,10 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     """Pipelines that go through with records that hold the secret in every place and type."""
     rows = [{"user": SECRET, "item": SECRET, "n": SECRET}, {"user": [SECRET], "item": {SECRET}, "n": 1.5}]
     names = {"item": "item", "weight": "n"}
-    yield "record", PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", **names), rows
+    yield "record", PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", bounds=ONE, **names), rows
     yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", bounds=WIDE, **names), rows
-    yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id=fails, item=fails), rows
-    keyed = {"key": "user", "keys_are_public": True, "unit": "record", **names}
+    yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id=fails, item=fails, bounds=ONE), rows
+    keyed = {"key": "user", "keys_are_public": True, "unit": "record", "bounds": ONE, **names}
     yield "key", PrivateFrequencies.PerKey(SPEC, PRIVACY, **keyed), rows
     yield "bounding", BoundContributions(WIDE, privacy_id="user", item="item"), [rows[1]]
 
@@ -68,7 +69,7 @@ UNUSABLE = {
 def test_errors_about_columns_show_no_value(name: str) -> None:
     batch, item, user = UNUSABLE[name]
     with pytest.raises(Exception, match=r"column") as caught:
-        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, privacy_id=user))
+        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, privacy_id=user, bounds=ONE))
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
 
@@ -83,7 +84,7 @@ def test_raw_sketches_refuse_bad_items_without_showing_them() -> None:
 def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     spec = SketchSpec(depth=3, width=16, seed=471_108_150, item_hash="blake2b", item_key=SECRET[:16].encode())
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    source = pipeline | beam.Create(["x"])
+    source = pipeline | beam.Create([("key", "x")])
     source | PrivateFrequencies.PerKey(
         spec, PRIVACY, privacy_id=lambda value: SECRET, public_keys=["planted-public"], bounds=WIDE
     )

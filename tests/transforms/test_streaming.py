@@ -65,9 +65,10 @@ IDS: dict[str, Case] = {
 }
 DECLARED_IDS: dict[str, Case] = {
     "ids, declared": (60, lambda: globally(**BY_ID, time_range=(0, END + 60), bounds=IDS_ONLY)),
-    "ids, keyed, declared": (60, lambda: per_key(**LISTED, privacy_id="user", bounds=WIDE)),
+    "ids, keyed, declared": (60, lambda: per_key(**LISTED, privacy_id="user", bounds=LISTED_ONLY)),
 }
 IDS_ONLY = dataclasses.replace(WIDE, max_partitions=1)
+LISTED_ONLY = dataclasses.replace(WIDE, max_partitions=4)
 CASES = RECORDS | IDS | DECLARED_IDS
 PORTABLE = {
     "two processes": (FN_API, ("--direct_running_mode=multi_processing", "--direct_num_workers=2")),
@@ -191,7 +192,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
 
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
-    for transform in (globally(**RECORD), globally(**BY_ID)):
+    for transform in (globally(**RECORD), globally(**BY_ID, bounds=IDS_ONLY)):
         found: dict[float, set[bytes]] = {}
 
         def build(pipeline: beam.Pipeline, transform: beam.PTransform = transform) -> beam.PCollection:
@@ -235,6 +236,7 @@ def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
 
 
+@pytest.mark.filterwarnings("ignore:DirectRunner")
 @pytest.mark.parametrize("runner", ["PrismRunner", "DirectRunner"])
 @pytest.mark.parametrize("streamed", [True, False])
 def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) -> None:
@@ -248,6 +250,7 @@ def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) 
     assert ("prism_disable_sdf_split" in (pipeline.options.view_as(DebugOptions).experiments or [])) == streamed
 
 
+@pytest.mark.filterwarnings("ignore:DirectRunner")
 @pytest.mark.parametrize(
     "options", [(BUNDLE_BASED,), ("DirectRunner",), (FN_API,), ("PortableRunner", "--job_endpoint=embed")]
 )

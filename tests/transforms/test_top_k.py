@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
-    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
+    arguments: dict[str, Any] = {"unit": "record"}
+    if unit != "record":
+        arguments = {"privacy_id": "user", "bounds": ContributionBounds()}
     keyed = PrivateTopK.PerKey(
         TextDomain(5), PRIVACY, k=3, key="key", item="word", public_keys=["k0", "k1", "absent"], **arguments
     )
@@ -166,6 +169,16 @@ def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> No
     assert [frequency.item for frequency in read["a"].top_k(1).found] == ["to"]
 
 
+@pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])
+def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
+    keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit="record", keys_are_public=True)
+    for transform in (globally(domain, unit="record"), keyed):
+        assert "Found: with 95 % probability, values with" in transform.explain()
+        assert "explain(n) adds collisions" in transform.explain()
+        assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
+        assert "mostly noise" in transform.explain(1)
+
+
 def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any:  # noqa: B008
     return PrivateTopK.Globally(domain, PRIVACY, k=k, **arguments)
 
@@ -181,7 +194,7 @@ def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any: 
         (lambda: globally(unit="record", memory=100), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
         (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 2560 bytes"),
         (lambda: globally(unit="record", domain=str), "domain must be a Domain, got"),
-        (lambda: globally(unit="record", bounds=None), "bounds must be a ContributionBounds, got NoneType"),
+        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
         (
             lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record"),
             "exactly one of public_keys and keys_are_public=True must be given",
@@ -199,6 +212,6 @@ def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, messag
 
 def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
     table = pa.table({"word": [b"bytes"], "user": [1]})
-    for arguments in ({"unit": "record"}, {"privacy_id": "user"}):
+    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": ContributionBounds()}):
         with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
             run([table], globally(item="word", **arguments))

@@ -193,7 +193,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
         **HORIZON,
         item="item",
         weight="weight",
-        bounds=ContributionBounds(max_partitions=2 if "privacy_id" in unit else 1, signed=True),
+        bounds=ContributionBounds(max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
         **unit,
     )
 
@@ -210,7 +210,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.
 STAYING, LEAVING = 4, 3
-TWO = ContributionBounds(max_contributions_per_partition=2, signed=True)
+TWO = ContributionBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
 
 
 def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tuple[list[pa.Table], list[pa.Table]]:

@@ -87,19 +87,19 @@ ACCUMULATOR = SketchAccumulator(Recipe(CountSketch, SPEC, ContributionBounds()))
 
 @pytest.mark.parametrize("timing", [PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE, PaneInfoTiming.UNKNOWN])
 def test_only_the_first_pane_of_a_window_is_released(timing: int) -> None:
-    (released,) = once().process(ACCUMULATOR, pane(timing, 0))
+    (released,) = once().process(ACCUMULATOR, pane(timing, 0), window.GlobalWindow())
     assert isinstance(released, ReleasedSketch)
-    ((key, released),) = once(keyed=True).process(("k", ACCUMULATOR), pane(timing, 0))
+    ((key, released),) = once(keyed=True).process(("k", ACCUMULATOR), pane(timing, 0), window.GlobalWindow())
     assert key == "k"
     assert isinstance(released, ReleasedSketch)
     with pytest.raises(WindowingError, match="fired more than once; remove trigger and allowed_lateness"):
-        list(once().process(ACCUMULATOR, pane(timing, 1)))
+        list(once().process(ACCUMULATOR, pane(timing, 1), window.GlobalWindow()))
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_early_pane_is_not_released(index: int) -> None:
     with pytest.raises(WindowingError, match="fired more than once"):
-        list(once().process(ACCUMULATOR, pane(PaneInfoTiming.EARLY, index)))
+        list(once().process(ACCUMULATOR, pane(PaneInfoTiming.EARLY, index), window.GlobalWindow()))
 
 
 def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:

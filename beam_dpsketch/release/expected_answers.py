@@ -1,0 +1,126 @@
+"""How good top-K lists and frequencies will be, before any data is read.
+
+Guarantee: what noise alone does has a closed form, with the median of noisy rows taken as normal. What collisions add
+depends on the data, and no useful formula holds for all. So for an expected weight, the release of made-up data is
+simulated and asked. These are of the least kind for a search: frequencies are proportional to 1/rank (Zipf), and values
+share no beginnings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.release import consistency, prefix
+from beam_dpsketch.release.count_min import noise_offset
+from beam_dpsketch.release.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.release.expected_error import reference_distribution
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.release.heavy_hitters import FOUND, detection_limit
+from beam_dpsketch.release.prefix import ReleasedPrefixTree
+from beam_dpsketch.release.releasing import release
+from beam_dpsketch.release.tree_levels import median_variance
+from beam_dpsketch.sketches import CountMin, RawSketch
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.prefix import PrefixTree
+
+CONFIDENCE = 0.95
+MOST_VALUES = 100_000
+
+
+class Detection(NamedTuple):
+    """From which weights on a search finds values.
+
+    Attributes:
+      likely: found with a probability of 95 %.
+      even: found with a probability of 50 %.
+      reaching: how many values of the made-up data are at least `likely`; 0 without them.
+    """
+
+    likely: float
+    even: float
+    reaching: int = 0
+
+
+class Errors(NamedTuple):
+    """How wrong estimates are on made-up data: the root mean square, and half the mean width of a 95 % interval."""
+
+    deviation: float
+    half_width: float
+
+
+def noise_detection(kind: type[RawSketch], spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
+    """What the search of a tree finds where noise alone disturbs it."""
+    depths = [spec.depth] * len(sigma_squared) if kind is PrefixTree else [level.depth for level in spec.levels]
+    odd = [depth - 1 + depth % 2 for depth in depths]  # what the search takes for the deviation of an even depth
+    return _detection(kind, [_deviation(*each) for each in zip(odd, sigma_squared, strict=True)])
+
+
+def simulated_detection(
+    kind: type[RawSketch], spec: Any, privacy: PrivacySpec, bounds: ContributionBounds, *, weight: int, windows: int = 1
+) -> Detection:
+    """What the search of a tree finds in made-up data of a total weight."""
+    if kind is DyadicCountSketch:
+        keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
+    else:
+        keys, weights = _texts(spec, weight)
+    raw, privacy = kind(spec).accumulate_keys(keys, weights), privacy.without_budget()
+    released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
+    assert isinstance(released, (ReleasedDyadicCountSketch, ReleasedPrefixTree))
+    found = _detection(kind, released.level_deviations)
+    return found._replace(reaching=int(np.sum(weights >= found.likely)))
+
+
+def noise_half_width(kind: type[RawSketch], spec: Any, sigma_squared: Fraction) -> float:
+    """Half the width of a 95 % interval of a flat sketch where nothing but noise is in it."""
+    if kind is CountMin:
+        return noise_offset(spec, sigma_squared, failure_probability=(1 - CONFIDENCE) / 2, guarantee="simultaneous")
+    return NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
+
+
+def simulated_errors(
+    kind: type[RawSketch], spec: Any, privacy: PrivacySpec, bounds: ContributionBounds, *, weight: int, windows: int = 1
+) -> Errors:
+    """The errors of a flat sketch, over all values of made-up data of a total weight."""
+    values, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
+    items = values.astype(np.int64)
+    raw, privacy = kind(spec).accumulate(items, weights), privacy.without_budget()
+    released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
+    assert isinstance(released, ReleasedFrequencies)
+    lower, upper = released.interval(items, CONFIDENCE)
+    squares = np.mean((released.estimate(items) - weights) ** 2)
+    return Errors(math.sqrt(float(squares)), float(np.mean(upper - lower)) / 2)
+
+
+def _deviation(depth: int, sigma_squared: Fraction) -> float:
+    """The standard deviation of an estimate from noise alone."""
+    return math.sqrt(sigma_squared * median_variance(depth))
+
+
+def _detection(kind: type[RawSketch], deviations: Sequence[float]) -> Detection:
+    opening = prefix.OPENING_DEVIATIONS if kind is PrefixTree else consistency.OPENING_DEVIATIONS
+    likely = detection_limit(deviations, opening=opening, probability=FOUND)
+    return Detection(likely, detection_limit(deviations, opening=opening, probability=0.5))
+
+
+def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys of random printable texts of the full length, with Zipf weights."""
+    ranks, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
+    size = spec.domain.max_bytes
+    letters = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]
+    texts = np.stack(letters, axis=1).astype(np.uint8).view(f"S{size}").ravel().tolist()
+    is_text = isinstance(spec.domain, TextDomain)
+    keys, _ = spec.domain.index([text.decode("ascii") for text in texts] if is_text else texts)
+    distinct, places = np.unique(keys, return_inverse=True)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, places, weights)
+    return distinct, sums

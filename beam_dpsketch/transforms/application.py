@@ -1,0 +1,19 @@
+"""One application of a transform in a pipeline: what a part of a budget or a release id may name only once."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TypeAlias
+
+import apache_beam as beam
+
+Application: TypeAlias = tuple["weakref.ref[beam.Pipeline]", str]
+
+
+def application(elements: beam.PCollection) -> Application:
+    """That of the transform that is being expanded.
+
+    A runner that expands it again does so in the same pipeline and under the same path, of which Beam allows only one.
+    """
+    pipeline = elements.pipeline
+    return weakref.ref(pipeline), pipeline.transforms_stack[-1].full_label

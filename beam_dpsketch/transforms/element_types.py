@@ -1,0 +1,212 @@
+"""Types that elements and their fields are known to have, checked while a pipeline is built.
+
+A type of which no value could count is refused. What types leave open, such as the fields of a dict, is only named: a
+sample shows it, see `beam_dpsketch.transforms.sample_check`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from apache_beam.typehints import row_type, trivial_inference, typehints
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+
+from beam_dpsketch.domains import BytesDomain, Domain, IntegerDomain
+from beam_dpsketch.transforms.containers import is_batch_type
+from beam_dpsketch.transforms.elements import Elements, Selector
+
+AnyDomain: TypeAlias = "Domain | BytesDomain | None"
+
+_ITEMS = (str, bytes, int, np.integer, tuple)
+_FLOATS = (float, np.floating)
+_OPEN = (typehints.AnyTypeConstraint, typehints.TypeVariable, typehints.ABCSequenceTypeConstraint)
+_MAPPINGS = (typehints.DictConstraint, typehints.MappingTypeConstraint)
+_WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.generic)
+
+
+def open_questions(elements: Elements, element_type: Any, *, domain: AnyDomain, keyed: bool) -> list[str]:
+    """Refuses a type of elements of which nothing would count; returns the arguments that it leaves open, in words.
+
+    Args:
+      elements: the selectors.
+      element_type: what Beam knows of the elements.
+      domain: what items are to be values of; `None` if they are only hashed.
+      keyed: whether elements are (key, value) pairs where no key is selected.
+    """
+    kind, found = _beam_type(element_type), {}
+    if keyed and elements.key is None and not _is_batch(kind):
+        key, kind = _pair(kind)
+        found["key"] = key, not _is_open(key)
+    for argument in ("key", "privacy_id", "item", "weight"):
+        if argument in elements.given or argument == "item":
+            found[argument] = _selected(argument, getattr(elements, argument), kind)
+    questions = (
+        _question(argument, getattr(elements, argument), selected, is_known, domain)
+        for argument, (selected, is_known) in found.items()
+    )
+    return [question for question in questions if question]
+
+
+def argument_words(argument: str, selector: Selector) -> str:
+    """An argument and the field that it names."""
+    if selector is None:
+        return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
+    return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"
+
+
+def what_counts(argument: str, domain: AnyDomain) -> str:
+    """Which values of an argument can be used, in words."""
+    if argument == "weight":
+        return "a weight must be a whole number"
+    if argument == "item" and domain is not None:
+        return f"{type(domain).__name__} takes {domain.takes}"
+    return f"{'an item' if argument == 'item' else f'a {argument}'} must be text, bytes, an integer or a tuple of these"
+
+
+def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
+    """What to do about values of a type that cannot be used."""
+    if isinstance(kind, type) and issubclass(kind, _FLOATS):
+        numbers = argument == "item" and isinstance(domain, IntegerDomain)
+        return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
+    return "convert it before, or in a callable"
+
+
+def _question(argument: str, selector: Selector, kind: Any, is_known: bool, domain: AnyDomain) -> str | None:
+    """What is open about one argument; raises if its type cannot be used, which of a callable is only guessed."""
+    words = argument_words(argument, selector)
+    if _is_open(kind):
+        return None if is_known else words
+    if not _may_count(kind, functools.partial(_takes, argument, domain)):
+        reason = f"{_type_words(kind)}, but {what_counts(argument, domain)}; {remedy(argument, _one_of(kind), domain)}"
+        if not callable(selector):
+            raise TypeError(f"{words} has type {reason}")
+        return f"{words}, which seems to give {reason}"
+    if argument == "weight" and not _may_count(kind, lambda each: not issubclass(each, _FLOATS)):
+        return f"{words}, of type float, which counts only where it is whole"
+    return None if is_known else words
+
+
+def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
+    """The type of what is selected, and whether there is no doubt that elements have it."""
+    if _is_batch(kind):
+        if not isinstance(selector, str):
+            raise TypeError(f"{argument} must be a column name where elements are batches")
+        return typehints.Any, True  # the columns of the first batch are checked as it is read
+    fields = field_types(kind)
+    if selector is None:
+        if fields is not None and not (isinstance(kind, type) and issubclass(kind, tuple)):
+            # It turns into a named tuple where a runner encodes it, so it would count on some runners only.
+            raise ValueError(f"item must be given where elements are rows: one of {', '.join(fields)}, or a callable")
+        return kind, not _is_open(kind)
+    if isinstance(selector, str):
+        if fields is not None and selector not in fields:
+            raise ValueError(f"{argument}={selector!r} is not a field of the elements: {', '.join(fields)}")
+        if fields is None and _has_no_field(kind, selector):
+            raise TypeError(
+                f"{argument}={selector!r} names a field, but the elements are {_type_words(kind)}; use a callable, "
+                f"such as {argument}=lambda element: element[0]"
+            )
+        selected = typehints.Any if fields is None else fields[selector]
+        return selected, not _is_open(selected)
+    is_known = not _is_open(kind) and not isinstance(kind, _MAPPINGS)
+    return _beam_type(trivial_inference.infer_return_type(selector, [kind])), is_known
+
+
+def field_types(kind: Any) -> dict[str, Any] | None:
+    """The fields of rows, named tuples and dataclasses, with their types; `None` of other types."""
+    if not isinstance(kind, row_type.RowTypeConstraint):
+        kind = row_type.RowTypeConstraint.from_user_type(kind)
+    if kind is None:
+        return None
+    fields = dict(kind._fields)
+    if any(isinstance(field, (str, typing.ForwardRef)) for field in fields.values()):  # annotations as text
+        with contextlib.suppress(NameError):  # of a name that is known elsewhere only
+            fields.update(typing.get_type_hints(kind.user_type))
+    return {name: _beam_type(field) for name, field in fields.items()}
+
+
+def _pair(kind: Any) -> tuple[Any, Any]:
+    """The types of key and value."""
+    if _is_open(kind) or kind is tuple:
+        return typehints.Any, typehints.Any
+    fields = field_types(kind) if isinstance(kind, type) and issubclass(kind, tuple) else None
+    parts = kind.tuple_types if isinstance(kind, typehints.TupleHint.TupleConstraint) else (fields or {}).values()
+    if len(parts) != 2:
+        raise TypeError(f"key must be given where elements are not (key, value) pairs: they are {_type_words(kind)}")
+    key, value = parts
+    return key, value
+
+
+def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
+    """Whether there may be values of a type that can be used."""
+    if _is_open(kind):
+        return True
+    if isinstance(kind, typehints.UnionConstraint):
+        return any(_may_count(each, takes) for each in kind.union_types if each is not type(None))
+    if isinstance(kind, typehints.TupleHint.TupleConstraint):
+        return takes(tuple) and all(_may_count(part, takes) for part in kind.tuple_types)
+    if isinstance(kind, typehints.TupleHint.TupleSequenceConstraint):
+        return takes(tuple) and _may_count(kind.inner_type, takes)
+    if isinstance(kind, row_type.RowTypeConstraint):
+        kind = kind.user_type  # of a field that is a named tuple
+    return isinstance(kind, type) and takes(kind)
+
+
+def _takes(argument: str, domain: AnyDomain, kind: type) -> bool:
+    """Whether instances of a class can be used."""
+    if issubclass(kind, (bool, np.bool_)):
+        return False
+    if argument == "weight":
+        return issubclass(kind, (int, np.integer, *_FLOATS))
+    if argument == "item" and domain is not None:
+        return domain.reads_type(kind)
+    return issubclass(kind, _ITEMS)
+
+
+def _is_open(kind: Any) -> bool:
+    """Whether nothing is known of the values of a type."""
+    if isinstance(kind, typehints.UnionConstraint):
+        return any(map(_is_open, kind.union_types))
+    if isinstance(kind, type):
+        return kind is object or inspect.isabstract(kind)
+    return not isinstance(kind, typehints.TypeConstraint) or isinstance(kind, _OPEN)
+
+
+def _has_no_field(kind: Any, name: str) -> bool:
+    if isinstance(kind, type):
+        return issubclass(kind, _WITHOUT_FIELDS) and not hasattr(kind, name)
+    return isinstance(kind, typehints.TypeConstraint) and not _is_open(kind) and not _may_have_fields(kind)
+
+
+def _may_have_fields(kind: Any) -> bool:
+    if isinstance(kind, typehints.UnionConstraint):
+        return any(map(_may_have_fields, kind.union_types))
+    return isinstance(kind, _MAPPINGS) or (isinstance(kind, type) and not issubclass(kind, _WITHOUT_FIELDS))
+
+
+def _is_batch(kind: Any) -> bool:
+    return isinstance(kind, type) and is_batch_type(kind)
+
+
+def _one_of(kind: Any) -> Any:
+    """The one type of an optional one."""
+    members = [each for each in getattr(kind, "union_types", [kind]) if each is not type(None)]
+    return members[0] if len(members) == 1 else kind
+
+
+def _beam_type(kind: Any) -> Any:
+    return convert_to_beam_type(kind)
+
+
+def _type_words(kind: Any) -> str:
+    """A type as in source code."""
+    if isinstance(kind, type):
+        return kind.__name__
+    return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", str(kind))

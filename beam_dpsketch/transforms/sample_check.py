@@ -1,0 +1,204 @@
+"""What can be checked of elements before a pipeline runs: their types, and a sample that the caller makes public.
+
+Data are silent: a record that cannot be used is dropped, because an error about it would reveal it. A selector that
+never finds anything is a mistake, and public; here it is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.hashing.encodings import encode_all
+from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.transforms.columns import valid
+from beam_dpsketch.transforms.containers import is_batch_type
+from beam_dpsketch.transforms.element_types import argument_words, open_questions, remedy, what_counts
+from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.transforms.idempotent_noise import Replayable
+from beam_dpsketch.transforms.records import NO_KEY, Columns, Records, usable
+
+_Self = TypeVar("_Self", bound="ReadsElements")
+_LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os.path.dirname(__file__)))
+
+
+class ReadsElements(Replayable):
+    """A private transform of elements, which can be checked before it runs."""
+
+    _elements: Elements
+    _recipe: Recipe
+    _keys: Any = None
+    _is_checked = False
+
+    def check(self: _Self, sample: Iterable[Any]) -> _Self:
+        """The transform itself, if it can use every element of a public or made-up sample.
+
+        Runs the selectors here and now, without a pipeline, and spends no privacy. A checked transform does not warn
+        that the types of its elements are unknown. Values in the sample that would be clamped are warned of.
+
+        Errors and warnings show values of the sample: give it no element that is to be protected.
+
+        Args:
+          sample: some elements as the pipeline would hold them: rows, dicts, (key, value) pairs, or batches; or one
+            batch alone.
+
+        Raises:
+          ValueError: for the first element that cannot be used. The message names the argument, the field and the
+            reason: a field that is missing, a callable that raises, a value of a type that cannot be counted, a
+            fractional weight, a key that is not among public_keys.
+
+        >>> from beam_dpsketch import PrivacySpec, SketchSpec
+        >>> from beam_dpsketch.transforms import PrivateFrequencies
+        >>> spec, privacy = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
+        >>> PrivateFrequencies.Globally(spec, privacy, item="town", unit="record").check([{"city": "Oslo"}])
+        Traceback (most recent call last):
+        ...
+        ValueError: element 0 of the sample has no field for item='town': its fields are city
+        """
+        public_keys = self._keys.public if self._keys else None
+        _Check(self._elements, self._recipe, keyed=self._keys is not None, public_keys=public_keys).all_of(sample)
+        self._is_checked = True
+        return self
+
+    def check_types(self, elements: beam.PCollection) -> None:
+        """Refuses elements of types that cannot be used; warns, once, of arguments that types leave open."""
+        domain = getattr(self._recipe.spec, "domain", None)
+        questions = open_questions(self._elements, elements.element_type, domain=domain, keyed=self._keys is not None)
+        if questions and not self._is_checked:
+            warnings.warn(
+                f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
+                "record without a usable value is dropped in silence. Call .check(sample) with some public or made-up "
+                "elements, or declare types: a beam.Row or named tuple with with_output_types",
+                ElementsWarning,
+                stacklevel=_levels_to_caller(),
+            )
+
+
+class _Check:
+    """Reads sample elements as a transform would, and raises where that would drop one."""
+
+    def __init__(self, elements: Elements, recipe: Recipe, *, keyed: bool, public_keys: tuple[Any, ...] | None) -> None:
+        self._elements = elements
+        self._recipe = recipe
+        self._domain = getattr(recipe.spec, "domain", None)
+        self._records = Records(elements, keyed=keyed, public_keys=public_keys)
+        self._clamped: set[str] = set()
+
+    def all_of(self, sample: Any) -> None:
+        """Raises for the first element that cannot be used."""
+        if is_batch_type(type(sample)):  # type: ignore[arg-type]
+            sample = [sample]
+        if isinstance(sample, (str, bytes, dict)):
+            raise TypeError(f"sample must be a list of elements, or one batch, got one {type(sample).__name__}")
+        sizes = [self._element(element, f"element {place} of the sample") for place, element in enumerate(sample)]
+        if not sum(sizes):
+            raise ValueError("sample must hold at least one record")
+
+    def _element(self, element: Any, place: str) -> int:
+        columns = self._columns(element, place)
+        batch = element if self._records.is_batch_type(type(element)) else None
+        for argument, values in zip(("privacy_id", "key", "item", "weight"), columns, strict=True):
+            if values is not None:
+                self._values(argument, values, place, batch)
+        return len(columns.items)
+
+    def _columns(self, element: Any, place: str) -> Columns:
+        """What the transform reads of one element."""
+        try:
+            if self._records.is_batch_type(type(element)):
+                return self._records.batch(element, self._recipe)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{place}: {error}") from None
+        key, value = None, element
+        given = self._elements.given
+        if self._records.keyed and "key" not in given:
+            key, value = self._records.split(element)
+            if key is NO_KEY:
+                raise ValueError(f"{place} is no (key, value) pair, so key must be given; it is {_shown(element)}")
+        read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
+        keys = read.get("key", [key]) if self._records.keyed else None
+        return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
+
+    def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
+        """Checks the values of an argument in one element; those of a batch are shown as they are in it."""
+        words = argument_words(argument, getattr(self._elements, argument))
+        try:
+            mask = usable(argument, values, self._records, self._recipe).tolist()
+        except TypeError as error:  # of a column
+            raise ValueError(f"{place}: {words}: {error}") from None
+        for number, counts in enumerate(mask):
+            where = place if batch is None else f"row {number} of {place}"
+            value = values[number] if batch is None else _cell(batch, getattr(self._elements, argument), number)
+            if not counts:
+                raise ValueError(f"{where}: {words} {self._problem(argument, value)}")
+            self._warn_if_clamped(argument, value, f"{where}: {words}")
+
+    def _problem(self, argument: str, value: Any) -> str:
+        if value is None:
+            return "is None: such a record is dropped"
+        if argument == "key" and valid(encode_all([value])).all():
+            return f"is {_shown(value)}, which is not one of the public_keys"
+        domain = self._domain if argument == "item" else None
+        return f"is {_shown(value)}, but {what_counts(argument, domain)}; {remedy(argument, type(value), domain)}"
+
+    def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
+        bounds = self._recipe.bounds
+        if argument == "weight":
+            limits = (
+                None
+                if bounds.min_weight <= value <= bounds.max_weight
+                else (f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds")
+            )
+        else:
+            inside = argument != "item" or self._domain is None or self._domain.is_inside(value)
+            limits = None if inside else str(self._domain)
+        if limits is not None and argument not in self._clamped:
+            self._clamped.add(argument)
+            warnings.warn(
+                f"{words} is {_shown(value)}, outside {limits}: it is clamped to them",
+                ElementsWarning,
+                stacklevel=_levels_to_caller(),
+            )
+
+
+def _cell(batch: Any, name: str, row: int) -> Any:
+    """One value of a batch."""
+    return batch[name][row].as_py() if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch[name].iloc[row]
+
+
+def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
+    """What a selector reads of a value, with an error where there is nothing."""
+    words = argument_words(argument, selector)
+    if not isinstance(selector, str):
+        assert selector is not None
+        try:
+            return selector(value)
+        except Exception as error:
+            raise ValueError(f"{place}: {words} raises {type(error).__name__}: {error}") from error
+    fields = value if isinstance(value, dict) else getattr(value, "_fields", None) or getattr(value, "__dict__", {})
+    if selector in value if isinstance(value, dict) else hasattr(value, selector):
+        return value[selector] if isinstance(value, dict) else getattr(value, selector)
+    listed = f"its fields are {', '.join(map(str, fields))}" if fields else f"it is a {type(value).__name__}"
+    nested = "; a name is one field, for a nested one give a callable" if "." in selector else ""
+    raise ValueError(f"{place} has no field for {words}: {listed}{nested}")
+
+
+def _shown(value: Any) -> str:
+    """A value of the sample with its type, not too long."""
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def _levels_to_caller() -> int:
+    """How far up the code is that called Beam or this package: `stacklevel` of a warning of the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame, level = frame.f_back, level + 1
+    return level
