@@ -299,9 +299,11 @@ class _EachWay(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
+        bounds = ContributionBounds(max_weight=1)
         return [
             pcoll
-            | way >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", **unit))
+            | way
+            >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", bounds=bounds, **unit))
             | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
             for way, unit in ways.items()
         ] | beam.Flatten()

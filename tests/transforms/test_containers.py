@@ -20,12 +20,13 @@ from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.containers import is_batch_type, is_batch_type_by_name
 from beam_dpsketch.transforms.elements import Elements
 from beam_dpsketch.transforms.records import KeyRecords, Records, table
-from tests.transforms.pipelines import SPEC, exact, run
+from tests.transforms.pipelines import SPEC, exact, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
 SECRET = "planted-4711"
 RECORD = {"user": SECRET, "page": SECRET, "n": 1, "key": SECRET}
-RECIPE = Recipe(CountSketch, SPEC, ContributionBounds(max_weight=3))
+BOUNDS = ContributionBounds(max_weight=3)
+RECIPE = Recipe(CountSketch, SPEC, BOUNDS)
 
 
 class Frame(pd.DataFrame):
@@ -95,18 +96,23 @@ def _rest(row: list[Any]) -> Any:
 
 def test_callables_may_read_a_record_from_a_list() -> None:
     rows = [["u", "good"], ["v", "good"], [], ["w"]]
-    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, privacy_id=_first))
+    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, privacy_id=_first, bounds=BOUNDS))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate([("good",), ("good",), ()]).counters)
+
+
+def run_untyped(element: Any, private: beam.PTransform) -> list[Any]:
+    """What the transform makes of an element of whose type Beam knows nothing."""
+    return seen_by_sink(lambda pipeline: pipeline | beam.Create([0]) | beam.Map(lambda _: element) | private)
 
 
 WAYS: dict[str, Callable[[], beam.PTransform]] = {
     "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit="record"),
-    "id": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user"),
+    "id": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user", bounds=BOUNDS),
     "key": lambda: PrivateFrequencies.PerKey(
         SPEC, PRIVACY, item="page", key="key", unit="record", keys_are_public=True
     ),
     "key and id": lambda: PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="page", key="key", privacy_id="user", keys_are_public=True
+        SPEC, PRIVACY, item="page", key="key", privacy_id="user", keys_are_public=True, bounds=BOUNDS
     ),
 }
 
@@ -114,7 +120,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
     with pytest.raises(Exception, match=r"unpack it with beam\.FlatMap") as caught:
-        run([[RECORD, RECORD]], WAYS[way]())
+        run_untyped([RECORD, RECORD], WAYS[way]())
     assert SECRET not in str(caught.value)
 
 
@@ -122,7 +128,7 @@ def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
     per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
     with pytest.raises(Exception, match=r"an element is a list: this is a container"):
-        run([("a", [SECRET])], per_key)
+        run_untyped(("a", [SECRET]), per_key)
 
 
 COLUMNS = {name: np.array([value, value], dtype=object) for name, value in RECORD.items()}
