@@ -80,7 +80,7 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
     [
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record"),
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, **IN_ONE_PARTITION),
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, **IN_ONE_PARTITION),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, time_range=(0, 500), **IN_ONE_PARTITION),
     ],
     ids=["record", "id in a window", "id in two windows"],
 )
