@@ -6,12 +6,26 @@ from beam_dpsketch import ContributionBounds, FloatDomain, PrivacySpec, Released
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, read_releases
 
 SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
-BOUNDS = ContributionBounds(max_contributions_per_partition=10)
-OF_PEOPLE = PrivateFrequencies.Globally(SPEC, PRIVACY, item="city", privacy_id="person", bounds=BOUNDS)
-CHECKED: PrivateFrequencies.Globally = OF_PEOPLE.check([{"city": "Bern", "person": "someone"}])
-DELAYS = PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, item="minutes", unit="record")
-TYPO = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="user")  # type: ignore[arg-type]
-OTHER = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="countsketch")  # type: ignore[arg-type]
+
+
+def of_people() -> PrivateFrequencies.Globally:
+    """A checked transform is of its own type."""
+    bounds = ContributionBounds(max_contributions_per_partition=10)
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item="city", privacy_id="person", bounds=bounds)
+    return transform.check([{"city": "Bern", "person": "someone"}])
+
+
+def delays() -> PrivateQuantiles.Globally:
+    """The unit is a literal."""
+    return PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, item="minutes", unit="record")
+
+
+def misspelt() -> list[PrivateFrequencies.Globally]:
+    """What mypy finds: with `warn_unused_ignores`, it is an error if it finds nothing."""
+    return [
+        PrivateFrequencies.Globally(SPEC, PRIVACY, unit="user"),  # type: ignore[arg-type]
+        PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="countsketch"),  # type: ignore[arg-type]
+    ]
 
 
 def estimates(released: ReleasedSketch) -> str:

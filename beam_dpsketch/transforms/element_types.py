@@ -28,6 +28,7 @@ _ITEMS = (str, bytes, int, np.integer, tuple)
 _FLOATS = (float, np.floating)
 _OPEN = (typehints.AnyTypeConstraint, typehints.TypeVariable, typehints.ABCSequenceTypeConstraint)
 _MAPPINGS = (typehints.DictConstraint, typehints.MappingTypeConstraint)
+_CONTAINERS: dict[type, type] = {typehints.ListConstraint: list, typehints.SetTypeConstraint: set}
 _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.generic)
 
 
@@ -44,6 +45,7 @@ def open_questions(elements: Elements, element_type: Any, *, domain: AnyDomain, 
     if keyed and elements.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
+    elements.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
     for argument in ("key", "privacy_id", "item", "weight"):
         if argument in elements.given or argument == "item":
             found[argument] = _selected(argument, getattr(elements, argument), kind)
@@ -136,12 +138,20 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     """The types of key and value."""
     if _is_open(kind) or kind is tuple:
         return typehints.Any, typehints.Any
-    fields = field_types(kind) if isinstance(kind, type) and issubclass(kind, tuple) else None
-    parts = kind.tuple_types if isinstance(kind, typehints.TupleHint.TupleConstraint) else (fields or {}).values()
-    if len(parts) != 2:
+    members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
+    pairs = [parts for parts in map(_parts, members) if len(parts) == 2]
+    if not pairs:
         raise TypeError(f"key must be given where elements are not (key, value) pairs: they are {_type_words(kind)}")
-    key, value = parts
-    return key, value
+    keys, values = zip(*pairs, strict=True)
+    return typehints.Union[keys], typehints.Union[values]
+
+
+def _parts(kind: Any) -> list[Any]:
+    """The types of the parts of a tuple."""
+    if isinstance(kind, typehints.TupleHint.TupleConstraint):
+        return list(kind.tuple_types)
+    fields = field_types(kind) if isinstance(kind, type) and issubclass(kind, tuple) else None
+    return list((fields or {}).values())
 
 
 def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:

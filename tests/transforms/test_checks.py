@@ -109,7 +109,7 @@ DECLARED: dict[str, Mistake] = {
     ),
     "dicts": (lambda: created([ROW], frequencies()), r"item \(the element itself\) has type Dict\[str, Union"),
     "arrays": (lambda: created([np.arange(3)], frequencies()), "has type ndarray"),
-    "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"item='city' names a field, .* List\[Dict"),
+    "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"an element is a list: .* beam.FlatMap"),
     "a name of tuples": (lambda: created([("a", 1)], frequencies(item="city")), "names a field, .* use a callable"),
     "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain takes whole numbers"),
     "floats for integers": (
@@ -134,7 +134,7 @@ DECLARED: dict[str, Mistake] = {
     "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain takes text"),
     "no key": (lambda: created([ROW], per_key(item="n")), r"key must be given where elements are not \(key, value\)"),
     "no key of rows": (lambda: built(Visit, per_key(item="city")), "key must be given .* they are Visit"),
-    "groups": (lambda: built(tuple[str, list[int]], per_key()), r"item \(the element itself\) has type List\[int\]"),
+    "groups": (lambda: built(tuple[str, list[int]], per_key()), r"an element is a list: this is a container"),
     "a float key of pairs": (lambda: built(tuple[float, str], per_key()), r"key \(of the pair\) has type float"),
     "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field of the elements"),
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
@@ -176,6 +176,8 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
         built(Visit, *of_visits)
         built(tuple[str, int | None], frequencies(), frequencies(item=lambda pair: pair[1]), per_key())
         built(tuple[str, Visit], per_key(item="city"))
+        built(tuple[str, str] | tuple[int, bytes], per_key())  # as of beam.Create, of keys of two types
+        built(list[str], frequencies(item=lambda parts: parts[0]))
         built(str, frequencies(), top(TextDomain(8)), quantiles(IPv4Domain()), frequencies(item=len))
         built(bytes, frequencies())
         built(np.int64, frequencies(), quantiles())

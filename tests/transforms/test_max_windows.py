@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -221,11 +221,6 @@ def test_times_before_1970_stay_in_their_windows(windows: Any, runner: str) -> N
     assert found[-60, None] == (2 if windows is FIXED else 3)
     if windows is FIXED:
         assert len(totals(timed, windows, globally(max_windows=1, period=600), runner)) == 3
-
-
-def test_elements_without_times_are_in_one_window() -> None:
-    timed = [(row("u"), MIN_TIMESTAMP)] * 3
-    assert list(totals(timed, FIXED, globally(period=300)).values()) == [3]
 
 
 def test_elements_and_ids_that_cannot_be_used_are_dropped() -> None:
