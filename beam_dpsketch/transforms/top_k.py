@@ -46,8 +46,14 @@ class TopK:
 
 def released_in(element: Any) -> tuple[Any, ReleasedSketch]:
     """Key (`None` without one) and release of an element of any private transform."""
-    key, value = element if isinstance(element, tuple) else (None, element)
-    return key, value.release if isinstance(value, TopK) else value
+    key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
+    released = value.release if isinstance(value, TopK) else value
+    if not isinstance(released, ReleasedSketch):
+        raise TypeError(
+            f"an element must be what a private transform gives: a release or a (key, release) pair, got "
+            f"{type(value).__name__}; apply PrivateFrequencies, PrivateQuantiles or PrivateTopK before"
+        )
+    return key, released
 
 
 class PrivateTopK:

@@ -176,3 +176,12 @@ def test_any_other_bytes_raise_format_error_and_nothing_else(data: bytes) -> Non
 def flipped(data: bytes, place: int) -> bytes:
     place %= len(data)
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("element", ["Oslo", ("a", "Oslo"), ("a", "b", "c")])
+def test_elements_that_are_no_releases_are_refused_without_their_values(element: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"must be what a private transform gives: .*, got (str|tuple); apply"
+    ) as raised:
+        to_record(element)
+    assert "Oslo" not in str(raised.value)
