@@ -15,6 +15,8 @@ from benchmarks import readings
 from benchmarks.paper import __main__ as paper
 from benchmarks.paper import demands, departures, frequency, page, prototype, records, spent, theorems
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):

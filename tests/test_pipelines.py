@@ -236,6 +236,7 @@ def test_exact_counters_are_the_same_on_every_runner(options: tuple[str, ...], s
         assert counters == [CountSketch(top_destinations.SPEC).accumulate(destinations).counters.tolist()]
 
 
+@pytest.mark.slow
 def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.main([*sample.options(tmp_path), "--epsilon=20"])
     printed = capsys.readouterr().out

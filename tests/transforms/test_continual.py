@@ -273,6 +273,7 @@ def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPa
     assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81 * levels, 2) / Fraction(1, 10)
 
 
+@pytest.mark.slow
 def test_of_the_privacy_ids_of_a_stream_the_first_windows_of_the_horizon_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
 

@@ -145,6 +145,7 @@ def graphs_of(size: int) -> list[tuple[str, ...]]:
     return list(itertools.product(STEPS, repeat=size))
 
 
+@pytest.mark.slow
 def test_one_record_counts_as_often_as_the_statement_says(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, accepted = broken(random.Random(0).sample(graphs_of(3), 12), monkeypatch)
     assert not wrong

@@ -115,6 +115,7 @@ print(sorted((key, value.hex()) for key, value in here.by_key(here.run(here.ELEM
 """
 
 
+@pytest.mark.slow
 def test_another_process_releases_identical_bytes() -> None:
     environment = {**os.environ, VARIABLE: SECRET, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-c", _ELSEWHERE]

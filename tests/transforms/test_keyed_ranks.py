@@ -127,6 +127,7 @@ def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others
     assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
 
 
+@pytest.mark.slow
 def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
     """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""
     bounds = ContributionBounds(max_contributions_per_partition=2)

@@ -93,6 +93,7 @@ def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one(
     assert all(released.counters.any() for _, released in outputs)
 
 
+@pytest.mark.slow
 def test_forty_keys_on_two_processes_have_noise_of_their_own(importable_in_workers: None) -> None:
     keys = [f"key {i}" for i in range(40)]
     outputs = run(

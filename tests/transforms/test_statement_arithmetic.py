@@ -285,6 +285,7 @@ def test_a_record_in_overlapping_windows(
     assert_sums_cost_no_more_than_they_say(inputs[:, :4], statement, **of)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(**SETTINGS, windows=st.sampled_from([2, 4, 8]), record=st.booleans(), unbounded=st.booleans())
 def test_all_nodes_of_a_horizon(

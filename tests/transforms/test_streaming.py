@@ -109,21 +109,24 @@ def live(windows: Any) -> Any:
     return stepped(VISITS, step, END + 60, late=LATE, bundle=37)
 
 
+AT_ONCE = ("global", "ids, signed", "keyed, declared")
+
+
+def mostly_slow(cases: dict[str, Case]) -> list[Any]:
+    """Their names as parameters; those that are not for the fast tests are marked."""
+    return [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in cases]
+
+
 @pytest.mark.usefixtures(state_everywhere.__name__)
-@pytest.mark.parametrize("name", RECORDS | IDS)
+@pytest.mark.parametrize("name", mostly_slow(RECORDS | IDS))
 def test_a_stream_gives_the_counters_of_a_batch_without_late_data(name: str) -> None:
     windows, make = CASES[name]
     found = outputs(live(windows), ExactCounters(make()), windows, "--streaming", runner=BUNDLE_BASED)
     assert found == of_batch(name)
 
 
-AT_ONCE = ("global", "ids, signed", "keyed, declared")
-
-
 @pytest.mark.usefixtures(state_everywhere.__name__)
-@pytest.mark.parametrize(
-    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.parametrize("name", mostly_slow(CASES))
 def test_a_portable_runner_gives_the_counters_of_a_batch(name: str) -> None:
     windows, make = CASES[name]
     assert outputs(unbounded(VISITS), ExactCounters(make()), windows, runner=FN_API) == of_batch(name)

@@ -155,6 +155,7 @@ def check_log(ways: Ways, log: tuple[list[Change], list[Change]]) -> None:
     assert counters(after, ways) == counters(without, ways)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.builds(Ways, st.sampled_from(list(TRANSFORMS)), st.sampled_from(list(UNITS)), *[st.booleans()] * 3), logs())
 def test_exact_counters_after_deletion_are_those_without_the_records(ways: Ways, log: Any) -> None:
@@ -182,6 +183,7 @@ def test_in_windows_a_delete_takes_back_an_insert_of_its_own_window_only(unit: s
     assert in_one == counters([stay], ways._replace(windowed=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": "who"}], ids=UNITS)
 def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deletion_on(
     unit: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -262,6 +264,7 @@ def _sample_and_net(self: Any, records: pa.Table) -> pa.Table:
     return self._net(self._keep(records))
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_a_unit_is_distributed_as_if_the_deleted_records_had_never_been_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -319,6 +322,7 @@ def same_releases(first: np.ndarray, second: np.ndarray) -> bool:
     return min(p_values) >= LEVEL / len(directions)
 
 
+@pytest.mark.slow
 def test_releases_after_deletion_are_distributed_as_if_the_deleted_records_had_never_been_there() -> None:
     """False alarm <= 1e-9. The test can fail: if deletes are ignored, it does."""
     without, after = churn(2 * SAMPLES, lambda unit: f"k{unit // 2}")
