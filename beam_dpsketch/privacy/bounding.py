@@ -82,9 +82,9 @@ def netted(
 def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Net weights, none of them 0, as records of at most max_weight each, equal ones as one with a number of copies.
 
-    Returns positions, weights and copies: for each net weight max_weight as often as it fits, no more often than could
-    be kept, and what is left. Sampling these keeps as much of a unit as its bounds have room for; clamping a net weight
-    would drop the rest of it.
+    Returns positions, weights and copies. Each net weight becomes copies of max_weight, at most as many as could be
+    kept, and one record of what is left. Sampling these uses the bounds in full; clamping a net weight would drop the
+    rest of it.
     """
     magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
     largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)

@@ -42,7 +42,7 @@ class PrivacyUnit(enum.Enum):
 
     @property
     def is_one_record(self) -> bool:
-        """Whether single records are protected, of which the bounds keep all."""
+        """Whether single records are protected; the bounds then keep every record."""
         return self in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
 
     @property

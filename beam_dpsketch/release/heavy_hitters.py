@@ -1,7 +1,7 @@
 """Heavy hitters without a candidate list: a walk down a released tree, opening what stands out.
 
 Guarantee: post-processing of the release, so nothing of the data but the noisy counters decides what is found. Values
-are found if every node on their path stands out of the noise; `detection_limit` says from which weight on that has a
+are found if every node on their path exceeds the noise threshold; `detection_limit` is the weight at which that has a
 given probability. No candidate lists are merged: the search is on the one released tree.
 """
 

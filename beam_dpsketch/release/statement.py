@@ -63,7 +63,7 @@ class PrivacyStatement:
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
       shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
-      release_ids: 48 bytes for each release inside, of which no two releases have the same: 16 each of its run, of the
+      release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
         part of the run that it is, and of the draw of its noise.
     """
 

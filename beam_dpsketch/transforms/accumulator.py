@@ -96,7 +96,7 @@ class Recipe:
     def warn_if_unused(
         self, elements: Elements, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
     ) -> None:
-        """Warns of the argument that no usable value was read of, if these are many records of which none counts."""
+        """Logs the argument that gave no usable value, if these are many records and none of them counts."""
         if len(items) >= MANY:
             unused = {"item"} if not self.keys(items)[1].any() else set()
             if weights is not None and not whole_weights(weights)[1].any():

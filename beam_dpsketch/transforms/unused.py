@@ -35,7 +35,7 @@ class Unused:
         self._used: set[str] = set()
 
     def dropped(self, size: int, **any_usable: bool) -> None:
-        """Takes note of elements of which none counts.
+        """Notes elements none of which counts.
 
         Args:
           size: how many.
