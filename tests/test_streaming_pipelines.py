@@ -116,6 +116,7 @@ def test_departures_are_read_in_the_order_of_their_hours(departures: list[Depart
     assert seconds == sorted(each.second for each in departures)
 
 
+@pytest.mark.slow
 @on_every_runner
 def test_windowed_top_k(
     runner: str, departures: list[Departure], options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -159,6 +160,7 @@ def test_windows_that_do_not_fill_days_are_refused(wrong: list[str], options: li
         windowed_top_k.main([*options, *wrong])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protect", "epsilon"), [("flight", 100), ("aircraft", 1700)])
 def test_continual_delays(
     protect: str,
@@ -200,6 +202,7 @@ def test_continual_delays(
         assert line.late.lower <= line.late.estimate == 1 - released.cdf(continual_delays.LATE) <= line.late.upper
 
 
+@pytest.mark.slow
 def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

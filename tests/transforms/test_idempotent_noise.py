@@ -140,6 +140,7 @@ def frequencies(rho: float = 0.1, **terms: Any) -> beam.PTransform:
     return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit="record").with_idempotent_noise(**TERMS | terms)
 
 
+@pytest.mark.slow
 def test_keys_release_ids_and_secrets_with_equal_counters_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-9."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]

@@ -351,6 +351,7 @@ def random_rows(seed: int, size: int) -> list[Timed]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 20),

@@ -75,6 +75,7 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
         both.combine(outputs["a"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

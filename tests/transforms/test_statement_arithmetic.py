@@ -191,6 +191,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     **SETTINGS,

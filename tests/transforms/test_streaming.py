@@ -142,6 +142,7 @@ def test_other_runners_give_the_counters_of_a_batch(name: str, runner: str, impo
     assert outputs(unbounded(VISITS), ExactCounters(make()), windows, *options, runner=engine) == of_batch(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", ["global", "declared", "keyed", "ids"])
 def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
@@ -193,6 +194,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
     assert len(counts) == 13 * END // 60
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
     for transform in (globally(**RECORD), globally(**BY_ID, bounds=IDS_ONLY)):

@@ -81,6 +81,7 @@ def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -
     assert logged(caplog, transforms, [columns]) == [warning("item='x'")]
 
 
+@pytest.mark.slow
 def test_nothing_is_logged_of_few_elements_or_where_one_counts(caplog: pytest.LogCaptureFixture) -> None:
     good = {**ROWS[0], "town": "Oslo", "usr": "u", "n": 1}
     transforms = [

@@ -64,6 +64,7 @@ def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: ContributionBound
     return variance
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from([CountMin, CountSketch]),
     depth=st.integers(1, 3),
