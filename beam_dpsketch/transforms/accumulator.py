@@ -125,7 +125,7 @@ class SketchAccumulator:
 
     def __init__(self, recipe: Recipe, elements: Elements | None = None) -> None:
         self._recipe = recipe
-        self._elements = elements  # to name the argument of which nothing can be used
+        self._elements = elements  # to name an argument that gave nothing usable
         self._limit = recipe.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None

@@ -13,7 +13,7 @@ Application: TypeAlias = tuple["weakref.ref[beam.Pipeline]", str]
 def application(elements: beam.PCollection) -> Application:
     """That of the transform that is being expanded.
 
-    A runner that expands it again does so in the same pipeline and under the same path, of which Beam allows only one.
+    A runner that expands it again uses the same pipeline and path. Beam allows each path only once.
     """
     pipeline = elements.pipeline
     return weakref.ref(pipeline), pipeline.transforms_stack[-1].full_label

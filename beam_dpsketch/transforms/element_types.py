@@ -1,7 +1,7 @@
 """Types that elements and their fields are known to have, checked while a pipeline is built.
 
-A type of which no value could count is refused. What types leave open, such as the fields of a dict, is only named: a
-sample shows it, see `beam_dpsketch.transforms.sample_check`.
+A type that can never count is refused. What types leave open, such as the fields of a dict, is only named: a sample
+shows it, see `beam_dpsketch.transforms.sample_check`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.gene
 
 
 def open_questions(elements: Elements, element_type: Any, *, domain: AnyDomain, keyed: bool) -> list[str]:
-    """Refuses a type of elements of which nothing would count; returns the arguments that it leaves open, in words.
+    """Refuses a type of elements that can never count; returns the arguments that it leaves open, in words.
 
     Args:
       elements: the selectors.

@@ -39,7 +39,7 @@ class Ranks(Protocol):
         """The records with ranks; those that have one keep it. Unless ranks stay, all records of their privacy ids."""
 
     def words(self, records: pa.Table) -> Words:
-        """The randomness that chooses among copies of records, no two of which are equal."""
+        """The randomness that chooses among copies of records; the records themselves all differ."""
 
 
 class RandomRanks:

@@ -35,7 +35,7 @@ def running(command: Sequence[str], log: Path, **options: object) -> Iterator[su
 
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """So many processes that do nothing but work while the block lasts."""
+    """Run this number of busy processes while the block lasts."""
     with contextlib.ExitStack() as started:
         for _ in range(processes):
             started.enter_context(running([sys.executable, "-c", BUSY], Path(os.devnull)))
