@@ -30,9 +30,9 @@ def peak_after(stage: str, keys: int) -> float:
 
     from beam_dpsketch import ContributionBounds, SketchSpec
     from beam_dpsketch.sketches import CountSketch
-    from beam_dpsketch.transforms.accumulator import Recipe
+    from beam_dpsketch.records.accumulator import Recipe
     from beam_dpsketch.transforms.combine_fns import RawSketchFn
-    from beam_dpsketch.transforms.elements import Elements
+    from beam_dpsketch.records.selectors import Elements
     from benchmarks import sources
 
     recipe = Recipe(CountSketch, SketchSpec(depth=DEPTH, width=WIDTH), ContributionBounds())

@@ -7,7 +7,7 @@ from typing import Any
 from apache_beam import coders
 
 from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 
 
 class AccumulatorCoder(coders.Coder):

@@ -23,10 +23,10 @@ from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate, release
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.coders import AccumulatorCoder
-from beam_dpsketch.transforms.columns import WEIGHTS, column, valid
-from beam_dpsketch.transforms.elements import Elements, Selector, reader
+from beam_dpsketch.records.columns import WEIGHTS, column, valid
+from beam_dpsketch.records.selectors import Elements, Selector, reader
 
 _SINGLE = frozenset({int, str, bytes})
 
@@ -148,7 +148,7 @@ class CountMinFn(_ReleasingFn):
     Args:
       spec: the sketch.
       privacy: what each output spends.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
       bounds: the largest weight of a record; weights outside are clamped.
     """
 
@@ -161,7 +161,7 @@ class CountSketchFn(_ReleasingFn):
     Args:
       spec: the sketch.
       privacy: what each output spends.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
       bounds: the largest weight of a record; weights outside are clamped.
     """
 
@@ -177,7 +177,7 @@ class DyadicCountSketchFn(_ReleasingFn):
     Args:
       spec: the tree, such as `TreeSpec.for_memory(domain)`.
       privacy: what each output spends, over all levels.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.transforms.elements`.
+      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
       bounds: the largest weight of a record; weights outside are clamped.
     """
 

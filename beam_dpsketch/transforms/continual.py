@@ -27,18 +27,18 @@ from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.declarations import Unit, declared_bounds
-from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
 from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
 from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
-from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.records.reading import Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.sample_check import ReadsElements

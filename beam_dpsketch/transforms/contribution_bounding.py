@@ -24,19 +24,19 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.hashing.scattering import scattered
+from beam_dpsketch.records.shard_hash import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.records.accumulator import Contributions, Recipe
+from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.element_types import open_questions
-from beam_dpsketch.transforms.elements import Elements, Selector
-from beam_dpsketch.transforms.ranks import RandomRanks, Ranks
-from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes
-from beam_dpsketch.transforms.records import Columns, Records, any_usable, by_key, table, total_weights
+from beam_dpsketch.records.selectors import Elements, Selector
+from beam_dpsketch.records.priorities import RandomRanks, Ranks
+from beam_dpsketch.records.codec import from_bytes, joined, parts_to_bytes
+from beam_dpsketch.records.reading import Columns, Records, any_usable, by_key, table, total_weights
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.timestamps import check_window
-from beam_dpsketch.transforms.unused import Unused
+from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
@@ -62,7 +62,7 @@ class BoundContributions(beam.PTransform):
 
     Args:
       bounds: how much to keep of each privacy id, in each window.
-      privacy_id: who is protected; see `beam_dpsketch.transforms.elements` for this and the following.
+      privacy_id: who is protected; see `beam_dpsketch.records.selectors` for this and the following.
       item: what is counted; `None` is the element.
       weight: how much it counts; `None` is 1.
       key: the partition; `None` for a single one.

@@ -14,7 +14,7 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     check_unit_fits_bounds,
 )
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 
 Unit: TypeAlias = Literal["record"]
 

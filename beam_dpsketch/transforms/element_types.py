@@ -19,8 +19,8 @@ from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from beam_dpsketch.domains import BytesDomain, Domain, IntegerDomain
-from beam_dpsketch.transforms.containers import is_batch_type
-from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.records.containers import is_batch_type
+from beam_dpsketch.records.selectors import Elements, Selector
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 

@@ -15,16 +15,16 @@ from beam_dpsketch.release.explanation import explanation
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
 from beam_dpsketch.transforms.copies import check_no_copies
 from beam_dpsketch.transforms.declarations import Keys
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.ranks import ranks_of
-from beam_dpsketch.transforms.records import KeyRecords, Records
+from beam_dpsketch.records.priorities import ranks_of
+from beam_dpsketch.records.reading import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import DrawRun, ReleaseOnce
 from beam_dpsketch.transforms.runner_checks import check_runner
 from beam_dpsketch.transforms.sample_check import ReadsElements

@@ -17,9 +17,9 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
-from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.private_release import PrivateRelease
 
 

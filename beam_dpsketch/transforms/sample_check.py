@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.columns import valid
-from beam_dpsketch.transforms.containers import is_batch_type
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.records.columns import valid
+from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.transforms.element_types import argument_words, open_questions, remedy, what_counts
-from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.idempotent_noise import Replayable
-from beam_dpsketch.transforms.records import NO_KEY, Columns, Records, usable
+from beam_dpsketch.records.reading import NO_KEY, Columns, Records, usable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
 _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os.path.dirname(__file__)))

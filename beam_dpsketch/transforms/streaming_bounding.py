@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.record_bytes import from_bytes, joined, to_bytes
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.codec import from_bytes, joined, to_bytes
 
 
 class MergeTables:

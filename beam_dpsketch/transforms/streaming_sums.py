@@ -13,9 +13,9 @@ import apache_beam as beam
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards

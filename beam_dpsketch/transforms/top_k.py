@@ -22,9 +22,9 @@ from beam_dpsketch.release.dyadic import HeavyHitters
 from beam_dpsketch.release.released import ReleasedSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
-from beam_dpsketch.transforms.elements import Elements, Selector
+from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.private_release import PrivateRelease
 from beam_dpsketch.transforms.quantiles import tree_recipe
 

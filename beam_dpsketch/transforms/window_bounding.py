@@ -19,12 +19,12 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.ids import canonical
-from beam_dpsketch.hashing.scattering import scattered
-from beam_dpsketch.privacy import bounding
+from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.shard_hash import scattered
+from beam_dpsketch.records import selection
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound, codes, each_at_most
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.records.bounding import Bound, codes, each_at_most
 from beam_dpsketch.transforms.contribution_bounding import (
     _BoundShard,
     _ShardWindowedRecords,
@@ -33,8 +33,8 @@ from beam_dpsketch.transforms.contribution_bounding import (
 )
 from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.ranks import RandomRanks, Ranks, ranks_of
-from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.records.priorities import RandomRanks, Ranks, ranks_of
+from beam_dpsketch.records.reading import Records
 from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
@@ -133,7 +133,7 @@ class _BoundInWindows(Bound):
         windows = records["window"].to_numpy()
         of_unit = cells.mix(scattered(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
-        positions = bounding.in_kept_parts(units, windows, ranks, self._max_windows)
+        positions = selection.in_kept_parts(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 

@@ -16,7 +16,7 @@ from beam_dpsketch import CountSketch, DyadicCountSketch, IPv4Domain, PrivacySpe
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
 from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from benchmarks.measuring import spread
 from benchmarks.throughput.kernels import SHAPE, skewed
 from benchmarks.throughput.table import Row, Table

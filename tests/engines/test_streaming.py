@@ -14,9 +14,9 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch.transforms import contribution_bounding, first_windows, streaming_state, streaming_sums
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.transforms.first_windows import FirstWindows
-from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.records.reading import Records
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.streaming_sums import MergeSums

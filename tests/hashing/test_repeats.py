@@ -17,7 +17,7 @@ from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, su
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
 from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 
 TEXT = st.sampled_from(["", "a", "b", "é", "\ud800", "long " * 20])
 LISTS = st.one_of(

@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch.hashing import scattering
+from beam_dpsketch.records import shard_hash
 from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.hashing.scattering import scattered
+from beam_dpsketch.records.shard_hash import scattered
 
 VALUES = st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=60, max_size=80)), min_size=1, max_size=30)
 
@@ -35,7 +35,7 @@ def test_words_are_those_of_each_value_alone_in_any_column_and_slice(values: lis
 def test_words_of_numbers_are_those_of_their_canonical_bytes(numbers: list[int], start: int) -> None:
     expected = [alone(value) for value in encode_all(numbers).to_pylist()]
     column = pa.array(numbers, pa.int64())
-    with mock.patch.object(scattering, "_CHUNK", 3):
+    with mock.patch.object(shard_hash, "_CHUNK", 3):
         assert scattered(column).tolist() == expected
     assert scattered(column.slice(start)).tolist() == expected[start:]
     assert scattered(pa.chunked_array([column.slice(0, 2), column.slice(2)])).tolist() == expected

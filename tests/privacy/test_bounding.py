@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import ContributionBounds
-from beam_dpsketch.privacy.bounding import in_kept_parts, kept, netted, split
+from beam_dpsketch.records.selection import in_kept_parts, kept, netted, split
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10

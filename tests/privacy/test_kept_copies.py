@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch.privacy import kept_copies as module
-from beam_dpsketch.privacy.kept_copies import _binomial, kept_copies
+from beam_dpsketch.records import kept_copies as module
+from beam_dpsketch.records.kept_copies import _binomial, kept_copies
 
 # Nominal level of chi-square tests with >= 50 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10

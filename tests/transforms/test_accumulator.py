@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, SketchSpec
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import _unkeyed
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 from tests.transforms.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
@@ -215,9 +215,9 @@ MEASURE = """
 import resource, sys
 import apache_beam as beam
 from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 
 def run(keys):
     recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), ContributionBounds())

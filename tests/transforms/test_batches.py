@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.ranks import RandomRanks
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.priorities import RandomRanks
 
 TWO = ContributionBounds(max_contributions_per_partition=2)
 PRIVACY = PrivacySpec(rho=1.0)

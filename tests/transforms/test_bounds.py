@@ -30,12 +30,12 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, bounding_rule
 from beam_dpsketch.transforms import contribution_bounding as steps
-from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.record_bytes import joined
-from beam_dpsketch.transforms.records import Columns, Records, by_key
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.codec import joined
+from beam_dpsketch.records.reading import Columns, Records, by_key
 from tests.transforms.pipelines import SPEC, exact, run
 
 # Few columns, so that items of one unit share cells.
@@ -183,7 +183,7 @@ def test_records_whose_ranks_are_drawn_later_are_kept_as_often(monkeypatch: pyte
     It can fail: if ranks that are not drawn yet are taken for the least.
     """
     assert choice_in_parts_p_value() >= 1e-10
-    monkeypatch.setattr("beam_dpsketch.transforms.ranks.pc.coalesce", lambda ranks, drawn: ranks.fill_null(0))
+    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda ranks, drawn: ranks.fill_null(0))
     assert choice_in_parts_p_value() < 1e-10
 
 

@@ -10,10 +10,10 @@ from apache_beam import coders
 from apache_beam.internal import cloudpickle_pickler
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.coders import AccumulatorCoder, ReleasedSketchCoder
 from beam_dpsketch.transforms.combine_fns import CountSketchFn, RawSketchFn
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 
 SPEC = SketchSpec(depth=5, width=2048)
 RECIPE = Recipe(CountSketch, SPEC, ContributionBounds())

@@ -26,14 +26,14 @@ from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, Timestam
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.columns import HASHED, WEIGHTS, column
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, column
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import _unkeyed
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.records import KeyRecords, Records, table
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.reading import KeyRecords, Records, table
 from tests.transforms.pipelines import SPEC, ExactCounters, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)

@@ -15,11 +15,11 @@ import pytest
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.containers import is_batch_type, is_batch_type_by_name
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.records import KeyRecords, Records, table
+from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.reading import KeyRecords, Records, table
 from tests.transforms.pipelines import SPEC, exact, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)

@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, Contribution, PrivateFrequencies
-from beam_dpsketch.transforms.elements import Elements, reader, selected, whole_weights
+from beam_dpsketch.records.selectors import Elements, reader, selected, whole_weights
 from tests.transforms.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)

@@ -19,11 +19,11 @@ from scipy import stats
 from beam_dpsketch import ContributionBounds, PrivacySpec, WindowingError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
-from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.ranks import KeyedRanks, RandomRanks
-from beam_dpsketch.transforms.record_bytes import joined
-from beam_dpsketch.transforms.records import total_weights
+from beam_dpsketch.records.priorities import KeyedRanks, RandomRanks
+from beam_dpsketch.records.codec import joined
+from beam_dpsketch.records.reading import total_weights
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
 
 VARIABLE = "DPSKETCH_TEST_SECRET"

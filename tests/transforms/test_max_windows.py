@@ -27,12 +27,12 @@ from beam_dpsketch.release.releasing import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms import window_bounding as steps
-from beam_dpsketch.transforms.accumulator import Recipe
+from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.contribution_bounding import _BoundShard
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.transforms.first_windows import FirstWindows
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.records import Columns, Records, by_key, table
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.reading import Columns, Records, by_key, table
 from beam_dpsketch.transforms.window_limit import last_time
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
 from tests.transforms.test_runners import RUNNERS, TABLE, VISITS

@@ -17,13 +17,13 @@ from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyU
 from beam_dpsketch.release import releasing
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketchFn, PrivateFrequencies
-from beam_dpsketch.transforms.accumulator import Recipe
-from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.contribution_bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.records import KeyRecords, Records
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.reading import KeyRecords, Records
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState

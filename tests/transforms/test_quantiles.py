@@ -29,7 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from tests.transforms.pipelines import FN_API, run, seen_by_sink
 from tests.transforms.tree_pipelines import exact_vectors
 

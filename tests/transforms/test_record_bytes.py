@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.transforms.record_bytes import from_bytes, joined, parts_to_bytes, to_bytes
+from beam_dpsketch.records.codec import from_bytes, joined, parts_to_bytes, to_bytes
 
 LIMITS = {pa.int64(): (-(1 << 63), (1 << 63) - 1), pa.uint64(): (0, (1 << 64) - 1), pa.uint32(): (0, (1 << 32) - 1)}
 

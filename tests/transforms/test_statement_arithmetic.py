@@ -44,7 +44,7 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from beam_dpsketch.transforms.top_k import released_in
 from tests.privacy.test_sensitivity_over_time import worst as worst_over_time

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.transforms import streaming_state, streaming_sums
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
-from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.record_bytes import from_bytes, joined, to_bytes
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.codec import from_bytes, joined, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.streaming_state import MergeInState
 from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle

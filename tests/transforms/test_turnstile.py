@@ -26,7 +26,7 @@ from beam_dpsketch.transforms import (
     PrivateTopK,
 )
 from beam_dpsketch.transforms import contribution_bounding as steps
-from beam_dpsketch.transforms.bounding_rule import Bound
+from beam_dpsketch.records.bounding import Bound
 from tests.tolerances import two_sample_p_value
 from tests.transforms.pipelines import SPEC, seen_by_sink
 from tests.transforms.test_continual import HORIZON, START, same, sums

@@ -15,12 +15,12 @@ from scipy import stats
 
 from beam_dpsketch import ContributionBounds
 from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.hashing.ids import canonical
+from beam_dpsketch.records.ids import canonical
 from beam_dpsketch.transforms import contribution_bounding as steps
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.reading import Records
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
 
 WINDOWS = [IntervalWindow(0, 60), IntervalWindow(60, 120)]
@@ -93,5 +93,5 @@ def _drawn_again(ranks: pa.Array, drawn: pa.Array) -> pa.Array:
 
 @pytest.mark.parametrize("coalesce", [_late_ones_last, _drawn_again])
 def test_ranks_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_dpsketch.transforms.ranks.pc.coalesce", coalesce)
+    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", coalesce)
     assert choice_p_value(BUNDLES["too many, then few"], int, in_state=False, signed=False) < 1e-10

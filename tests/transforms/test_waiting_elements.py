@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds
 from beam_dpsketch.transforms import contribution_bounding as steps
-from beam_dpsketch.transforms.bounding_rule import Bound
-from beam_dpsketch.transforms.elements import Elements
-from beam_dpsketch.transforms.ranks import RandomRanks
-from beam_dpsketch.transforms.record_bytes import from_bytes
-from beam_dpsketch.transforms.records import Records
+from beam_dpsketch.records.bounding import Bound
+from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.priorities import RandomRanks
+from beam_dpsketch.records.codec import from_bytes
+from beam_dpsketch.records.reading import Records
 
 WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 

@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, WindowingError
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
-from beam_dpsketch.transforms.accumulator import Recipe, SketchAccumulator
+from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.release_once import ReleaseOnce
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.hashing.ids import canonical
-from beam_dpsketch.privacy.kept_copies import Words
+from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.kept_copies import Words
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.hashing.ids import id_column
+from beam_dpsketch.records.ids import id_column
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.transforms.accumulator import Contributions, Recipe
-from beam_dpsketch.transforms.columns import HASHED, WEIGHTS, column, valid
-from beam_dpsketch.transforms.containers import check_values
-from beam_dpsketch.transforms.elements import Elements, reader, selected, whole_weights
-from beam_dpsketch.transforms.unused import Unused
+from beam_dpsketch.records.accumulator import Contributions, Recipe
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, column, valid
+from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.selectors import Elements, reader, selected, whole_weights
+from beam_dpsketch.records.unused import Unused
 
 NO_KEY = object()
 

@@ -18,10 +18,10 @@ import zstandard
 from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.transforms.columns import HASHED, Readable
-from beam_dpsketch.transforms.containers import check_values
-from beam_dpsketch.transforms.elements import Elements, whole_weights
-from beam_dpsketch.transforms.unused import MANY, warn_of_unused
+from beam_dpsketch.records.columns import HASHED, Readable
+from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.selectors import Elements, whole_weights
+from beam_dpsketch.records.unused import MANY, warn_of_unused
 
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.scattering import scattered
-from beam_dpsketch.privacy import bounding
+from beam_dpsketch.records.shard_hash import scattered
+from beam_dpsketch.records import selection
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.privacy.kept_copies import kept_copies
-from beam_dpsketch.transforms.ranks import Ranks, counted_copies
+from beam_dpsketch.records.kept_copies import kept_copies
+from beam_dpsketch.records.priorities import Ranks, counted_copies
 
 
 class Bound:
@@ -43,7 +43,7 @@ class Bound:
         items = records["item"]
         item_codes = items.to_numpy() if pa.types.is_integer(items.type) else codes(items)[0]
         partitions = codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
-        positions, weights = bounding.netted(
+        positions, weights = selection.netted(
             codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
         )
         return self._weighing(records.take(pa.array(positions)), weights)
@@ -52,8 +52,8 @@ class Bound:
         """Keeps partitions, then copies of the records into which net weights are split."""
         units, partitions, partition_ranks = self._partitions(netted)
         groups = units.astype(np.int64) * len(netted) + partitions
-        positions = bounding.in_kept_parts(units, partitions, partition_ranks, self._bounds.max_partitions)
-        pieces, weights, copies = bounding.split(netted["weight"].to_numpy()[positions], self._bounds)
+        positions = selection.in_kept_parts(units, partitions, partition_ranks, self._bounds.max_partitions)
+        pieces, weights, copies = selection.split(netted["weight"].to_numpy()[positions], self._bounds)
         positions = positions[pieces]
         records = self._weighing(netted.take(pa.array(positions)), weights)
         most = self._bounds.max_contributions_per_partition
@@ -71,7 +71,7 @@ class Bound:
             return records  # sooner than with what follows, and without ranks
         records = self._ranks.settled(records)
         units, partitions, partition_ranks = self._partitions(records)
-        positions = bounding.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
+        positions = selection.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import functools
 import logging
 
 from beam_dpsketch.transforms.element_types import argument_words
-from beam_dpsketch.transforms.elements import Elements
+from beam_dpsketch.records.selectors import Elements
 
 MANY = 100
 _LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_dpsketch.domains.base import is_real
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.transforms.containers import is_batch_type, is_batch_type_by_name
+from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.hashing.ids import canonical
+from beam_dpsketch.records.ids import canonical
 
 _VERSION = 1
 _HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch.transforms.elements import Selector
+from beam_dpsketch.records.selectors import Selector
 
 _EXACT = 2.0**53
 """Floats below this stand for one integer each."""
