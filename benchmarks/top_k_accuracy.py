@@ -30,7 +30,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.release.dyadic import HeavyHitters
+from beam_dpsketch.release.tree.dyadic import HeavyHitters
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import trace_slices
 

@@ -115,7 +115,7 @@ def test_planted_violations_are_found(part, source):
     [
         ("release", "from beam_dpsketch import _validate\nfrom beam_dpsketch.release import wire"),
         ("release", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
-        ("__init__", "from beam_dpsketch.release.releasing import release"),
+        ("__init__", "from beam_dpsketch.release.noising import release"),
         ("transforms", "import apache_beam as beam"),
         ("plots", "import matplotlib.pyplot as plt"),
     ],

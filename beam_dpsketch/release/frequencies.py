@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import SketchSpec
 

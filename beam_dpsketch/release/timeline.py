@@ -20,7 +20,7 @@ from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from apache_beam import coders
 
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 
 

@@ -19,8 +19,8 @@ from apache_beam import coders
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
-from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.release.releasing import calibrate, release
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.noising import calibrate, release
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator

@@ -22,7 +22,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.release_id import RUN_BYTES
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec

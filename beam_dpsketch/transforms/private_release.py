@@ -11,9 +11,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.release.explanation import explanation
-from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.planning.explanation import explanation
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.application import application

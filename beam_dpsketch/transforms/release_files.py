@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.transforms.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
 from beam_dpsketch.transforms.top_k import released_in

@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
-from beam_dpsketch.release.releasing import release
+from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release, run_of
 from beam_dpsketch.transforms.timestamps import check_window

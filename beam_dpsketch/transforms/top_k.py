@@ -18,8 +18,8 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.release.dyadic import HeavyHitters
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.tree.dyadic import HeavyHitters
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.records.accumulator import Recipe

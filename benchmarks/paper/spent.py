@@ -13,7 +13,7 @@ import numpy as np
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, IntegerDomain, PrivacySpec, SketchSpec
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks.paper import prototype
 from benchmarks.paper.records import Row

@@ -11,7 +11,7 @@ from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.paper.records import Row, summary

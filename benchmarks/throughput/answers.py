@@ -15,7 +15,7 @@ import numpy as np
 from beam_dpsketch import CountSketch, DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from benchmarks.measuring import spread
 from benchmarks.throughput.kernels import SHAPE, skewed

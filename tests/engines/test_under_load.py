@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import PrivacySpec, TimelineNode
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.engines.conftest import Engine
 from tests.engines.processes import busy
@@ -55,7 +55,7 @@ def counters(source: Source, *options: str, runner: str) -> Counters:
         ] | beam.Flatten()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(releasing, "add_noise", lambda exact, sigma_squared: exact.copy())
+        patched.setattr(noising, "add_noise", lambda exact, sigma_squared: exact.copy())
         seen = seen_by_sink(build, *options, runner=runner)
     assert len(dict(seen)) == len(seen)
     return dict(seen)

@@ -20,7 +20,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity_over_time, tree_height
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 
 RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
 

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from tests import strategies, trees
 
 DOMAIN = IntegerDomain(0, 3)

@@ -10,7 +10,7 @@ import numpy as np
 from beam_dpsketch import ContributionBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {

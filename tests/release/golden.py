@@ -29,7 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.released import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
 from tests.release import by_hand
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from beam_dpsketch import IntegerDomain, TreeSpec
-from beam_dpsketch.release import consistency
-from beam_dpsketch.release.consistency import Nodes, fitted_tree
-from beam_dpsketch.release.cumulative import CumulativeTree, isotonic
-from beam_dpsketch.release.tree_levels import TreeLevel, tree_levels
-from beam_dpsketch.release.tree_variances import TreeVariances
+from beam_dpsketch.release.tree import least_squares
+from beam_dpsketch.release.tree.least_squares import Nodes, fitted_tree
+from beam_dpsketch.release.tree.cumulative import CumulativeTree, isotonic
+from beam_dpsketch.release.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.release.tree.variances import TreeVariances
 from tests import trees
 
 layouts = st.one_of(
@@ -32,7 +32,7 @@ layouts = st.one_of(
 
 @pytest.fixture(autouse=True)
 def everything_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consistency, "OPENING_DEVIATIONS", -np.inf)
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -np.inf)
 
 
 @dataclasses.dataclass
@@ -99,7 +99,7 @@ def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
 @given(spec=trees.layouts(), seed=seeds)
 def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(consistency, "OPENING_DEVIATIONS", 2.0)
+        patch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
         random = np.random.default_rng(seed)
         counters = random.integers(-30, 100, spec.cells)
         levels = tree_levels(spec, counters, (25.0,) * len(spec.levels))
@@ -177,7 +177,7 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
 
 def test_a_range_inside_a_node_that_was_not_opened_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """d^2 sigma^2 for its share d of the node, and d (1 - d) w^2 if all the weight w may sit in one place."""
-    monkeypatch.setattr(consistency, "OPENING_DEVIATIONS", np.inf)
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", np.inf)
     spec = trees.exact_tree(16)
     raw = trees.noiseless(spec, [5] * 10)
     levels = [dataclasses.replace(level, sigma_squared=4.0) for level in raw]

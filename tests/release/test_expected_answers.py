@@ -30,9 +30,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.release import expected_answers
-from beam_dpsketch.release.explanation import explanation
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.planning import expected_answers
+from beam_dpsketch.planning.explanation import explanation
+from beam_dpsketch.release.noising import calibrate
 
 FALSE_ALARM = 1e-9
 PRIVACY, BOUNDS = PrivacySpec(rho=0.5), ContributionBounds(max_contributions_per_partition=20)

@@ -13,14 +13,15 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.planner import plan
+from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
-from beam_dpsketch.release import consistency, expected_error
-from beam_dpsketch.release.consistency import fitted_tree
-from beam_dpsketch.release.cumulative import CumulativeTree
-from beam_dpsketch.release.releasing import calibrate
-from beam_dpsketch.release.tree_levels import tree_levels
-from beam_dpsketch.release.tree_plan import TreePlan
+from beam_dpsketch.release.tree import least_squares
+from beam_dpsketch.planning import expected_error
+from beam_dpsketch.release.tree.least_squares import fitted_tree
+from beam_dpsketch.release.tree.cumulative import CumulativeTree
+from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.tree.levels import tree_levels
+from beam_dpsketch.planning.tree_plan import TreePlan
 
 SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 
@@ -28,7 +29,7 @@ SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 @pytest.fixture(autouse=True)
 def _open_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The closed form is for trees whose nodes are all opened."""
-    monkeypatch.setattr(consistency, "OPENING_DEVIATIONS", -math.inf)
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -math.inf)
 
 
 @pytest.mark.parametrize(("size", "arity"), SHAPES)
@@ -71,7 +72,7 @@ def test_a_plan_says_the_layout_the_noise_and_the_error():
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
-    monkeypatch.setattr(consistency, "OPENING_DEVIATIONS", 2.0)
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
     planned = plan(IPv4Domain(), n=20_000, rho=1.0, memory=100_000)
     assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
     assert planned.memory <= 100_000

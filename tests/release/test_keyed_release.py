@@ -27,7 +27,7 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from tests.noise_audit import audit
@@ -82,7 +82,7 @@ def test_whatever_changes_the_noise_is_unrelated(changed):
 
 @pytest.mark.parametrize("changed", ["sigma", "windows", "unit", "one counter", "kind"])
 def test_the_test_finds_what_the_noise_does_not_depend_on(changed, monkeypatch):
-    monkeypatch.setattr(releasing, "_all_of", lambda raw, statement: b"forgotten")
+    monkeypatch.setattr(noising, "_all_of", lambda raw, statement: b"forgotten")
     assert not unrelated(noise(), noise(**OTHERS[changed]))
 
 
@@ -138,7 +138,7 @@ def golden():
 
 def test_the_noise_of_a_version_never_changes():
     """Where this fails, replays on workers of two package versions would differ: raise `NOISE_VERSION`."""
-    assert releasing.NOISE_VERSION == 2
+    assert noising.NOISE_VERSION == 2
     assert golden() == json.loads(GOLDEN.read_text())
 
 

@@ -24,7 +24,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from tests import strategies, tolerances
 from tests.release import by_hand

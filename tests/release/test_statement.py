@@ -25,7 +25,7 @@ from beam_dpsketch import (
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.explanation import explanation
+from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.release.statement import Disclosure
 from tests import strategies
 from tests.release.by_hand import statement

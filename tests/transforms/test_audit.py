@@ -16,7 +16,7 @@ import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
 from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.noise_audit import audit
 from tests.transforms.pipelines import FN_API, run
@@ -77,12 +77,12 @@ def test_released_noise_is_the_documented_discrete_gaussian(path: Callable[[str]
 
 
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releasing, "add_noise", lambda counters, sigma_squared: counters.copy())
+    monkeypatch.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
 
 
 def added_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     once = mechanism.add_noise
-    monkeypatch.setattr(releasing, "add_noise", lambda counters, variance: once(once(counters, variance), variance))
+    monkeypatch.setattr(noising, "add_noise", lambda counters, variance: once(once(counters, variance), variance))
 
 
 def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,21 +94,21 @@ def sigma_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scale_sigma(monkeypatch: pytest.MonkeyPatch, factor: Fraction) -> None:
-    right = releasing.calibrate
+    right = noising.calibrate
 
     def wrong(*terms: Any, **names: Any) -> tuple[Fraction, ...]:
         return tuple(variance * factor**2 for variance in right(*terms, **names))
 
-    monkeypatch.setattr(releasing, "calibrate", wrong)
+    monkeypatch.setattr(noising, "calibrate", wrong)
 
 
 def depth_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = releasing.squared_l2_sensitivity
+    right = noising.squared_l2_sensitivity
 
     def wrong(*, cells_per_item: int, **names: Any) -> int:
         return right(cells_per_item=cells_per_item - 1, **names)
 
-    monkeypatch.setattr(releasing, "squared_l2_sensitivity", wrong)
+    monkeypatch.setattr(noising, "squared_l2_sensitivity", wrong)
 
 
 def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:

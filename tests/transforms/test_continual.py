@@ -30,7 +30,7 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
 from tests.noise_audit import audit
@@ -91,7 +91,7 @@ def released(transform: beam.PTransform, visits: Iterable[Visit] = VISITS) -> li
 def sums(monkeypatch: pytest.MonkeyPatch, build: Build, *options: str, runner: str = FN_API) -> Counters:
     """The exact counters of all nodes, from the real pipeline with noise of zero."""
     with monkeypatch.context() as patched:
-        patched.setattr(releasing, "add_noise", lambda counters, sigma_squared: counters.copy())
+        patched.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
         nodes = seen_by_sink(build, *options, runner=runner)
     assert len({(node.level, node.index) for node in nodes}) == len(nodes) == 2 * WINDOWS - 1
     return {(node.level, node.index): node.release.counters for node in nodes}

@@ -18,7 +18,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec, WindowingError
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, private_release
 from tests.transforms.pipelines import FN_API, seen_by_sink
 
@@ -128,7 +128,7 @@ def broken(graphs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> tu
         return outputs | beam.Flatten()
 
     with monkeypatch.context() as patched:
-        patched.setattr(releasing, "add_noise", lambda counters, sigma_squared: counters.copy())
+        patched.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
         releases = defaultdict(list)
         for name, sketch in seen_by_sink(build):
             releases[name].append(sketch)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import ContributionBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms import window_bounding as steps

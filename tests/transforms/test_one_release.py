@@ -14,7 +14,7 @@ from apache_beam.internal import cloudpickle_pickler
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketchFn, PrivateFrequencies
 from beam_dpsketch.records.accumulator import Recipe
@@ -114,7 +114,7 @@ def test_fan_out_gives_one_release_of_the_same_exact_counters(monkeypatch: pytes
         draws.append(1)
         return counters.copy()
 
-    monkeypatch.setattr(releasing, "add_noise", no_noise)
+    monkeypatch.setattr(noising, "add_noise", no_noise)
     words = [f"word {i % 13}" for i in range(500)]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

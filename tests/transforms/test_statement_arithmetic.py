@@ -36,7 +36,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.transforms import (
     PrivateContinualFrequencies,

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import DyadicCountSketch, IntegerDomain, Level, PrivacySpec, TreeSpec
-from beam_dpsketch.release import releasing
+from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.noise_audit import audit
 from tests.transforms.pipelines import FN_API, run
@@ -68,7 +68,7 @@ def test_levels_are_independent_of_each_other() -> None:
 
 @pytest.mark.parametrize("number", range(3))
 def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = releasing.calibrate
+    right = noising.calibrate
 
     def wrong(kind: Any, spec: TreeSpec, *terms: Any, **names: Any) -> Any:
         swapped = (number - 1) % 3
@@ -76,7 +76,7 @@ def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypat
         shares[number] *= spec.levels[number].share / spec.levels[swapped].share
         return tuple(shares)
 
-    monkeypatch.setattr(releasing, "calibrate", wrong)
+    monkeypatch.setattr(noising, "calibrate", wrong)
     found = alarms()
     assert "variance" in found[number]
     assert all(found[other] == set() for other in range(3) if other != number)
@@ -87,8 +87,8 @@ def test_the_seed_changes_where_values_go_and_not_the_noise() -> None:
     first, second = (DyadicCountSketch(spec).accumulate(VALUES) for spec in (SPEC, other))
     np.testing.assert_array_equal(first.levels[0].counters, second.levels[0].counters)
     assert not np.array_equal(first.levels[1].counters, second.levels[1].counters)
-    noise = [releasing.calibrate(DyadicCountSketch, spec, PrivacySpec(RHO), bounds=BOUNDS) for spec in (SPEC, other)]
+    noise = [noising.calibrate(DyadicCountSketch, spec, PrivacySpec(RHO), bounds=BOUNDS) for spec in (SPEC, other)]
     assert noise[0] == noise[1] == SIGMA_SQUARED
 
 
-BOUNDS = releasing.DEFAULT_BOUNDS
+BOUNDS = noising.DEFAULT_BOUNDS

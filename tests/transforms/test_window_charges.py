@@ -24,7 +24,7 @@ from beam_dpsketch import (
     PrivacySpec,
     SketchSpec,
 )
-from beam_dpsketch.release.releasing import calibrate
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms.windowing import check_windowing
 from tests.transforms.pipelines import FN_API
 

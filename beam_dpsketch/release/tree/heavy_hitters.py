@@ -13,8 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from beam_dpsketch.release.consistency import OPENING_DEVIATIONS, Nodes
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.least_squares import OPENING_DEVIATIONS, Nodes
+from beam_dpsketch.release.tree.levels import TreeLevel
 
 FOUND = 0.95
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.levels import TreeLevel
 
 
 def plain_ranks(levels: Sequence[TreeLevel], positions: np.ndarray, *, size: int) -> np.ndarray:

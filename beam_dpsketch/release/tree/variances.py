@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch.release.consistency import Nodes
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.least_squares import Nodes
+from beam_dpsketch.release.tree.levels import TreeLevel
 
 
 @dataclasses.dataclass(frozen=True)

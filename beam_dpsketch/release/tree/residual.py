@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.consistency import Nodes, Subtracted, fitted_tree
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.least_squares import Nodes, Subtracted, fitted_tree
+from beam_dpsketch.release.tree.levels import TreeLevel
 
 ROUNDS = 8
 _HEAVY_DEVIATIONS = 3.0

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release import heavy_hitters, plain
-from beam_dpsketch.release.consistency import OPENING_DEVIATIONS, Nodes, fitted_tree
-from beam_dpsketch.release.cumulative import CumulativeTree
+from beam_dpsketch.release.tree import heavy_hitters
+from beam_dpsketch.release.tree import paper
+from beam_dpsketch.release.tree.least_squares import OPENING_DEVIATIONS, Nodes, fitted_tree
+from beam_dpsketch.release.tree.cumulative import CumulativeTree
 from beam_dpsketch.release.frequencies import Frequency
-from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.release.residual import residual_tree
-from beam_dpsketch.release.tree_levels import TreeLevel, tree_levels
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.tree.residual import residual_tree
+from beam_dpsketch.release.tree.levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 METHODS = ("consistent", "residual", "plain")
@@ -81,7 +82,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         if public_total is not None:
             _validate.positive_finite(public_total=public_total)
         if method == "plain":
-            return plain.plain_total(self._levels) if public_total is None else public_total
+            return paper.plain_total(self._levels) if public_total is None else public_total
         return self._cumulative(method, public_total).total
 
     def total_interval(self, confidence: float = 0.95) -> Interval:
@@ -133,7 +134,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
         wanted, single = self._shares(shares)
         if method == "plain":
             ranks = wanted * self.total(public_total=public_total, method=method)
-            positions = plain.plain_positions(self._levels, ranks, size=self.spec.domain.size)
+            positions = paper.plain_positions(self._levels, ranks, size=self.spec.domain.size)
         else:
             tree = self._cumulative(method, public_total)
             positions = tree.position(wanted * tree.total)
@@ -235,7 +236,7 @@ class ReleasedDyadicCountSketch(ReleasedSketch):
 
     def _ranks(self, positions: np.ndarray, public_total: float | None, method: str) -> np.ndarray:
         if method == "plain":
-            return plain.plain_ranks(self._levels, positions, size=self.spec.domain.size)
+            return paper.plain_ranks(self._levels, positions, size=self.spec.domain.size)
         return self._cumulative(method, public_total).rank(positions)
 
     def _positions(self, values: Any) -> tuple[np.ndarray, bool]:

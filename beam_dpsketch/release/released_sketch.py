@@ -13,7 +13,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
-from beam_dpsketch.release import wire
+from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import RawSketch
 
@@ -93,12 +93,12 @@ class ReleasedSketch(ABC):
 
     def to_bytes(self) -> bytes:
         """The release in the package's versioned format, readable by every later version."""
-        return wire.pack(self.name, self._spec, self._counters, self._privacy)
+        return release_format.pack(self.name, self._spec, self._counters, self._privacy)
 
     @staticmethod
     def from_bytes(data: bytes) -> ReleasedSketch:
         """The release that `to_bytes` wrote; raises `FormatError`, and nothing else, for any other bytes."""
-        name, spec, counters, privacy = wire.unpack(data)
+        name, spec, counters, privacy = release_format.unpack(data)
         try:
             return _KINDS[name](spec, counters, privacy)
         except ValueError as error:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch.release.consistency import Nodes
-from beam_dpsketch.release.tree_levels import TreeLevel
-from beam_dpsketch.release.tree_variances import TreeVariances
+from beam_dpsketch.release.tree.least_squares import Nodes
+from beam_dpsketch.release.tree.levels import TreeLevel
+from beam_dpsketch.release.tree.variances import TreeVariances
 
 
 class CumulativeTree:

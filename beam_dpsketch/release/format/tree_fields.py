@@ -16,7 +16,7 @@ from beam_dpsketch.domains import (
     TimestampDomain,
 )
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.release.fields import U8, U32, Choice, Exact, Reader
+from beam_dpsketch.release.format.fields import U8, U32, Choice, Exact, Reader
 from beam_dpsketch.sketches.tree_spec import Level
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.dyadic import HeavyHitters
+from beam_dpsketch.release.tree.dyadic import HeavyHitters
 from beam_dpsketch.release.frequencies import Frequency
-from beam_dpsketch.release.heavy_hitters import detection_limit
-from beam_dpsketch.release.released import ReleasedSketch
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.heavy_hitters import detection_limit
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.tree.levels import TreeLevel
 from beam_dpsketch.sketches.prefix import END, PrefixTree, extended, prefixes_of, root
 
 OPENING_DEVIATIONS = 4.0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch.release.tree_levels import TreeLevel
+from beam_dpsketch.release.tree.levels import TreeLevel
 
 OPENING_DEVIATIONS = 2.0
 MAX_NODES = 200_000

@@ -17,7 +17,7 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.fields import (
+from beam_dpsketch.release.format.fields import (
     F64,
     U8,
     U16,
@@ -34,7 +34,7 @@ from beam_dpsketch.release.fields import (
 )
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
+from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
