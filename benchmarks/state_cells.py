@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import BoundedWindow, FixedWindows, IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.transforms.streaming_state import MergeInState
+from beam_dpsketch.transforms.steps.stream_state import MergeInState
 
 WINDOW = IntervalWindow(0, 60)
 

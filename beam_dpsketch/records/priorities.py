@@ -14,7 +14,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.records.ids import canonical
 from beam_dpsketch.records.kept_copies import Words
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
 _FIRST_ROW_OF_WORDS = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 
-from beam_dpsketch.transforms.element_types import argument_words
+from beam_dpsketch.transforms.steps.element_types import argument_words
 from beam_dpsketch.records.selectors import Elements
 
 MANY = 100

@@ -2,12 +2,12 @@
 
 from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn, DyadicCountSketchFn
 from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
-from beam_dpsketch.transforms.contribution_bounding import BoundContributions, Contribution
+from beam_dpsketch.transforms.steps.bounding import BoundContributions, Contribution
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
-from beam_dpsketch.transforms.idempotent_noise import EnvironmentSecret, FileSecret
+from beam_dpsketch.transforms.steps.idempotent_noise import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
-from beam_dpsketch.transforms.release_files import ReadReleases, WriteReleases, read_releases, window_file
+from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.top_k import PrivateTopK, TopK
 
 __all__ = [

@@ -24,7 +24,7 @@ from beam_dpsketch.release.noising import calibrate, release
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
-from beam_dpsketch.transforms.coders import AccumulatorCoder
+from beam_dpsketch.transforms.steps.coders import AccumulatorCoder
 from beam_dpsketch.records.columns import WEIGHTS, column, valid
 from beam_dpsketch.records.selectors import Elements, Selector, reader
 

@@ -28,22 +28,22 @@ from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.application import application
+from beam_dpsketch.transforms.steps.application import application
 from beam_dpsketch.transforms.combine_fns import SumFn
-from beam_dpsketch.transforms.copies import check_no_copies
-from beam_dpsketch.transforms.declarations import Unit, declared_bounds
+from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.declarations import Unit, declared_bounds
 from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
+from beam_dpsketch.transforms.steps.first_windows import FirstWindows, check_not_idempotent
 from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
-from beam_dpsketch.transforms.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.private_release import WHOLE_ELEMENTS, Bounded, settings
+from beam_dpsketch.transforms.windows.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
+from beam_dpsketch.transforms.steps.private_release import WHOLE_ELEMENTS, Bounded, settings
 from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.release_once import ReleaseOnce
-from beam_dpsketch.transforms.runner_checks import check_runner
-from beam_dpsketch.transforms.sample_check import ReadsElements
-from beam_dpsketch.transforms.streaming_sums import summed_in_state
-from beam_dpsketch.transforms.windowing import check_no_windowing
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.runner_guard import check_runner
+from beam_dpsketch.transforms.steps.sample_check import ReadsElements
+from beam_dpsketch.transforms.steps.summing import summed_in_state
+from beam_dpsketch.transforms.windows.guard import check_no_windowing
 
 
 class _ContinualRelease(ReadsElements):

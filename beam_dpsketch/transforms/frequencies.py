@@ -17,9 +17,9 @@ from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.sketches import SKETCHES
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
+from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.transforms.private_release import PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
 Sketch: TypeAlias = Literal["count_sketch", "count_min"]
 

@@ -23,9 +23,9 @@ from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.declarations import Keys, Unit, declared_bounds
+from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
 from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.transforms.private_release import PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 from beam_dpsketch.transforms.quantiles import tree_recipe
 
 SEARCH_ARITY = 16

@@ -13,14 +13,17 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch.transforms import contribution_bounding, first_windows, streaming_state, streaming_sums
+from beam_dpsketch.transforms.steps import bounding
+from beam_dpsketch.transforms.steps import first_windows
+from beam_dpsketch.transforms.steps import stream_state
+from beam_dpsketch.transforms.steps import summing
 from beam_dpsketch.records.selectors import Elements
-from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.records.reading import Records
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.streaming_sums import MergeSums
-from beam_dpsketch.transforms.window_limit import IntoOwnWindows
+from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.steps.summing import MergeSums
+from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows
 from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
 from tests.transforms import test_continual, test_max_windows
@@ -73,8 +76,8 @@ def test_exact_counters_without_late_data(name: str, step: str, engine: Engine) 
 @pytest.mark.parametrize("name", ["global", "keyed", "ids", "declared sliding"])
 def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """One shard, and small bundles that are merged as they come: more merges than there are windows and keys."""
-    monkeypatch.setattr(streaming_state, "MIN_WAITING", 0)
-    for module in (streaming_sums, contribution_bounding):
+    monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
+    for module in (summing, bounding):
         monkeypatch.setattr(module, "SHARDS", 1)
     merges: list[int] = []
     for merge in (MergeSums, MergeTables):
@@ -106,7 +109,7 @@ class Slow:
 
 def test_a_slow_step_keeps_the_state_of_each_key(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """All payloads come in one bundle, and are merged one by one."""
-    monkeypatch.setattr(streaming_state, "MIN_WAITING", 0)
+    monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
     payloads = [(b"key", bytes(8 << number)) for number in range(12)]  # each is more than all before it
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

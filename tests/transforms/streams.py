@@ -14,7 +14,7 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch.transforms import streaming_state
+from beam_dpsketch.transforms.steps import stream_state
 
 Timed = tuple[Any, float]
 
@@ -22,7 +22,7 @@ Timed = tuple[Any, float]
 @pytest.fixture
 def state_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps state on runners in memory too: for one transform, and watermarks that stop at the end of each window."""
-    monkeypatch.setattr(streaming_state, "loses_timers", lambda pipeline: False)
+    monkeypatch.setattr(stream_state, "loses_timers", lambda pipeline: False)
 
 
 def stepped(timed: Iterable[Timed], step: int, end: int, *, late: Timed | None = None, bundle: int = 100) -> Stream:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, SketchSpec
 from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import _unkeyed
+from beam_dpsketch.transforms.steps.bounding import _unkeyed
 from beam_dpsketch.records.selectors import Elements
 from tests.transforms.pipelines import REPOSITORY
 

@@ -29,7 +29,7 @@ from beam_dpsketch import (
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, bounding_rule
-from beam_dpsketch.transforms import contribution_bounding as steps
+from beam_dpsketch.transforms.steps import bounding as steps
 from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.records.selectors import Elements

@@ -11,7 +11,7 @@ from apache_beam.internal import cloudpickle_pickler
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.records.accumulator import Contributions, Recipe, SketchAccumulator
-from beam_dpsketch.transforms.coders import AccumulatorCoder, ReleasedSketchCoder
+from beam_dpsketch.transforms.steps.coders import AccumulatorCoder, ReleasedSketchCoder
 from beam_dpsketch.transforms.combine_fns import CountSketchFn, RawSketchFn
 from beam_dpsketch.records.selectors import Elements
 

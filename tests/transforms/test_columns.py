@@ -30,7 +30,7 @@ from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, column
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import _unkeyed
+from beam_dpsketch.transforms.steps.bounding import _unkeyed
 from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.records.priorities import RandomRanks
 from beam_dpsketch.records.reading import KeyRecords, Records, table

@@ -13,8 +13,8 @@ from apache_beam.transforms import window
 
 from beam_dpsketch import CountSketch, PrivacySpec, release
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, WriteReleases, read_releases
-from beam_dpsketch.transforms.earlier_files import ReleaseSink
-from beam_dpsketch.transforms.release_files import to_record
+from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink
+from beam_dpsketch.transforms.files import to_record
 from tests.transforms.pipelines import FN_API, SPEC
 
 FIRST, SECOND = (release(CountSketch(SPEC), PrivacySpec(rho=1.0)) for _ in range(2))

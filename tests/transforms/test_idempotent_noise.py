@@ -32,8 +32,8 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.transforms.idempotent_noise import of_release
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.idempotent_noise import of_release
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.noise_audit import audit
 from tests.transforms.expanded_again import ExpandedAgain
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink

@@ -20,7 +20,7 @@ from beam_dpsketch import ContributionBounds, PrivacySpec, WindowingError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.records.bounding import Bound
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.records.priorities import KeyedRanks, RandomRanks
 from beam_dpsketch.records.codec import joined
 from beam_dpsketch.records.reading import total_weights

@@ -26,14 +26,14 @@ from beam_dpsketch import ContributionBounds, CountMin, IntegerDomain, PrivacySp
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
-from beam_dpsketch.transforms import window_bounding as steps
+from beam_dpsketch.transforms.steps import bounding_over_windows as steps
 from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.contribution_bounding import _BoundShard
+from beam_dpsketch.transforms.steps.bounding import _BoundShard
 from beam_dpsketch.records.selectors import Elements
-from beam_dpsketch.transforms.first_windows import FirstWindows
+from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.records.priorities import RandomRanks
 from beam_dpsketch.records.reading import Columns, Records, by_key, table
-from beam_dpsketch.transforms.window_limit import last_time
+from beam_dpsketch.transforms.windows.window_limit import last_time
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
 from tests.transforms.test_runners import RUNNERS, TABLE, VISITS
 from tests.transforms.test_windows_streaming import WithWindow
@@ -402,9 +402,9 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
-            patched.setattr("beam_dpsketch.transforms.contribution_bounding._READ_ELEMENTS", 3)
-            patched.setattr("beam_dpsketch.transforms.contribution_bounding.BUFFERED_RECORDS", 7)
-            patched.setattr("beam_dpsketch.transforms.contribution_bounding._GATHERED_RECORDS", 50)
+            patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
+            patched.setattr("beam_dpsketch.transforms.steps.bounding.BUFFERED_RECORDS", 7)
+            patched.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 50)
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
 
 
@@ -412,7 +412,7 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
-    monkeypatch.setattr("beam_dpsketch.transforms.contribution_bounding._GATHERED_RECORDS", 1)
+    monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 1)
     bounds = ContributionBounds(max_contributions_per_partition=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]

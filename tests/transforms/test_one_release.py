@@ -20,14 +20,14 @@ from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketch
 from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
+from beam_dpsketch.transforms.steps.bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
 from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.records.priorities import RandomRanks
 from beam_dpsketch.records.reading import KeyRecords, Records
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import MergeInState
-from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle
+from beam_dpsketch.transforms.steps.stream_state import MergeInState
+from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
 
 # Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.

@@ -32,7 +32,7 @@ from beam_dpsketch.transforms import (
     read_releases,
     window_file,
 )
-from beam_dpsketch.transforms.release_files import from_record, to_record
+from beam_dpsketch.transforms.files import from_record, to_record
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)

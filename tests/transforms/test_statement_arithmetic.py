@@ -45,7 +45,7 @@ from beam_dpsketch.transforms import (
     PrivateTopK,
 )
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.top_k import released_in
 from tests.privacy.test_sensitivity_over_time import worst as worst_over_time
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, seen_by_sink

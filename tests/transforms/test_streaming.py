@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 
 from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles
-from beam_dpsketch.transforms.streaming_state import MergeInState, keeps_state
+from beam_dpsketch.transforms.steps.stream_state import MergeInState, keeps_state
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.transforms.streams import WithStart, in_windows, state_everywhere, stepped, unbounded
 from tests.transforms.tree_pipelines import ExactVectors

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
-from beam_dpsketch.transforms import streaming_state, streaming_sums
+from beam_dpsketch.transforms.steps import stream_state
+from beam_dpsketch.transforms.steps import summing
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
@@ -25,8 +26,8 @@ from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.records.priorities import RandomRanks
 from beam_dpsketch.records.codec import from_bytes, joined, to_bytes
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import MergeInState
-from beam_dpsketch.transforms.streaming_sums import MergeSums, SumBundle
+from beam_dpsketch.transforms.steps.stream_state import MergeInState
+from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
 from benchmarks import streaming_state as benchmark
 from benchmarks.state_cells import State
 
@@ -63,8 +64,8 @@ def test_sums_are_exact_for_each_key_and_window(bundles: list[list[Any]], min_wa
     state = State(MergeInState(MergeSums(RECIPE)))
     sum_bundle = SumBundle(RawSketchFn(RECIPE, Elements(item=item, weight=weight)), keyed=True)
     with (
-        mock.patch.object(streaming_state, "MIN_WAITING", min_waiting),
-        mock.patch.object(streaming_sums, "BUFFERED_ELEMENTS", buffered),
+        mock.patch.object(stream_state, "MIN_WAITING", min_waiting),
+        mock.patch.object(summing, "BUFFERED_ELEMENTS", buffered),
     ):
         for bundle in bundles:
             state.deliver(outputs(sum_bundle, bundle))
@@ -105,7 +106,7 @@ def test_a_bundle_without_keys_is_in_one_shard_and_all_shards_are_used() -> None
         assert first.value[0] == second.value[0]
         shards[first.value[0]] += 1
         assert not list(sum_bundle.finish_bundle())
-    assert len(shards) == streaming_sums.SHARDS
+    assert len(shards) == summing.SHARDS
 
 
 def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:
@@ -200,7 +201,7 @@ def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int])
 def in_state(merge: Callable[[Iterable[bytes]], bytes], parts: list[pa.Table]) -> pa.Table:
     """Tables merged one after the other."""
     state = State(MergeInState(merge))
-    with mock.patch.object(streaming_state, "MIN_WAITING", 0):
+    with mock.patch.object(stream_state, "MIN_WAITING", 0):
         state.deliver(WindowedValue((b"\0", to_bytes(part)), 0, (WINDOWS[0],)) for part in parts)
         ((_, merged),) = state.fire(WINDOWS[0])
     return from_bytes(merged)
@@ -223,6 +224,6 @@ def test_state_of_a_million_elements(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_that_is_not_merged_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_state, "MIN_WAITING", 1 << 62)
+    monkeypatch.setattr(stream_state, "MIN_WAITING", 1 << 62)
     few, many = benchmark.measured(unit, (10_000, 30_000), bundle=2_000)
     assert many.peak > (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)

@@ -31,7 +31,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.time_range import TimeRange
+from beam_dpsketch.transforms.windows.time_range import TimeRange
 from beam_dpsketch.transforms.top_k import released_in
 from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.transforms.test_windows_streaming import WithWindow, stream

@@ -25,7 +25,7 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.transforms import contribution_bounding as steps
+from beam_dpsketch.transforms.steps import bounding as steps
 from beam_dpsketch.records.bounding import Bound
 from tests.tolerances import two_sample_p_value
 from tests.transforms.pipelines import SPEC, seen_by_sink

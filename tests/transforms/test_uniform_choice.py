@@ -16,7 +16,7 @@ from scipy import stats
 from beam_dpsketch import ContributionBounds
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.records.ids import canonical
-from beam_dpsketch.transforms import contribution_bounding as steps
+from beam_dpsketch.transforms.steps import bounding as steps
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.records.priorities import RandomRanks

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import ContributionBounds
-from beam_dpsketch.transforms import contribution_bounding as steps
+from beam_dpsketch.transforms.steps import bounding as steps
 from beam_dpsketch.records.bounding import Bound
 from beam_dpsketch.records.selectors import Elements
 from beam_dpsketch.records.priorities import RandomRanks

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.transforms.windowing import check_windowing
+from beam_dpsketch.transforms.windows.guard import check_windowing
 from tests.transforms.pipelines import FN_API
 
 RHO = Fraction(1, 10)

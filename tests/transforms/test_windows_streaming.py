@@ -15,7 +15,7 @@ from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyU
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
-from beam_dpsketch.transforms.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.transforms.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)

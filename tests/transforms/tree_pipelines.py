@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch.transforms.private_release import PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 from tests.transforms.pipelines import run
 
 

@@ -2,7 +2,7 @@
 
 Guarantee: in each period a privacy id counts in at most max_windows windows, and in each of them within the bounds. On
 bounded input they are chosen uniformly at random, in the shuffle that bounds the records as well. Of unbounded input
-see `beam_dpsketch.transforms.first_windows`.
+see `beam_dpsketch.transforms.steps.first_windows`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from beam_dpsketch.records import selection
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.records.bounding import Bound, codes, each_at_most
-from beam_dpsketch.transforms.contribution_bounding import (
+from beam_dpsketch.transforms.steps.bounding import (
     _BoundShard,
     _ShardWindowedRecords,
     bounded_contributions,
     contributions_of,
 )
-from beam_dpsketch.transforms.first_windows import FirstWindows, check_not_idempotent
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.first_windows import FirstWindows, check_not_idempotent
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.records.priorities import RandomRanks, Ranks, ranks_of
 from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
+from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows, last_time
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 

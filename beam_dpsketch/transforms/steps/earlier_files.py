@@ -18,7 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.tfrecordio import _TFRecordSink, _TFRecordUtil
 
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.transforms.idempotent_noise import Replayable
+from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 SUFFIX = ".dpsketch"
 

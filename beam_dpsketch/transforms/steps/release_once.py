@@ -15,9 +15,9 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise, of_release, run_of
-from beam_dpsketch.transforms.timestamps import check_window
-from beam_dpsketch.transforms.windowing import check_first_firing
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, of_release, run_of
+from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import check_first_firing
 
 
 class ReleaseOnce(beam.DoFn):

@@ -22,11 +22,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.streaming_state import keep_keys_together
+from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.window_limit import IntoOwnWindows, last_time
+from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows, last_time
 
 
 def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:

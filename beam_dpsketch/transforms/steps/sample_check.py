@@ -20,9 +20,9 @@ from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.records.columns import valid
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.transforms.element_types import argument_words, open_questions, remedy, what_counts
+from beam_dpsketch.transforms.steps.element_types import argument_words, open_questions, remedy, what_counts
 from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.transforms.idempotent_noise import Replayable
+from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.records.reading import NO_KEY, Columns, Records, usable
 
 _Self = TypeVar("_Self", bound="ReadsElements")

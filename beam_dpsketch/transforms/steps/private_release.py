@@ -16,23 +16,23 @@ from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.application import application
+from beam_dpsketch.transforms.steps.application import application
 from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.transforms.contribution_bounding import bounded_contributions
-from beam_dpsketch.transforms.copies import check_no_copies
-from beam_dpsketch.transforms.declarations import Keys
+from beam_dpsketch.transforms.steps.bounding import bounded_contributions
+from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.declarations import Keys
 from beam_dpsketch.records.selectors import Elements
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.records.priorities import ranks_of
 from beam_dpsketch.records.reading import KeyRecords, Records
-from beam_dpsketch.transforms.release_once import DrawRun, ReleaseOnce
-from beam_dpsketch.transforms.runner_checks import check_runner
-from beam_dpsketch.transforms.sample_check import ReadsElements
-from beam_dpsketch.transforms.streaming_sums import summed_in_state
-from beam_dpsketch.transforms.time_range import InDeclaredWindows, InEveryWindow, TimeRange
-from beam_dpsketch.transforms.window_bounding import BoundedOverWindows
-from beam_dpsketch.transforms.window_limit import WindowLimit
-from beam_dpsketch.transforms.windowing import check_windowing, is_global
+from beam_dpsketch.transforms.steps.release_once import DrawRun, ReleaseOnce
+from beam_dpsketch.transforms.steps.runner_guard import check_runner
+from beam_dpsketch.transforms.steps.sample_check import ReadsElements
+from beam_dpsketch.transforms.steps.summing import summed_in_state
+from beam_dpsketch.transforms.windows.time_range import InDeclaredWindows, InEveryWindow, TimeRange
+from beam_dpsketch.transforms.steps.bounding_over_windows import BoundedOverWindows
+from beam_dpsketch.transforms.windows.window_limit import WindowLimit
+from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 
 WHOLE_ELEMENTS = Elements()
 

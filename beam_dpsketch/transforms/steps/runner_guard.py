@@ -8,7 +8,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
-from beam_dpsketch.transforms.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _REPLAYING = ("FlinkRunner", "SparkRunner")
 _MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")

@@ -16,7 +16,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.transforms.timestamps import check_timestamp
+from beam_dpsketch.transforms.windows.times import check_timestamp
 
 
 @dataclasses.dataclass(frozen=True)

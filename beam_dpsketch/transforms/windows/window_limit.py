@@ -17,7 +17,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-from beam_dpsketch.transforms.windowing import is_global
+from beam_dpsketch.transforms.windows.guard import is_global
 
 _LONGEST_PERIOD = (1 << 62) - 1
 _MILLISECOND = 1000

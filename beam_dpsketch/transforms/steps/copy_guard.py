@@ -16,7 +16,7 @@ from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AccumulationMode
 
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.transforms.windowing import fires_once
+from beam_dpsketch.transforms.windows.guard import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _KEEPING = (beam.Flatten, beam.WindowInto, beam.Reshuffle)

@@ -16,7 +16,7 @@ from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
 from beam_dpsketch.records.selectors import Elements
-from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
 # keep up with all bundles where there are no keys; a key is one shard, because keys spread the work themselves.

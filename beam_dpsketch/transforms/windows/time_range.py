@@ -18,8 +18,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_dpsketch.domains.timestamps import micros_of
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.transforms.timestamps import check_window
-from beam_dpsketch.transforms.windowing import windows_per_element
+from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import windows_per_element
 
 MAX_RELEASES = 1_000_000
 _MICROS_PER_SECOND = 1_000_000

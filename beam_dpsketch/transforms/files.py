@@ -21,9 +21,9 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.timeline import TimelineNode
-from beam_dpsketch.transforms.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
+from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
 from beam_dpsketch.transforms.top_k import released_in
-from beam_dpsketch.transforms.windowing import check_windowing, is_global
+from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 
 _NODE = TimelineNode.__name__
 

@@ -28,16 +28,16 @@ from beam_dpsketch.records.shard_hash import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.records.accumulator import Contributions, Recipe
 from beam_dpsketch.records.bounding import Bound
-from beam_dpsketch.transforms.element_types import open_questions
+from beam_dpsketch.transforms.steps.element_types import open_questions
 from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.records.priorities import RandomRanks, Ranks
 from beam_dpsketch.records.codec import from_bytes, joined, parts_to_bytes
 from beam_dpsketch.records.reading import Columns, Records, any_usable, by_key, table, total_weights
 from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.streaming_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.timestamps import check_window
+from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.windows.times import check_window
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.windowing import check_first_firing, check_windowing, is_global
+from beam_dpsketch.transforms.windows.guard import check_first_firing, check_windowing, is_global
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 18

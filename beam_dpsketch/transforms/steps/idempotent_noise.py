@@ -23,7 +23,7 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
 from beam_dpsketch.release.release_id import RUN_BYTES
-from beam_dpsketch.transforms.application import application
+from beam_dpsketch.transforms.steps.application import application
 
 Self = TypeVar("Self", bound="Replayable")
 
