@@ -26,13 +26,13 @@ from beam_dpsketch.privacy.contributions import (
 )
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.tree.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
 from beam_dpsketch.release.frequencies import Frequency
-from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
+from beam_dpsketch.release.tree.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree

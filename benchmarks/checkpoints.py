@@ -83,12 +83,12 @@ def checkpoint_bytes(cluster: FlinkCluster, kind: str, names: int, size: int, fo
     _ = elements | beam.WindowInto(FixedWindows(24 * 3600)) | TRANSFORMS[kind]()
     pipeline.run()
     wait_until(ended.exists)
-    settled = 1000 * (time.time() + 3)
+    assign = 1000 * (time.time() + 3)
 
     def latest() -> dict:
         return (cluster.checkpoints().get("latest") or {}).get("completed") or {"trigger_timestamp": 0}
 
-    wait_until(lambda: latest()["trigger_timestamp"] > settled)
+    wait_until(lambda: latest()["trigger_timestamp"] > assign)
     found = int(latest()["state_size"])
     cluster.cancel()
     return found

@@ -29,16 +29,16 @@ def peak_after(stage: str, keys: int) -> float:
     import apache_beam as beam
 
     from beam_dpsketch import ContributionBounds, SketchSpec
+    from beam_dpsketch.records.items import SketchInput
+    from beam_dpsketch.records.selectors import Selectors
     from beam_dpsketch.sketches import CountSketch
-    from beam_dpsketch.records.accumulator import Recipe
-    from beam_dpsketch.transforms.combine_fns import RawSketchFn
-    from beam_dpsketch.records.selectors import Elements
+    from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
     from benchmarks import sources
 
-    recipe = Recipe(CountSketch, SketchSpec(depth=DEPTH, width=WIDTH), ContributionBounds())
+    recipe = SketchInput(CountSketch, SketchSpec(depth=DEPTH, width=WIDTH), ContributionBounds())
     combines = {
         "count": beam.combiners.Count.PerKey(),
-        "sketch": beam.CombinePerKey(RawSketchFn(recipe, Elements())),
+        "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors())),
     }
     sources.keep("pairs", [(f"key {key:05d}", f"/encyclopedia/article/{key:05d}") for key in range(keys)])
     if stage in combines:

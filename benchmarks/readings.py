@@ -9,11 +9,11 @@ import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, TreeSpec
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.tree.least_squares import fitted_tree
 from beam_dpsketch.release.tree.cumulative import CumulativeTree
+from beam_dpsketch.release.tree.least_squares import fitted_tree
+from beam_dpsketch.release.tree.levels import tree_levels
 from beam_dpsketch.release.tree.paper import plain_ranks
 from beam_dpsketch.release.tree.residual import residual_tree
-from beam_dpsketch.release.tree.levels import tree_levels
 from beam_dpsketch.sketches import LinearSketch
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment
-from benchmarks.state_cells import Driven
+from tests.helpers.state_cells import Driven
 
 SPEC = SketchSpec(depth=5, width=2048)
 PRIVACY = PrivacySpec(rho=1.0)

@@ -24,8 +24,8 @@ from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
 from pipelines.flights import ReadFlights, airport_codes, data_file, read_table
 from pipelines.running import read_release
-from tests.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.transforms.pipelines import FN_API, REPOSITORY, ExactCounters, seen_by_sink
+from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
+from tests.helpers.pipelines import FN_API, REPOSITORY, ExactCounters, seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import demo

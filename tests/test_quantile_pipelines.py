@@ -19,8 +19,8 @@ from pipelines import delay_quantiles, top_sources
 from pipelines.exact import Distribution, exact_delays
 from pipelines.flights import data_file, read_table
 from pipelines.running import read_keyed_releases
-from tests.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.transforms.pipelines import REPOSITORY
+from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
+from tests.helpers.pipelines import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
 AIRCRAFT, FLIGHTS_EACH = 40, 60

@@ -18,8 +18,8 @@ from beam_dpsketch.transforms import read_releases, window_file
 from pipelines.following import appearing
 from pipelines.running import IN_MEMORY, REPLAY
 from pipelines.schedule import DAWN, DAY, HOUR, ReadDepartures, dawn, read_departures
-from tests.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.transforms.pipelines import REPOSITORY, seen_by_sink
+from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
+from tests.helpers.pipelines import REPOSITORY, seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import continual_delays, windowed_top_k

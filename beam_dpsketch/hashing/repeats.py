@@ -17,7 +17,7 @@ _WORTH = 0.9
 """Up to which share of distinct items it pays to count them."""
 
 
-def counted(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
+def count_duplicates(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
     """The distinct items and how often each is there (int64), or all of them and `None` if few or none repeat.
 
     Nulls are left as they are, and so are items that are equal and yet not the same, such as 1 and True.
@@ -37,7 +37,7 @@ def _of_column(items: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
     if items.null_count:
         return items, None
     if pa.types.is_integer(items.type):
-        values, counts = counted_numbers(items.to_numpy(zero_copy_only=False))
+        values, counts = count_duplicate_numbers(items.to_numpy(zero_copy_only=False))
         return pa.array(values), counts
     if not any(word in str(items.type) for word in ("string", "binary")) or pa.types.is_nested(items.type):
         return items, None
@@ -49,7 +49,7 @@ def _of_column(items: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
     return encoded.dictionary, counts
 
 
-def counted_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """The distinct numbers in order and how often each is there, or all of them in order and `None`."""
     ordered = np.sort(values)
     new = _first_of_equals(ordered)
@@ -59,7 +59,7 @@ def counted_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
-def in_order(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Keys from the smallest to the largest, and the weight of each."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
@@ -67,7 +67,7 @@ def in_order(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndar
     return keys[order], weights[order]
 
 
-def summed(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Keys that are in order, each once, and the sum of its int64 weights."""
     starts = np.flatnonzero(_first_of_equals(ordered))
     return (ordered, weights) if len(starts) == len(ordered) else (ordered[starts], np.add.reduceat(weights, starts))

@@ -18,18 +18,17 @@ import numpy as np
 
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.planning.expected_error import reference_distribution
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
-from beam_dpsketch.release.tree import least_squares
-from beam_dpsketch.release.tree import prefix
 from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.planning.expected_error import reference_distribution
 from beam_dpsketch.release.frequencies import ReleasedFrequencies
-from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
-from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.tree import least_squares, prefix
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
+from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixTree

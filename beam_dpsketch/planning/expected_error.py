@@ -19,8 +19,8 @@ import numpy as np
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 

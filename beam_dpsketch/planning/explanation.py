@@ -8,16 +8,16 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.planning.expected_answers import (
     noise_detection,
     noise_half_width,
     simulated_detection,
     simulated_errors,
 )
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.planning.tree_plan import REMEDY, USELESS_SHARE, TreePlan
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.linear import LinearSketch

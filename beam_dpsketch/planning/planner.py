@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.planning.tree_plan import REMEDY, TreePlan
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, NeighboringRelation
-from beam_dpsketch.planning.tree_plan import REMEDY, TreePlan
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 
 

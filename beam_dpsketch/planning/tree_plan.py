@@ -7,9 +7,9 @@ import math
 from fractions import Fraction
 
 from beam_dpsketch import _validate
+from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds
-from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec

@@ -6,45 +6,50 @@ union again keeps what bounding everything at once would.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.records.shard_hash import scattered
-from beam_dpsketch.records import selection
 from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.records import selection
+from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.kept_copies import kept_copies
-from beam_dpsketch.records.priorities import Ranks, counted_copies
+from beam_dpsketch.records.priorities import Priorities, count_copies
+from beam_dpsketch.records.shard_hash import shard_hash
 
 
-class Bound:
+class BoundingRule:
     """The rule that says which records of a table are kept."""
 
-    def __init__(self, bounds: ContributionBounds, ranks: Ranks) -> None:
+    def __init__(self, bounds: ContributionBounds, ranks: Priorities) -> None:
         self._bounds = bounds
         self._ranks = ranks
 
     def keeps_all(self, units: np.ndarray) -> bool:
         """Whether surely no record is one too many, given a word for each that is the same if the privacy id is."""
         most = min(self._bounds.max_partitions, self._bounds.max_contributions_per_partition)
-        return not self._bounds.signed and each_at_most(units, most)
+        return not self._bounds.signed and max_multiplicity_at_most(units, most)
 
-    def partly(self, records: pa.Table) -> pa.Table:
+    def prune(self, records: pa.Table) -> pa.Table:
         """Without some of the records that are too many: what bounding all records would drop as well."""
         if self._bounds.signed:
             return self._net(records)
-        return self._keep(records) if self._ranks.stay else counted_copies(records)
+        return self._keep(records) if self._ranks.stay else count_copies(records)
 
-    def fully(self, records: pa.Table) -> pa.Table:
+    def select(self, records: pa.Table) -> pa.Table:
         """The records that are kept; with signed weights, how many copies of each are a column `copies`."""
         return self._sample(self._net(records)) if self._bounds.signed else self._keep(records)
 
     def _net(self, records: pa.Table) -> pa.Table:
         items = records["item"]
-        item_codes = items.to_numpy() if pa.types.is_integer(items.type) else codes(items)[0]
-        partitions = codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
-        positions, weights = selection.netted(
-            codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
+        item_codes = items.to_numpy() if pa.types.is_integer(items.type) else dictionary_codes(items)[0]
+        partitions = (
+            dictionary_codes(records["key"])[0] if "key" in records.column_names else np.zeros(len(records), int)
+        )
+        positions, weights = selection.net_weights(
+            dictionary_codes(records["unit"])[0], partitions, item_codes, records["weight"].to_numpy()
         )
         return self._weighing(records.take(pa.array(positions)), weights)
 
@@ -69,23 +74,25 @@ class Bound:
         unranked = self._ranks.stay and self._ranks.column not in records.column_names
         if unranked and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
             return records  # sooner than with what follows, and without ranks
-        records = self._ranks.settled(records)
+        records = self._ranks.assign(records)
         units, partitions, partition_ranks = self._partitions(records)
-        positions = selection.kept(units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds)
+        positions = selection.select_within_bounds(
+            units, partitions, partition_ranks, records["rank"].to_numpy(), self._bounds
+        )
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Units and partitions as whole numbers, and the rank of each unit's partition."""
-        units, distinct = codes(records["unit"])
+        units, distinct = dictionary_codes(records["unit"])
         if "key" not in records.column_names:
             return units, np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.uint64)
-        partitions, keys = codes(records["key"])
+        partitions, keys = dictionary_codes(records["key"])
         seed = self._ranks.salt
-        of_unit = cells.mix(scattered(distinct), seed=seed, row=0)[units]
-        return units, partitions, cells.mix(of_unit ^ scattered(keys)[partitions], seed=seed, row=1)
+        of_unit = cells.mix(shard_hash(distinct), seed=seed, row=0)[units]
+        return units, partitions, cells.mix(of_unit ^ shard_hash(keys)[partitions], seed=seed, row=1)
 
 
-def each_at_most(words: np.ndarray, times: int) -> bool:
+def max_multiplicity_at_most(words: np.ndarray, times: int) -> bool:
     """Whether no word is there more often than so many times, at least one."""
     if len(words) <= times:
         return True
@@ -93,7 +100,23 @@ def each_at_most(words: np.ndarray, times: int) -> bool:
     return not (ordered[times:] == ordered[:-times]).any()
 
 
-def codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """A column as positions in the list of its distinct values."""
     encoded = values.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+class MergeTables:
+    """Bytes of tables to those of one table, without records that are too many whatever else comes.
+
+    Which records are kept in the end is as if all had been bounded at once.
+
+    Args:
+      bound: the rule; its `prune` says which records are too many.
+    """
+
+    def __init__(self, bound: BoundingRule) -> None:
+        self._bound = bound
+
+    def __call__(self, payloads: Iterable[bytes]) -> bytes:
+        return to_bytes(self._bound.prune(concat_tables(map(from_bytes, payloads))))

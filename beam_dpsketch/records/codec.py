@@ -141,7 +141,7 @@ def _read(data: bytes) -> tuple[dict[str, pa.Array], int]:
     return columns, place
 
 
-def joined(tables: Iterable[pa.Table]) -> pa.Table:
+def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
     """The records of all tables; those of some have nulls in columns that only others have."""
     tables = list(tables)
     if all(table.schema.equals(tables[0].schema) for table in tables):

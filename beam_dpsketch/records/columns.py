@@ -47,7 +47,7 @@ HASHED = Readable("text, bytes or integers", is_hashable)
 WEIGHTS = Readable("whole numbers", _is_weight)
 
 
-def column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
+def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
     """One column of a batch.
 
     Args:
@@ -123,6 +123,6 @@ def _whole(values: pa.Array) -> pa.Array:
     return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)
 
 
-def valid(*columns: pa.Array) -> np.ndarray:
+def all_valid(*columns: pa.Array) -> np.ndarray:
     """Where no column has a null, as bool."""
     return functools.reduce(np.logical_and, (np.asarray(pc.is_valid(values)) for values in columns))

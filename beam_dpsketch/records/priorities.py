@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,15 +13,15 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.ids import canonical
 from beam_dpsketch.records.kept_copies import Words
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
 _FIRST_ROW_OF_WORDS = 256
 
 
-class Ranks(Protocol):
+class Priorities(Protocol):
     """How records get their ranks, of which the least are kept.
 
     Attributes:
@@ -35,14 +36,14 @@ class Ranks(Protocol):
     def salt(self) -> int:
         """The seed of hashes by which partitions and windows are chosen."""
 
-    def settled(self, records: pa.Table) -> pa.Table:
+    def assign(self, records: pa.Table) -> pa.Table:
         """The records with ranks; those that have one keep it. Unless ranks stay, all records of their privacy ids."""
 
     def words(self, records: pa.Table) -> Words:
         """The randomness that chooses among copies of records; the records themselves all differ."""
 
 
-class RandomRanks:
+class RandomPriorities:
     """A random number for each record, once, drawn as soon as one of its privacy id may be too many."""
 
     column: ClassVar[str] = "rank"
@@ -56,7 +57,7 @@ class RandomRanks:
         """Drawn while the pipeline is built, the same for all workers."""
         return self._salt
 
-    def settled(self, records: pa.Table) -> pa.Table:
+    def assign(self, records: pa.Table) -> pa.Table:
         """The records, each with a random number from the system."""
         known = self.column in records.column_names
         if known and not records[self.column].null_count:
@@ -72,7 +73,7 @@ class RandomRanks:
         return lambda places, _: np.frombuffer(os.urandom(8 * len(places)), dtype=np.uint64)
 
 
-class KeyedRanks:
+class KeyedPriorities:
     """A hash of all that a record says, of how many equal ones come before it, and of a secret.
 
     So what is kept of a privacy id is a function of its records, in whatever order and parts they come, but only once
@@ -81,14 +82,14 @@ class KeyedRanks:
     for one id does not look at other ids.
 
     Args:
-      idempotent_noise: the release id and the secret.
+      randomness: a picklable function that gives the keyed randomness of the transform, on a worker.
     """
 
     column: ClassVar[str] = "copies"
     stay: ClassVar[bool] = False
 
-    def __init__(self, idempotent_noise: IdempotentNoise) -> None:
-        self._idempotent_noise = idempotent_noise
+    def __init__(self, randomness: Callable[[], KeyedRandomness]) -> None:
+        self._randomness = randomness
         self._salt: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,15 +99,14 @@ class KeyedRanks:
     def salt(self) -> int:
         """Made of the secret, on a worker."""
         if self._salt is None:
-            randomness = self._idempotent_noise.on_worker()
-            self._salt = int.from_bytes(randomness.random_bytes(b"contribution bounding")(8), "little")
+            self._salt = int.from_bytes(self._randomness().random_bytes(b"contribution bounding")(8), "little")
         return self._salt
 
-    def settled(self, records: pa.Table) -> pa.Table:
+    def assign(self, records: pa.Table) -> pa.Table:
         """The records in an order of their own, as often as they are there, with 64-bit ranks."""
         if "rank" in records.column_names:
             return records
-        counted = counted_copies(records.set_column(0, "unit", canonical(records["unit"])))
+        counted = count_copies(records.set_column(0, "unit", canonical(records["unit"])))
         names = [name for name in records.column_names if name != self.column]
         counted = counted.sort_by([(name, "ascending") for name in names])
         copies = counted[self.column].to_numpy()
@@ -130,20 +130,17 @@ class KeyedRanks:
         return hashed
 
 
-def ranks_of(idempotent_noise: IdempotentNoise | None) -> Ranks:
-    """The ranks for one transform."""
-    return RandomRanks() if idempotent_noise is None else KeyedRanks(idempotent_noise)
-
-
-def counted_copies(records: pa.Table) -> pa.Table:
+def count_copies(records: pa.Table) -> pa.Table:
     """Equal records of a table made one with the number of its copies; a record without that number is there once."""
-    names = [name for name in records.column_names if name != KeyedRanks.column]
+    names = [name for name in records.column_names if name != KeyedPriorities.column]
     copies = np.ones(len(records), dtype=np.int64)
     if len(names) < len(records.column_names):
-        copies = pc.fill_null(records[KeyedRanks.column], 1)
-    records = records.select(names).append_column(KeyedRanks.column, pa.array(copies))
-    counted = records.group_by(names).aggregate([(KeyedRanks.column, "sum")])
-    return counted.rename_columns({f"{KeyedRanks.column}_sum": KeyedRanks.column}).select(records.column_names)
+        copies = pc.fill_null(records[KeyedPriorities.column], 1)
+    records = records.select(names).append_column(KeyedPriorities.column, pa.array(copies))
+    counted = records.group_by(names).aggregate([(KeyedPriorities.column, "sum")])
+    return counted.rename_columns({f"{KeyedPriorities.column}_sum": KeyedPriorities.column}).select(
+        records.column_names
+    )
 
 
 def _words(column: pa.ChunkedArray) -> np.ndarray:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.records.ids import id_column
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.records.accumulator import Contributions, Recipe
-from beam_dpsketch.records.columns import HASHED, WEIGHTS, column, valid
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.records.selectors import Elements, reader, selected, whole_weights
-from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.ids import id_column
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.selectors import Selectors, reader, select_all
+from beam_dpsketch.records.weights import parse_weights
 
-NO_KEY = object()
+MISSING_KEY = object()
 
 
 class Columns(NamedTuple):
@@ -37,7 +36,7 @@ class Columns(NamedTuple):
                 check_values(argument, values)
 
 
-class Records:
+class RecordReader:
     """Reads elements of one transform: which records they hold, and under which of the allowed keys.
 
     Args:
@@ -46,7 +45,7 @@ class Records:
       public_keys: the only keys allowed, if listed.
     """
 
-    def __init__(self, elements: Elements, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, elements: Selectors, *, keyed: bool, public_keys: tuple[Any, ...] | None = None) -> None:
         self.elements = elements
         self.keyed = keyed
         self.is_batch_type = elements.is_batch_type
@@ -57,12 +56,12 @@ class Records:
         self._allowed = None if public_keys is None else {encode(key) for key in public_keys}
 
     def split(self, element: Any) -> tuple[Any, Any]:
-        """Key and value of an element; the key is `NO_KEY` if there is none."""
+        """Key and value of an element; the key is `MISSING_KEY` if there is none."""
         if self._key is not None:
             return self._key(element), element
         if isinstance(element, tuple) and len(element) == 2:
             return element
-        return NO_KEY, element
+        return MISSING_KEY, element
 
     def columns(self, elements: list[Any]) -> Columns:
         """The columns of elements that are one record each."""
@@ -70,29 +69,29 @@ class Records:
         if self.keyed:
             keys, values = map(list, zip(*map(self._record, elements), strict=True))
         return Columns(
-            selected(names.privacy_id, values) if self._privacy_id else None,
+            select_all(names.privacy_id, values) if self._privacy_id else None,
             keys,
-            selected(names.item, values),
-            selected(names.weight, values) if self._weight else None,
+            select_all(names.item, values),
+            select_all(names.weight, values) if self._weight else None,
         )
 
     def privacy_id(self, element: Any) -> Any:
         """The privacy id of an element that is one record, `None` if it has none."""
         return None if self._privacy_id is None else self._privacy_id(self._record(element)[1])
 
-    def batch(self, element: Any, recipe: Recipe | None) -> Columns:
+    def batch(self, element: Any, recipe: SketchInput | None) -> Columns:
         """The columns of an element that is a batch; without a recipe, items are to be hashed."""
         names = self.elements
         return Columns(
             self.batch_privacy_ids(element) if self._privacy_id else None,
-            column(element, "key", names.key, HASHED) if self.keyed else None,
-            column(element, "item", names.item, recipe.readable if recipe else HASHED),
-            column(element, "weight", names.weight, WEIGHTS) if self._weight else None,
+            batch_column(element, "key", names.key, HASHED) if self.keyed else None,
+            batch_column(element, "item", names.item, recipe.readable if recipe else HASHED),
+            batch_column(element, "weight", names.weight, WEIGHTS) if self._weight else None,
         )
 
     def batch_privacy_ids(self, element: Any) -> Any:
         """The privacy ids of an element that is a batch."""
-        return column(element, "privacy_id", self.elements.privacy_id, HASHED)
+        return batch_column(element, "privacy_id", self.elements.privacy_id, HASHED)
 
     def _record(self, element: Any) -> tuple[Any, Any]:
         """Key (`None` without keys) and value of an element that is one record."""
@@ -110,38 +109,40 @@ class Records:
         return pc.if_else(allowed, encoded, pa.scalar(None, pa.large_binary()))
 
     def known_key(self, key: Any) -> Any:
-        """The key in its plain form, or `NO_KEY` if it does not count."""
+        """The key in its plain form, or `MISSING_KEY` if it does not count."""
         kind = type(key)
         if kind is str and not is_unicode(key):
-            return NO_KEY
+            return MISSING_KEY
         if self._allowed is None and (kind in (str, bytes) or (kind is int and -(1 << 63) <= key < WORD)):
             return key  # without encoding, which takes longer than all else that happens to it here
         try:
             encoded = encode(key)
         except (TypeError, ValueError):
-            return NO_KEY
+            return MISSING_KEY
         if self._allowed is not None and encoded not in self._allowed:
-            return NO_KEY
+            return MISSING_KEY
         plain = key if type(key) in (str, int, bytes) else decode(encoded)
-        return plain if is_unicode(plain) else NO_KEY
+        return plain if is_unicode(plain) else MISSING_KEY
 
 
-def usable(argument: str, values: Any, records: Records, recipe: Recipe | None) -> np.ndarray:
-    """Where values of an argument count, by the steps that `table` takes, as bool."""
+def usable(argument: str, values: Any, records: RecordReader, recipe: SketchInput | None) -> np.ndarray:
+    """Where values of an argument count, by the steps that `read_table` takes, as bool."""
     if argument == "weight":
-        return whole_weights(values)[1]
+        return parse_weights(values)[1]
     if argument == "item":
-        return valid(encode_all(values) if recipe is None else _hashed(recipe, values))
-    return valid(id_column(values) if argument == "privacy_id" else records.encoded_keys(values))
+        return all_valid(encode_all(values) if recipe is None else _hashed(recipe, values))
+    return all_valid(id_column(values) if argument == "privacy_id" else records.encoded_keys(values))
 
 
-def any_usable(columns: Columns, records: Records, recipe: Recipe | None) -> dict[str, bool]:
+def any_usable(columns: Columns, records: RecordReader, recipe: SketchInput | None) -> dict[str, bool]:
     """Whether any value counts, for each argument that is read."""
     read = zip(("privacy_id", "key", "item", "weight"), columns, strict=True)
     return {name: bool(usable(name, values, records, recipe).any()) for name, values in read if values is not None}
 
 
-def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe: Recipe | None) -> pa.Table:
+def read_table(
+    records: RecordReader, columns: Columns, bounds: ContributionBounds, recipe: SketchInput | None
+) -> pa.Table:
     """The records that count, as columns unit (as `hashing.ids` makes them), key (if keyed), item and weight.
 
     Args:
@@ -155,7 +156,7 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
     if records.keyed:
         parts["key"] = records.encoded_keys(keys)
     parts["item"] = encode_all(items) if recipe is None else _hashed(recipe, items)
-    mask = valid(*parts.values())
+    mask = all_valid(*parts.values())
     values, whole = _weights(weights, len(items))
     if weights is not None:
         values = values if bounds.signed else np.clip(values, 0, bounds.max_weight)
@@ -167,7 +168,17 @@ def table(records: Records, columns: Columns, bounds: ContributionBounds, recipe
     return read.filter(pa.array(mask))
 
 
-def _hashed(recipe: Recipe, items: Any) -> pa.Array:
+def keyed_table(records: RecordReader, columns: Columns, recipe: SketchInput) -> pa.Table:
+    """The records of a batch that count and need no privacy id, as columns key, item and weight."""
+    parts = {"key": records.encoded_keys(columns.keys), "item": _hashed(recipe, columns.items)}
+    values, mask = _weights(columns.weights, len(columns.items))
+    mask = mask & all_valid(*parts.values())
+    if not mask.all():
+        columns.check_values()
+    return pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+
+
+def _hashed(recipe: SketchInput, items: Any) -> pa.Array:
     """The keys of items, null for those that cannot be counted."""
     keys, usable = recipe.keys(items)
     if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
@@ -177,50 +188,7 @@ def _hashed(recipe: Recipe, items: Any) -> pa.Array:
 
 def _weights(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Weights as int64, 1 if none are read, and where they were whole numbers."""
-    return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else whole_weights(weights)
-
-
-class KeyRecords(beam.DoFn):
-    """Elements to (key, value), or per key of a batch (key, contributions); keys that do not count are left out."""
-
-    def __init__(self, records: Records, recipe: Recipe) -> None:
-        self._records = records
-        self._recipe = recipe
-        self._unused = Unused(records.elements)
-
-    def start_bundle(self) -> None:
-        self._unused.start_bundle()
-
-    def finish_bundle(self) -> None:
-        self._unused.finish_bundle()
-
-    def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
-        if self._records.is_batch_type(type(element)):
-            yield from self._of_batch(element)
-            return
-        key, value = self._records.split(element)
-        known = self._records.known_key(key)
-        if known is NO_KEY:
-            check_values("key", [key])
-            self._unused.dropped(1, key=False)
-            return
-        self._unused.anything_counts = True
-        yield known, value
-
-    def _of_batch(self, batch: Any) -> Iterator[tuple[Any, Contributions]]:
-        columns = self._records.batch(batch, self._recipe)
-        items = columns.items
-        parts = {"key": self._records.encoded_keys(columns.keys), "item": _hashed(self._recipe, items)}
-        values, mask = _weights(columns.weights, len(items))
-        mask = mask & valid(*parts.values())
-        if not mask.all():
-            columns.check_values()
-        kept = pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
-        if len(kept):
-            self._unused.anything_counts = True
-        else:
-            self._unused.dropped(len(items), **any_usable(columns, self._records, self._recipe))
-        yield from by_key(kept, self._recipe)
+    return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
 def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
@@ -229,7 +197,7 @@ def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 
 
-def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributions]]:
+def by_key(bounded: pa.Table, recipe: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
     """The contributions of each key in a table."""
     keys = bounded["key"].combine_chunks().dictionary_encode()
     codes = keys.indices.to_numpy(zero_copy_only=False)
@@ -240,4 +208,4 @@ def by_key(bounded: pa.Table, recipe: Recipe) -> Iterator[tuple[Any, Contributio
     for encoded, start, end in zip(keys.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
         key = decode(encoded)
         if is_unicode(key):
-            yield key, Contributions(items[start:end], weights[start:end])
+            yield key, WeightedItems(items[start:end], weights[start:end])

@@ -12,7 +12,7 @@ import numpy as np
 from beam_dpsketch.privacy.contributions import ContributionBounds
 
 
-def kept(
+def select_within_bounds(
     units: np.ndarray,
     partitions: np.ndarray,
     partition_ranks: np.ndarray,
@@ -64,7 +64,7 @@ def in_kept_parts(units: np.ndarray, parts: np.ndarray, part_ranks: np.ndarray, 
     return order[_groups_before(new_unit, new_part) < most]
 
 
-def netted(
+def net_weights(
     units: np.ndarray, partitions: np.ndarray, items: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Adds up weights per (unit, partition, item): the position of one record each, and its net weight if not 0."""

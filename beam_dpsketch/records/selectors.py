@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from beam_dpsketch.domains.base import is_real
 from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
 
-_LARGEST = np.iinfo(np.int64).max
-
 
 @dataclasses.dataclass(frozen=True)
-class Elements:
+class Selectors:
     """The selectors of one transform.
 
     Args:
@@ -76,7 +70,7 @@ def reader(selector: Selector) -> Callable[[Any], Any]:
     return functools.partial(_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
 
 
-def selected(selector: Selector, elements: list[Any]) -> list[Any]:
+def select_all(selector: Selector, elements: list[Any]) -> list[Any]:
     """What `reader` reads of each element."""
     if selector is None:
         return elements
@@ -103,41 +97,8 @@ def _call(function: Callable[[Any], Any], element: Any) -> Any:
         return None
 
 
-def whole_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Weights as int64, clipped to 64 bits, and where they were whole numbers at all (elsewhere 0).
-
-    What does not fit is clipped alike on both sides, so that an insert and its delete still cancel.
-    """
-    if isinstance(weights, pa.Array):
-        return _whole_column(weights)
-    if set(map(type, weights)) == {int}:
-        try:
-            return np.array(weights, dtype=np.int64), np.ones(len(weights), dtype=bool)
-        except OverflowError:
-            pass
-    numbers = [_whole(weight) for weight in weights]
-    mask = np.array([number is not None for number in numbers], dtype=bool)
-    return np.array([number or 0 for number in numbers], dtype=np.int64), mask
-
-
-def _whole(weight: Any) -> int | None:
-    """A weight as an integer of 64 bits; `None` if it is not a whole number."""
-    if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
-        return None
-    return max(-_LARGEST, min(_LARGEST, int(weight)))
-
-
-def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    mask = np.asarray(weights.is_valid())
-    if pa.types.is_null(weights.type):
-        return np.zeros(len(weights), dtype=np.int64), mask
-    values = weights.fill_null(0).to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "f":
-        mask = mask & np.isfinite(values) & (np.floor(values) == values)
-        values = np.where(mask, values, 0).astype(np.float64)
-        large = np.abs(values) >= 2.0**63
-        whole = np.where(large, 0, values).astype(np.int64)
-        return np.where(large, np.where(values < 0, -_LARGEST, _LARGEST), whole), mask
-    if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_LARGEST))
-    return np.maximum(values.astype(np.int64), -_LARGEST), mask
+def argument_words(argument: str, selector: Selector) -> str:
+    """An argument and the field that it names."""
+    if selector is None:
+        return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
+    return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"

@@ -19,7 +19,7 @@ _SHORT = 64
 _CHUNK = 1 << 14  # values at a time, so that they stay in the cache
 
 
-def scattered(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+def shard_hash(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """One word for each value, uint64 of shape (n,), of canonical bytes or int64; the column has no nulls."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 
-from beam_dpsketch.transforms.steps.element_types import argument_words
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.selectors import Selectors, argument_words
 
 MANY = 100
 _LOG = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ class Unused:
       anything_counts: whether an element of the bundle counts.
     """
 
-    def __init__(self, elements: Elements) -> None:
+    def __init__(self, elements: Selectors) -> None:
         self._elements = elements
         self.start_bundle()
 
@@ -51,7 +50,7 @@ class Unused:
             warn_of_unused(self._elements, self._read - self._used)
 
 
-def warn_of_unused(elements: Elements, arguments: set[str]) -> None:
+def warn_of_unused(elements: Selectors, arguments: set[str]) -> None:
     """Logs a warning for each argument, once in a worker process."""
     for argument in sorted(arguments):
         _warn_once(argument_words(argument, getattr(elements, argument)))

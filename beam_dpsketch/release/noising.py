@@ -27,12 +27,12 @@ from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
+from beam_dpsketch.release.format.release_format import pack
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.format.release_format import pack
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import RawSketch
 
 NOISE_VERSION = 2

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.repeats import in_order, summed
+from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
 from beam_dpsketch.sketches.exact import ExactHistogram
@@ -57,7 +57,7 @@ class DyadicCountSketch(RawSketch):
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
         if weights is None:
             keys, weights = np.sort(keys), np.broadcast_to(np.int64(1), len(keys))
-        nodes, net = summed(*in_order(keys, weights))
+        nodes, net = sum_by_key(*sort_by_key(keys, weights))
         for start in range(0, len(nodes), cells.CHUNK):
             self._accumulate_distinct(nodes[start : start + cells.CHUNK], net[start : start + cells.CHUNK])
         return self
@@ -67,7 +67,7 @@ class DyadicCountSketch(RawSketch):
         for number in reversed(range(len(self._levels))):
             self._levels[number].accumulate_keys(nodes, net)
             if number:
-                nodes, net = summed(nodes >> np.uint64(self._spec.levels[number].bits), net)
+                nodes, net = sum_by_key(nodes >> np.uint64(self._spec.levels[number].bits), net)
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return [level._counters for level in self._levels]

@@ -20,7 +20,7 @@ from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.hashing.repeats import counted
+from beam_dpsketch.hashing.repeats import count_duplicates
 from beam_dpsketch.sketches.spec import SketchSpec
 
 Self = TypeVar("Self", bound="RawSketch")
@@ -67,12 +67,12 @@ class RawSketch(ABC):
         if not isinstance(items, (list, np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
         if weights is None:
-            items, counts = counted(items) if isinstance(items, list) else (items, None)
+            items, counts = count_duplicates(items) if isinstance(items, list) else (items, None)
             keys, usable = self._own_keys(items)
             return self.accumulate_keys(keys[usable], None if counts is None else counts[usable])
         keys, usable = self._own_keys(items)
         self._weighted = True
-        values = whole_weights(weights)
+        values = check_weights(weights)
         if len(values) != len(keys):
             raise ValueError(f"weights must be as many as items, got {len(values)} for {len(keys)}")
         return self.accumulate_keys(keys[usable], values[usable])
@@ -212,7 +212,7 @@ def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) 
     return keys, usable
 
 
-def whole_weights(weights: Iterable[int]) -> np.ndarray:
+def check_weights(weights: Iterable[int]) -> np.ndarray:
     """Weights as int64; floats, bools and anything outside 64 bits are refused without being shown."""
     if isinstance(weights, (pa.Array, pa.ChunkedArray)):
         weights = weights.to_numpy(zero_copy_only=False) if isinstance(weights, pa.Array) else weights.to_numpy()

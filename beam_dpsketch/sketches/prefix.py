@@ -131,7 +131,7 @@ def root(spec: PrefixSpec) -> np.ndarray:
     return np.array([cells.derived_seed(spec.seed, spec.domain.max_bytes)], dtype=np.uint64)
 
 
-def extended(spec: PrefixSpec, prefixes: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+def extend(spec: PrefixSpec, prefixes: np.ndarray, symbols: np.ndarray) -> np.ndarray:
     """The hashes of prefixes, each extended by one symbol (0 to 255, or `END`)."""
     return cells.mix(prefixes + (symbols.astype(np.uint64) + np.uint64(1)) * _SYMBOL_STEP, seed=spec.seed, row=0)
 
@@ -144,5 +144,5 @@ def prefixes_of(spec: PrefixSpec, keys: np.ndarray) -> Iterator[tuple[np.ndarray
     prefixes = np.repeat(root(spec), len(keys))
     for level in range(size):
         ended = lengths <= level
-        prefixes = extended(spec, prefixes, np.where(ended, END, letters[:, level].astype(np.int64)))
+        prefixes = extend(spec, prefixes, np.where(ended, END, letters[:, level].astype(np.int64)))
         yield prefixes, ended

@@ -1,14 +1,15 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
+from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn, DyadicCountSketchFn
 from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
-from beam_dpsketch.transforms.steps.bounding import BoundContributions, Contribution
+from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
-from beam_dpsketch.transforms.steps.idempotent_noise import EnvironmentSecret, FileSecret
+from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
-from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
-from beam_dpsketch.transforms.top_k import PrivateTopK, TopK
+from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
+from beam_dpsketch.transforms.top_k import PrivateTopK
 
 __all__ = [
     "Answer",

@@ -21,35 +21,41 @@ from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.sensitivity import tree_height
-from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
+from beam_dpsketch.transforms.quantiles import tree_recipe
 from beam_dpsketch.transforms.steps.application import application
-from beam_dpsketch.transforms.combine_fns import SumFn
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.declarations import Unit, declared_bounds
-from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows, check_not_idempotent
-from beam_dpsketch.transforms.frequencies import Sketch, frequency_recipe
-from beam_dpsketch.transforms.windows.horizon import AtWindow, Horizon, InHorizon, ToNode, WithWindow
-from beam_dpsketch.transforms.steps.private_release import WHOLE_ELEMENTS, Bounded, settings
-from beam_dpsketch.transforms.quantiles import tree_recipe
-from beam_dpsketch.records.reading import Records
+from beam_dpsketch.transforms.steps.private_release import IDENTITY_SELECTORS, Bounded, settings
+from beam_dpsketch.transforms.steps.raw_sketch_fn import SumFn
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.summing import summed_in_state
 from beam_dpsketch.transforms.windows.guard import check_no_windowing
+from beam_dpsketch.transforms.windows.horizon import (
+    FilterToHorizon,
+    Horizon,
+    KeyByWindow,
+    StampWithWindowStart,
+    WrapInNode,
+)
 
 
 class _ContinualRelease(ReadsElements):
     """Elements to the `TimelineNode`s of a horizon; the transforms for users say which sketch."""
 
-    def __init__(self, recipe: Recipe, privacy: PrivacySpec, elements: Elements, horizon: Horizon) -> None:
+    def __init__(self, recipe: SketchInput, privacy: PrivacySpec, elements: Selectors, horizon: Horizon) -> None:
         super().__init__()
         _validate.instance(PrivacySpec, privacy=privacy)
         record = elements.privacy_id is None
@@ -109,16 +115,16 @@ class _ContinualRelease(ReadsElements):
     def _sums_of_windows(self, elements: beam.PCollection) -> beam.PCollection:
         """The exact accumulator of every window of the horizon."""
         if self._elements.privacy_id is None:
-            inside, selectors = elements | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)), self._elements
+            inside, selectors = elements | "InHorizon" >> beam.ParDo(FilterToHorizon(self._horizon)), self._elements
         else:
-            inside, selectors = self._bounded(elements), WHOLE_ELEMENTS
+            inside, selectors = self._bounded(elements), IDENTITY_SELECTORS
         every_window = elements.pipeline | "EveryWindow" >> beam.Create(
-            [(index, self._recipe.nothing()) for index in range(self._horizon.windows)], reshuffle=False
+            [(index, self._recipe.empty()) for index in range(self._horizon.windows)], reshuffle=False
         )
         values = (
             inside | "Windows" >> self._horizon.window_into(0),
             every_window
-            | "TimeOfEmpty" >> beam.ParDo(AtWindow(self._horizon))
+            | "TimeOfEmpty" >> beam.ParDo(StampWithWindowStart(self._horizon))
             | "WindowsOfEmpty" >> self._horizon.window_into(0),
         ) | "WithEveryWindow" >> beam.Flatten()
         values, fn = summed_in_state(values, self._recipe, selectors, keyed=False)
@@ -130,18 +136,19 @@ class _ContinualRelease(ReadsElements):
             return self._bounded_as_they_come(elements)
         return (
             elements
-            | "WithWindow" >> beam.ParDo(WithWindow(self._horizon)).with_output_types(tuple[int, Any])
-            | "BoundContributions" >> Bounded(Records(self._elements, keyed=True), self._recipe, self._idempotent_noise)
-            | "TimeOfBounded" >> beam.ParDo(AtWindow(self._horizon))
+            | "WithWindow" >> beam.ParDo(KeyByWindow(self._horizon)).with_output_types(tuple[int, Any])
+            | "BoundContributions"
+            >> Bounded(RecordReader(self._elements, keyed=True), self._recipe, self._idempotent_noise)
+            | "TimeOfBounded" >> beam.ParDo(StampWithWindowStart(self._horizon))
         )
 
     def _bounded_as_they_come(self, elements: beam.PCollection) -> beam.PCollection:
         """The same on a stream: of each privacy id the first windows count in which it has data."""
         check_not_idempotent(self._idempotent_noise)
-        records, bounds = Records(self._elements, keyed=False), self._recipe.bounds
+        records, bounds = RecordReader(self._elements, keyed=False), self._recipe.bounds
         return (
             elements
-            | "InHorizon" >> beam.ParDo(InHorizon(self._horizon)).with_output_types(elements.element_type)
+            | "InHorizon" >> beam.ParDo(FilterToHorizon(self._horizon)).with_output_types(elements.element_type)
             | "WindowsToBound" >> self._horizon.window_into(0)
             | "FirstWindows" >> FirstWindows(records, bounds.max_partitions, self._horizon.as_window())
             | "BoundContributions" >> Bounded(records, self._recipe, None)
@@ -203,7 +210,7 @@ class PrivateContinualFrequencies:
             bounds: ContributionBounds | None = None,
             sketch: Sketch = "count_sketch",
         ) -> None:
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
             bounds = declared_bounds(bounds, elements, unit)
             super().__init__(frequency_recipe(sketch, spec, bounds), privacy, elements, horizon)
@@ -236,7 +243,7 @@ class PrivateContinualQuantiles:
             memory: int = DEFAULT_MEMORY,
             spec: TreeSpec | None = None,
         ) -> None:
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id)
             horizon = Horizon.declared(start, window_size, windows)
             bounds = declared_bounds(bounds, elements, unit)
             super().__init__(tree_recipe(domain, bounds, memory, spec), privacy, elements, horizon)
@@ -255,7 +262,7 @@ class _ReleaseLevel(beam.PTransform):
         return (
             pcoll
             | "ReleaseOnce" >> beam.ParDo(self._release_once)
-            | "Node" >> beam.ParDo(ToNode(self._horizon, self._level)).with_output_types(TimelineNode)
+            | "Node" >> beam.ParDo(WrapInNode(self._horizon, self._level)).with_output_types(TimelineNode)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(TimelineNode)
             | "LastWindow" >> self._horizon.window_into(0)
         )

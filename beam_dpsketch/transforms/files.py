@@ -21,8 +21,8 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.timeline import TimelineNode
+from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
-from beam_dpsketch.transforms.top_k import released_in
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 
 _NODE = TimelineNode.__name__
@@ -132,7 +132,7 @@ def to_record(element: Any) -> bytes:
     """A release, a (key, release) pair or a `TimelineNode` as bytes."""
     if isinstance(element, TimelineNode):
         element = (_NODE, element.level, element.index), element.release
-    key, released = released_in(element)
+    key, released = key_and_release(element)
     encoded = encode(key) if isinstance(element, tuple) else b""
     return len(encoded).to_bytes(4, "little") + encoded + released.to_bytes()
 

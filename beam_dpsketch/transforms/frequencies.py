@@ -14,11 +14,11 @@ from apache_beam.utils.timestamp import Duration
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.sketches import SKETCHES
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
-from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
 Sketch: TypeAlias = Literal["count_sketch", "count_min"]
@@ -73,7 +73,7 @@ class PrivateFrequencies:
             max_windows: int | None = None,
             period: Duration | float | None = None,
         ) -> None:
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id)
             recipe = frequency_recipe(sketch, spec, declared_bounds(bounds, elements, unit))
             super().__init__(recipe, privacy, elements, time_range=time_range, max_windows=max_windows, period=period)
 
@@ -114,7 +114,7 @@ class PrivateFrequencies:
             period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id, key=key)
             recipe = frequency_recipe(sketch, spec, declared_bounds(bounds, elements, unit))
             super().__init__(
                 recipe,
@@ -127,8 +127,8 @@ class PrivateFrequencies:
             )
 
 
-def frequency_recipe(sketch: Sketch, spec: SketchSpec, bounds: ContributionBounds) -> Recipe:
+def frequency_recipe(sketch: Sketch, spec: SketchSpec, bounds: ContributionBounds) -> SketchInput:
     """The recipe of a flat sketch, by its name."""
     _validate.one_of(SKETCHES, sketch=sketch)
     _validate.instance(SketchSpec, spec=spec)
-    return Recipe(SKETCHES[sketch], spec, bounds)
+    return SketchInput(SKETCHES[sketch], spec, bounds)

@@ -15,11 +15,11 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
-from beam_dpsketch.records.selectors import Elements, Selector
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
 
@@ -63,7 +63,7 @@ class PrivateQuantiles:
             max_windows: int | None = None,
             period: Duration | float | None = None,
         ) -> None:
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id)
             super().__init__(
                 tree_recipe(domain, declared_bounds(bounds, elements, unit), memory, spec),
                 privacy,
@@ -103,7 +103,7 @@ class PrivateQuantiles:
             period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id, key=key)
             super().__init__(
                 tree_recipe(domain, declared_bounds(bounds, elements, unit), memory, spec),
                 privacy,
@@ -115,11 +115,11 @@ class PrivateQuantiles:
             )
 
 
-def tree_recipe(domain: Domain, bounds: ContributionBounds, memory: int, spec: TreeSpec | None) -> Recipe:
+def tree_recipe(domain: Domain, bounds: ContributionBounds, memory: int, spec: TreeSpec | None) -> SketchInput:
     """The recipe of a tree over a domain."""
     if spec is None:
         spec = TreeSpec.for_memory(domain, memory)
     _validate.instance(TreeSpec, spec=spec)
     if spec.domain != domain:
         raise ValueError("the domain of spec must be the domain of the transform")
-    return Recipe(DyadicCountSketch, spec, bounds)
+    return SketchInput(DyadicCountSketch, spec, bounds)

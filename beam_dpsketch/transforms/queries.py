@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.transforms.top_k import released_in
+from beam_dpsketch.transforms.outputs import key_and_release
 
 ASKED = (
     "estimate",
@@ -71,7 +71,7 @@ class QueryReleases(beam.PTransform):
 
 def _answer(question: Question, releases: Iterable[Any]) -> Answer:
     for element in releases:
-        key, released = released_in(element)
+        key, released = key_and_release(element)
         if key == question.key:
             return Answer(question, getattr(released, question.method)(*question.arguments))
     return Answer(question, None)

@@ -6,7 +6,6 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
@@ -18,42 +17,17 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.release.tree.dyadic import HeavyHitters
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
-from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.quantiles import tree_recipe
+from beam_dpsketch.transforms.steps.declarations import Keys, Unit, declared_bounds
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
 SEARCH_ARITY = 16
 LEAF_SHARE = Fraction(1, 2)
-
-
-@dataclasses.dataclass(frozen=True)
-class TopK:
-    """The top K of a release, and the release itself for further questions and its privacy statement.
-
-    `WriteReleases` and `QueryReleases` take it for its release. Its intervals are those of the release's `top_k`: about
-    the records that bounding kept, and for each value on its own.
-    """
-
-    top: HeavyHitters
-    release: ReleasedSketch
-
-
-def released_in(element: Any) -> tuple[Any, ReleasedSketch]:
-    """Key (`None` without one) and release of an element of any private transform."""
-    key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
-    released = value.release if isinstance(value, TopK) else value
-    if not isinstance(released, ReleasedSketch):
-        raise TypeError(
-            f"an element must be what a private transform gives: a release or a (key, release) pair, got "
-            f"{type(value).__name__}; apply PrivateFrequencies, PrivateQuantiles or PrivateTopK before"
-        )
-    return key, released
 
 
 class PrivateTopK:
@@ -90,7 +64,7 @@ class PrivateTopK:
             max_windows: int | None = None,
             period: Duration | float | None = None,
         ) -> None:
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id)
             super().__init__(
                 _recipe(domain, declared_bounds(bounds, elements, unit), memory),
                 privacy,
@@ -136,7 +110,7 @@ class PrivateTopK:
             period: Duration | float | None = None,
         ) -> None:
             keys = Keys.decided(public_keys, keys_are_public)
-            elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
+            elements = Selectors(item=item, weight=weight, privacy_id=privacy_id, key=key)
             super().__init__(
                 _recipe(domain, declared_bounds(bounds, elements, unit), memory),
                 privacy,
@@ -153,9 +127,9 @@ class PrivateTopK:
             return super().expand(pcoll) | "TopK" >> top
 
 
-def _recipe(domain: Domain | BytesDomain, bounds: ContributionBounds, memory: int) -> Recipe:
+def _recipe(domain: Domain | BytesDomain, bounds: ContributionBounds, memory: int) -> SketchInput:
     if isinstance(domain, BytesDomain):
-        return Recipe(PrefixTree, PrefixSpec.for_memory(domain, memory), bounds)
+        return SketchInput(PrefixTree, PrefixSpec.for_memory(domain, memory), bounds)
     spec = TreeSpec.for_memory(domain, memory, arity=SEARCH_ARITY, leaf_share=LEAF_SHARE)
     return tree_recipe(domain, bounds, memory, spec)
 

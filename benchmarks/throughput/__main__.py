@@ -45,7 +45,7 @@ def main() -> None:
         growth.measure(table)
     if "profile" in known.only:
         profile.measure(table)
-    print("\nNot met: " + ("; ".join(table.missed) or "nothing"))
+    print("\nNot met: " + ("; ".join(table.missed) or "empty"))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import numpy as np
 from beam_dpsketch import CountSketch, DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 from benchmarks.measuring import spread
 from benchmarks.throughput.kernels import SHAPE, skewed
 from benchmarks.throughput.table import Row, Table
@@ -96,7 +97,7 @@ def _bytes(table: Table) -> None:
         ("CountSketch 5 x 4096", CountSketch, SHAPE),
         ("quantile tree, U = 2^32", DyadicCountSketch, TreeSpec.for_memory(IPv4Domain())),
     ):
-        recipe = Recipe(kind, spec, DEFAULT_BOUNDS)
+        recipe = SketchInput(kind, spec, DEFAULT_BOUNDS)
         sizes = []
         for count in counts:
             accumulator = SketchAccumulator(recipe)

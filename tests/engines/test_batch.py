@@ -24,11 +24,13 @@ from tests.engines import fetch
 from tests.engines.conftest import Engine, found, served_at
 from tests.engines.flink import JAVA, job_server_arguments
 from tests.engines.processes import free_port, running, wait_for
-from tests.transforms import test_continual, test_max_windows, test_streaming
-from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
-from tests.transforms.test_runners import KINDS, VISITS, branches, expected
-from tests.transforms.test_streaming import CASES, outputs
-from tests.transforms.tree_pipelines import ExactVectors
+from tests.guarantees import test_streaming
+from tests.guarantees.test_runners import KINDS, VISITS, branches, expected
+from tests.guarantees.test_streaming import CASES, outputs
+from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
+from tests.helpers.tree_pipelines import ExactVectors
+from tests.transforms import test_continual
+from tests.transforms.steps import test_bounding_over_windows
 
 PRIVACY = PrivacySpec(rho=0.1)
 BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2)
@@ -99,15 +101,17 @@ def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
 
 
 def stamped_greedy(pipeline: beam.Pipeline) -> beam.PCollection:
-    return pipeline | beam.Create(test_max_windows.GREEDY) | beam.MapTuple(TimestampedValue)
+    return pipeline | beam.Create(test_bounding_over_windows.GREEDY) | beam.MapTuple(TimestampedValue)
 
 
 def assert_greedy_id_is_bounded(source: Any, engine: Engine) -> None:
     """One id with too many records everywhere: two windows of each period count, and the bounds hold in each."""
-    transform = ExactCounters(test_max_windows.per_key(weight="weight", period=300))
+    transform = ExactCounters(test_bounding_over_windows.per_key(weight="weight", period=300))
     found = outputs(source, transform, 60, *engine.options, runner=engine.runner)
     totals = {place: counters[0][0] for place, counters in found.items()}
-    test_max_windows.assert_within(totals, test_max_windows.FIXED, test_max_windows.BOUNDS, 2, 300)
+    test_bounding_over_windows.assert_within(
+        totals, test_bounding_over_windows.FIXED, test_bounding_over_windows.BOUNDS, 2, 300
+    )
 
 
 @pytest.mark.parametrize("name", ["global", "declared", "keyed, declared", "ids"])

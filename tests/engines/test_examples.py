@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipelines import demo
-from tests import example_runs, test_pipelines, test_quantile_pipelines, test_streaming_pipelines
+from tests import test_pipelines, test_quantile_pipelines, test_streaming_pipelines
 from tests.engines.conftest import Engine
+from tests.helpers import example_runs
 
 pytest.importorskip("matplotlib")
 sample = test_pipelines.sample

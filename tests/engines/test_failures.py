@@ -21,9 +21,9 @@ from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, wait_for
 from tests.engines.test_batch import in_time
-from tests.transforms.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters, Sink
-from tests.transforms.streams import WithStart, for_any_runner, in_windows, stepped
-from tests.transforms.test_streaming import CASES, END, PER_KEY, VISITS, outputs
+from tests.guarantees.test_streaming import CASES, END, PER_KEY, VISITS, outputs
+from tests.helpers.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters, Sink
+from tests.helpers.streams import WithStart, for_any_runner, in_windows, stepped
 
 SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
     "batch": in_time,

@@ -26,9 +26,9 @@ from tests.engines.flink import FlinkCluster
 from tests.engines.processes import wait_until
 from tests.engines.test_batch import in_time
 from tests.engines.test_failures import SECRET, Published, assert_second_values, frequencies, published
-from tests.transforms.pipelines import FN_API, SPEC, ExactCounters
-from tests.transforms.streams import WithStart, in_windows
-from tests.transforms.test_streaming import CASES, outputs
+from tests.guarantees.test_streaming import CASES, outputs
+from tests.helpers.pipelines import FN_API, SPEC, ExactCounters
+from tests.helpers.streams import WithStart, in_windows
 
 pytestmark = pytest.mark.flink
 PER_SECOND, SECONDS, START, USERS, PAGES = 8, 40, 1_000_000, 4, 7

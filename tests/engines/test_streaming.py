@@ -13,23 +13,21 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps import first_windows
-from beam_dpsketch.transforms.steps import stream_state
-from beam_dpsketch.transforms.steps import summing
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.bounding import MergeTables
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state, summing
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
-from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.streaming_bounding import MergeTables
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.summing import MergeSums
-from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows
+from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
 from tests.engines.conftest import Engine
 from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
-from tests.transforms import test_continual, test_max_windows
-from tests.transforms.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
-from tests.transforms.streams import for_any_runner, stepped
-from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, Visit, globally, outputs
+from tests.guarantees.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, Visit, globally, outputs
+from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
+from tests.helpers.streams import for_any_runner, stepped
+from tests.transforms import test_continual
+from tests.transforms.steps import test_bounding_over_windows
 
 STEPS = {"every window": 60, "jumps": END // 3}
 STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
@@ -131,14 +129,14 @@ def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatc
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         one = pipeline | beam.Impulse() | beam.FlatMap(lambda _: visits).with_output_types(Visit)
-        records = Records(Elements(privacy_id="user"), keyed=False)
+        records = RecordReader(Selectors(privacy_id="user"), keyed=False)
         return one | beam.WindowInto(FixedWindows(60)) | FirstWindows(records, 2, FixedWindows(1200))
 
     passed = seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner)
     assert len(passed) == 2
 
 
-class SlowlyIntoOwnWindows(IntoOwnWindows):
+class SlowlyIntoOwnWindows(RestoreWindows):
     """The same after a wait, in one bundle with what is before it."""
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -152,9 +150,9 @@ def after_a_while(element: Any) -> Any:
 
 def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
     """Half of the records come out of order."""
-    minutes = [test_max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
+    minutes = [test_bounding_over_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
     bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
-    assert_greedy_id_is_bounded(for_any_runner(test_max_windows.stream(bundles, [0] * 10)), engine)
+    assert_greedy_id_is_bounded(for_any_runner(test_bounding_over_windows.stream(bundles, [0] * 10)), engine)
 
 
 def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.engines.conftest import Engine
 from tests.engines.processes import busy
 from tests.engines.test_streaming import assert_nothing_lost
-from tests.transforms.pipelines import FN_API, SPEC, seen_by_sink
-from tests.transforms.streams import Timed, WithStart, for_any_runner, in_windows, stepped
-from tests.transforms.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, VISITS, globally
+from tests.guarantees.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, VISITS, globally
+from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
+from tests.helpers.streams import Timed, WithStart, for_any_runner, in_windows, stepped
 
 BUSY, TIMES = 10, int(os.environ.get("TIMES_UNDER_LOAD", "1"))
 IN_TIME = random.Random(1).sample(VISITS[::24], len(VISITS[::24]))  # windows come mixed

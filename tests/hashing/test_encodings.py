@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import decode, encode, encode_all, is_item
-from tests import strategies
+from tests.helpers import strategies
 
 SECRET = 8_675_309
 UNSUPPORTED = [

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from beam_dpsketch.hashing import fingerprints as hashing
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.hashing.repeats import counted, counted_numbers, in_order, summed
+from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates, sort_by_key, sum_by_key
 from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.records.accumulator import Recipe
 
 TEXT = st.sampled_from(["", "a", "b", "é", "\ud800", "long " * 20])
 LISTS = st.one_of(
@@ -35,7 +35,7 @@ def identity(item: Any) -> tuple[str, Any]:
 @settings(deadline=None)
 @given(LISTS)
 def test_the_counts_are_those_of_the_items_and_nothing_equal_but_different_is_merged(items: list[Any]) -> None:
-    distinct, counts = counted(items)
+    distinct, counts = count_duplicates(items)
     weights = [1] * len(distinct) if counts is None else counts.tolist()
     found: Counter[Any] = Counter()
     for item, weight in zip(distinct, weights, strict=True):
@@ -61,7 +61,7 @@ def test_the_counts_are_those_of_the_items_and_nothing_equal_but_different_is_me
     ids=str,
 )
 def test_columns_are_counted_whatever_their_type(column: pa.Array) -> None:
-    distinct, counts = counted(column)
+    distinct, counts = count_duplicates(column)
     weights = np.ones(len(distinct), int) if counts is None else counts
     found = Counter(dict(zip(distinct.to_pylist(), weights.tolist(), strict=True))) if counts is not None else None
     assert (found or Counter(distinct.to_pylist())) == Counter(column.to_pylist())
@@ -69,7 +69,7 @@ def test_columns_are_counted_whatever_their_type(column: pa.Array) -> None:
 
 
 def test_numbers_that_hardly_repeat_are_left_uncounted_but_in_order() -> None:
-    values, counts = counted_numbers(np.array([5, 3, 9, 1], dtype=np.uint32))
+    values, counts = count_duplicate_numbers(np.array([5, 3, 9, 1], dtype=np.uint32))
     assert values.tolist() == [1, 3, 5, 9]
     assert counts is None
 
@@ -78,7 +78,7 @@ def test_numbers_that_hardly_repeat_are_left_uncounted_but_in_order() -> None:
 @given(st.lists(st.tuples(st.binary(max_size=1), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=30))
 def test_weights_of_equal_keys_are_summed_modulo_64_bits(pairs: list[tuple[bytes, int]]) -> None:
     keys = np.array([key + b"." for key, _ in pairs], dtype="S2")
-    found, weights = summed(*in_order(keys, np.array([weight for _, weight in pairs], dtype=np.int64)))
+    found, weights = sum_by_key(*sort_by_key(keys, np.array([weight for _, weight in pairs], dtype=np.int64)))
     sums: Counter[bytes] = Counter()
     for key, weight in pairs:
         sums[key + b"."] += weight
@@ -99,7 +99,7 @@ def test_text_is_hashed_once_for_each_distinct_value(kind: str, monkeypatch: pyt
     words = ["Oslo", "Rome", "Lima"] * 500
     column = pa.array(words)
     items = {"dictionary": column.dictionary_encode(), "text": column, "list": words}[kind]
-    recipe = Recipe(CountSketch, SketchSpec(depth=3, width=16), DEFAULT_BOUNDS)
+    recipe = SketchInput(CountSketch, SketchSpec(depth=3, width=16), DEFAULT_BOUNDS)
     contributions = recipe.contributions(items, None)
     assert sorted(hashed) == [b"sLima", b"sOslo", b"sRome"]
     assert contributions.weights.tolist() == [500] * 3

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from beam_dpsketch import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, check_unit_fits_bounds
-from tests import strategies
+from tests.helpers import strategies
 
 _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
 

@@ -27,7 +27,7 @@ from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy import exponential_bounds as exponential_module
 from beam_dpsketch.privacy.exponential_bounds import ceiling_shift, exponential_bounds
 from beam_dpsketch.privacy.gaussian_table import GaussianTable, gaussian_table
-from tests import tolerances
+from tests.helpers import tolerances
 
 SIGMAS = [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(37, 10), Fraction(10), Fraction(100)]
 Sampler = discrete_gaussian._Sampler

@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.release.noising import calibrate
-from tests import strategies, trees
+from tests.helpers import strategies, trees
 
 DOMAIN = IntegerDomain(0, 3)
 LAYOUTS = {
@@ -131,11 +131,11 @@ def largest_loss(
     changes: list[np.ndarray], contributions: Any, relation: NeighboringRelation, sigmas: Sequence[Fraction]
 ) -> Fraction:
     """The largest sum of squared change / (2 sigma^2) over all pairs of neighbours, exactly."""
-    nothing = contributions.index(())
+    empty = contributions.index(())
     pairs = {
         tuple(int(level[first, second]) for level in changes)
         for first in range(len(contributions))
-        for second in ([nothing] if relation is ADD_OR_REMOVE_ONE else range(len(contributions)))
+        for second in ([empty] if relation is ADD_OR_REMOVE_ONE else range(len(contributions)))
     }
     return max(
         sum(Fraction(change) / (2 * sigma) for change, sigma in zip(pair, sigmas, strict=True)) for pair in pairs

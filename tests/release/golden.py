@@ -31,7 +31,7 @@ from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4D
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
-from tests.release import by_hand
+from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
 DIGEST_BYTES = 16

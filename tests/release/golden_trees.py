@@ -21,7 +21,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.release.statement import Disclosure
-from tests import trees
+from tests.helpers import trees
 from tests.release.golden import FOLDER
 
 

@@ -19,8 +19,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.release.statement import Disclosure
-from tests import strategies
-from tests.release import by_hand
+from tests.helpers import by_hand, strategies
 
 SPEC = SketchSpec(depth=2, width=3)
 FIRST = [[1, 2, 3], [4, 5, 6]]

@@ -15,7 +15,7 @@ from scipy import stats
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, CountMin, PrivacySpec, SketchSpec, release
 from beam_dpsketch.release.count_min import collision_bound, noise_offset
-from tests.release import by_hand, coverage
+from tests.helpers import by_hand, coverage
 
 _RELEASES = 400
 

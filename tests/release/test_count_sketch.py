@@ -17,9 +17,8 @@ from scipy import stats
 
 from beam_dpsketch import ContributionBounds, CountMin, CountSketch, Frequency, PrivacySpec, SketchSpec, release
 from beam_dpsketch.release.count_sketch import median_margin
-from tests import strategies
 from tests.hashing import derivations
-from tests.release import by_hand, coverage
+from tests.helpers import by_hand, coverage, strategies
 
 
 def _scaled(factor):

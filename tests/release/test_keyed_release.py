@@ -30,7 +30,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release import noising
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.sketches.prefix import PrefixSpec
-from tests.noise_audit import audit
+from tests.helpers.noise_audit import audit
 
 SECRET = b"a secret of more than thirty-two bytes"
 GOLDEN = pathlib.Path(__file__).parents[1] / "vectors" / "keyed_noise.json"

@@ -23,12 +23,12 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.release.statement import Disclosure
-from tests import strategies
-from tests.release.by_hand import statement
+from tests.helpers import strategies
+from tests.helpers.by_hand import statement
 
 
 def test_the_statement_in_words():

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, DyadicCountSketch, IntegerDomain, IPv4Domain, SketchSpec, TreeSpec
 from beam_dpsketch.errors import IncompatibleSketchError
-from tests import laws, trees
 from tests.hashing import derivations
+from tests.helpers import laws, trees
 
 weights = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)
 small_layouts = trees.layouts(st.integers(1, 70).map(lambda size: IntegerDomain(-3, size - 4)))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, SketchSpec
-from tests import laws, strategies
 from tests.hashing import derivations
+from tests.helpers import laws, strategies
 
 pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)
 

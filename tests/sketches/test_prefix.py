@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, TextDomain
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.sketches.prefix import END, extended, prefixes_of, root
-from tests import laws
+from beam_dpsketch.sketches.prefix import END, extend, prefixes_of, root
 from tests.hashing import derivations
+from tests.helpers import laws
 from tests.sketches.test_dyadic import Whole, weights
 
 MASK = (1 << 64) - 1
@@ -110,7 +110,7 @@ def test_extending_symbol_by_symbol_walks_the_same_path(spec: PrefixSpec, item: 
     prefix = root(spec)
     for level, expected in enumerate(path(spec, item)):
         symbol = item[level] if level < len(item) else END
-        prefix = extended(spec, prefix, np.array([symbol]))
+        prefix = extend(spec, prefix, np.array([symbol]))
         assert prefix.tolist() == [expected]
 
 

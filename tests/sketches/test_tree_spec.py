@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, Level, TextDomain, TreeSpec
 from beam_dpsketch.sketches.tree_spec import _water_filled
-from tests import trees
+from tests.helpers import trees
 
 CAPACITY = 4
 """Bytes a counter is counted at."""

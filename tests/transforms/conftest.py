@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.transforms.pipelines import REPOSITORY
+from tests.helpers.pipelines import REPOSITORY
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.transforms import CountMinFn, CountSketchFn, DyadicCountSketchFn
-from tests.transforms.pipelines import run
+from tests.helpers.pipelines import run
 
 FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)

@@ -33,8 +33,8 @@ from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.release import noising
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
-from tests.noise_audit import audit
-from tests.transforms.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
+from tests.helpers.noise_audit import audit
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 
 SPEC = SketchSpec(depth=3, width=16)
 START, SIZE, WINDOWS = 1007, 10, 8

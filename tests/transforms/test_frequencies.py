@@ -25,7 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.transforms.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.5)
 ONE = ContributionBounds()

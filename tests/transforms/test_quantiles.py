@@ -27,11 +27,12 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
-from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
-from tests.transforms.pipelines import FN_API, run, seen_by_sink
-from tests.transforms.tree_pipelines import exact_vectors
+from tests.helpers.pipelines import FN_API, run, seen_by_sink
+from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
 DELAYS = IntegerDomain(-60, 195)
@@ -236,7 +237,7 @@ def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
     expected = vector_of([row["value"] for row in kept], domain)
     np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
     np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
-    accumulator = SketchAccumulator(Recipe(DyadicCountSketch, TreeSpec.for_memory(domain), DELETIONS))
+    accumulator = SketchAccumulator(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), DELETIONS))
     for row in gone + kept:
         accumulator.add_weighted(row["value"], row["weight"])
     np.testing.assert_array_equal(accumulator.to_sketch().to_vector(), expected)
@@ -253,7 +254,7 @@ def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
 
 def test_accumulators_of_trees_survive_their_bytes() -> None:
     for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
-        recipe = Recipe(DyadicCountSketch, TreeSpec.for_memory(domain), ContributionBounds())
+        recipe = SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), ContributionBounds())
         accumulator = SketchAccumulator(recipe)
         for value in range(count):
             accumulator.add(value % 190)

@@ -22,8 +22,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.transforms import PrivateQuantiles, PrivateTopK, QueryReleases
 from beam_dpsketch.transforms.queries import ASKED, Answer, Question
-from tests import trees
-from tests.transforms.pipelines import seen_by_sink
+from tests.helpers import trees
+from tests.helpers.pipelines import seen_by_sink
 
 SPEC = TreeSpec.for_memory(IntegerDomain(0, 99))
 QUIET = (Fraction(1, 4),) * len(SPEC.levels)

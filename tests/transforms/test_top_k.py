@@ -26,8 +26,8 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.transforms import PrivateTopK, ReadReleases, WriteReleases
-from tests.transforms.pipelines import FN_API, run, seen_by_sink
-from tests.transforms.tree_pipelines import exact_vectors
+from tests.helpers.pipelines import FN_API, run, seen_by_sink
+from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
 WORDS = ["to"] * 4000 + ["tea"] * 3000 + ["", "ten"] * 2000 + ["t"] * 1000

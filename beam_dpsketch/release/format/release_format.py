@@ -32,9 +32,9 @@ from beam_dpsketch.release.format.fields import (
     Repeated,
     Text,
 )
+from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
-from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec

@@ -17,14 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.tree import heavy_hitters
-from beam_dpsketch.release.tree import paper
-from beam_dpsketch.release.tree.least_squares import OPENING_DEVIATIONS, Nodes, fitted_tree
-from beam_dpsketch.release.tree.cumulative import CumulativeTree
 from beam_dpsketch.release.frequencies import Frequency
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.tree.residual import residual_tree
+from beam_dpsketch.release.tree import heavy_hitters, paper
+from beam_dpsketch.release.tree.cumulative import CumulativeTree
+from beam_dpsketch.release.tree.least_squares import OPENING_DEVIATIONS, Nodes, fitted_tree
 from beam_dpsketch.release.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.release.tree.residual import residual_tree
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 METHODS = ("consistent", "residual", "plain")

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.tree.dyadic import HeavyHitters
 from beam_dpsketch.release.frequencies import Frequency
-from beam_dpsketch.release.tree.heavy_hitters import detection_limit
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.tree.dyadic import HeavyHitters
+from beam_dpsketch.release.tree.heavy_hitters import detection_limit
 from beam_dpsketch.release.tree.levels import TreeLevel
-from beam_dpsketch.sketches.prefix import END, PrefixTree, extended, prefixes_of, root
+from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, prefixes_of, root
 
 OPENING_DEVIATIONS = 4.0
 """With 257 children to each open prefix, fewer would let noise grow words of its own."""
@@ -124,9 +124,9 @@ class ReleasedPrefixTree(ReleasedSketch):
     @functools.cached_property
     def _search(self) -> list[tuple[bytes, float, int]]:
         """Bytes, weight and number of levels after the end (0 if cut) of all that stands out, largest first."""
-        nothing = np.zeros(1)
-        found = _Found(root(self.spec), np.zeros((1, 0), dtype=np.int64), nothing, nothing.copy())
-        weights = nothing
+        empty = np.zeros(1)
+        found = _Found(root(self.spec), np.zeros((1, 0), dtype=np.int64), empty, empty.copy())
+        weights = empty
         for level in self._levels:
             found, weights = self._opened(found, level)
         order = np.argsort(-weights, kind="stable")
@@ -141,7 +141,7 @@ class ReleasedPrefixTree(ReleasedSketch):
         going_on = np.flatnonzero(~ended)
         parents = np.concatenate([np.repeat(going_on, END + 1), np.flatnonzero(ended)])
         symbols = np.concatenate([np.tile(np.arange(END + 1), len(going_on)), np.full(int(ended.sum()), END)])
-        prefixes = extended(self.spec, found.prefixes[parents], symbols)
+        prefixes = extend(self.spec, found.prefixes[parents], symbols)
         estimates = level.estimates(prefixes)
         at_end = symbols == END
         sums = found.sums[parents] + np.where(at_end, estimates, 0.0)

@@ -11,10 +11,9 @@ items), and in full once, when the window ends.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -22,22 +21,17 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch import _validate
-from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.records.shard_hash import scattered
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.records.accumulator import Contributions, Recipe
-from beam_dpsketch.records.bounding import Bound
-from beam_dpsketch.transforms.steps.element_types import open_questions
-from beam_dpsketch.records.selectors import Elements, Selector
-from beam_dpsketch.records.priorities import RandomRanks, Ranks
-from beam_dpsketch.records.codec import from_bytes, joined, parts_to_bytes
-from beam_dpsketch.records.reading import Columns, Records, any_usable, by_key, table, total_weights
-from beam_dpsketch.transforms.streaming_bounding import MergeTables
-from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.priorities import Priorities
+from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, by_key, read_table, total_weights
+from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.windows.guard import check_first_firing, check_windowing, is_global
+from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.windows.guard import check_first_firing, is_global
+from beam_dpsketch.transforms.windows.times import check_window
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 18
@@ -47,72 +41,29 @@ _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each tim
 _GATHERED_RECORDS = 1 << 20
 
 
-class Contribution(NamedTuple):
-    """One bounded record: its partition (`None` without keys), item and weight."""
-
-    key: Any
-    item: Any
-    weight: int
-
-
-class BoundContributions(beam.PTransform):
-    """Keeps what each privacy id may contribute, as `Contribution` elements.
-
-    The private transforms do this themselves; use it to see what bounds keep, or before other aggregations.
-
-    Args:
-      bounds: how much to keep of each privacy id, in each window.
-      privacy_id: who is protected; see `beam_dpsketch.records.selectors` for this and the following.
-      item: what is counted; `None` is the element.
-      weight: how much it counts; `None` is 1.
-      key: the partition; `None` for a single one.
-    """
-
-    def __init__(
-        self,
-        bounds: ContributionBounds,
-        *,
-        privacy_id: Selector,
-        item: Selector = None,
-        weight: Selector = None,
-        key: Selector = None,
-    ) -> None:
-        super().__init__()
-        _validate.instance(ContributionBounds, bounds=bounds)
-        if privacy_id is None:
-            raise ValueError("privacy_id must say whose contributions are bounded")
-        self._bounds = bounds
-        self._elements = Elements(item=item, weight=weight, privacy_id=privacy_id, key=key)
-        self._elements.check_weight(bounds)
-
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        check_windowing(pcoll)
-        keyed = self._elements.key is not None
-        open_questions(self._elements, pcoll.element_type, domain=None, keyed=keyed)
-        records = Records(self._elements, keyed=keyed)
-        tables = bounded_tables(pcoll, records, self._bounds, None, RandomRanks())
-        return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(Contribution)
-
-
 def bounded_contributions(
-    elements: beam.PCollection, records: Records, recipe: Recipe, ranks: Ranks
+    elements: beam.PCollection, records: RecordReader, recipe: SketchInput, ranks: Priorities
 ) -> beam.PCollection:
-    """Elements to bounded `Contributions`, or (key, `Contributions`) if keyed."""
+    """Elements to bounded `WeightedItems`, or (key, `WeightedItems`) if keyed."""
     return contributions_of(bounded_tables(elements, records, recipe.bounds, recipe, ranks), records, recipe)
 
 
-def contributions_of(tables: beam.PCollection, records: Records, recipe: Recipe) -> beam.PCollection:
-    """Tables of kept records to `Contributions`, or (key, `Contributions`) if keyed."""
+def contributions_of(tables: beam.PCollection, records: RecordReader, recipe: SketchInput) -> beam.PCollection:
+    """Tables of kept records to `WeightedItems`, or (key, `WeightedItems`) if keyed."""
     if records.keyed:
-        return tables | "SplitByKey" >> beam.FlatMap(by_key, recipe).with_output_types(tuple[Any, Contributions])
+        return tables | "SplitByKey" >> beam.FlatMap(by_key, recipe).with_output_types(tuple[Any, WeightedItems])
     return tables | "Unpack" >> beam.Map(_unkeyed, recipe)
 
 
 def bounded_tables(
-    elements: beam.PCollection, records: Records, bounds: ContributionBounds, recipe: Recipe | None, ranks: Ranks
+    elements: beam.PCollection,
+    records: RecordReader,
+    bounds: ContributionBounds,
+    recipe: SketchInput | None,
+    ranks: Priorities,
 ) -> beam.PCollection:
     """Elements to tables of the records that are kept, one for each shard."""
-    bound = Bound(bounds, ranks)
+    bound = BoundingRule(bounds, ranks)
     shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
     shard = beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
@@ -135,7 +86,9 @@ class _Waiting:
 class _ShardRecords(beam.DoFn):
     """Elements to (shard, records as bytes); a privacy id is always in the same shard."""
 
-    def __init__(self, records: Records, bounds: ContributionBounds, bound: Bound, recipe: Recipe | None) -> None:
+    def __init__(
+        self, records: RecordReader, bounds: ContributionBounds, bound: BoundingRule, recipe: SketchInput | None
+    ) -> None:
         self._records = records
         self._bounds = bounds
         self._bound = bound
@@ -155,7 +108,7 @@ class _ShardRecords(beam.DoFn):
         for window, waiting in self._waiting.items():
             self._read(waiting)
             if waiting.size:
-                yield from self._emit(joined(waiting.tables), window)
+                yield from self._emit(concat_tables(waiting.tables), window)
         self._waiting.clear()
         self._unused.finish_bundle()
 
@@ -175,7 +128,7 @@ class _ShardRecords(beam.DoFn):
         if waiting.size < BUFFERED_RECORDS:
             return None
         tables, waiting.tables, waiting.size = waiting.tables, [], 0
-        return self._emit(joined(tables), window)
+        return self._emit(concat_tables(tables), window)
 
     def _read(self, waiting: _Waiting) -> None:
         if waiting.elements:
@@ -184,7 +137,7 @@ class _ShardRecords(beam.DoFn):
             waiting.elements = []
 
     def _gather(self, columns: Columns, waiting: _Waiting) -> None:
-        records = table(self._records, columns, self._bounds, self._recipe)
+        records = read_table(self._records, columns, self._bounds, self._recipe)
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
@@ -193,10 +146,10 @@ class _ShardRecords(beam.DoFn):
             self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        units = scattered(records["unit"])
+        units = shard_hash(records["unit"])
         if not self._bound.keeps_all(units):
-            records = self._bound.partly(records)
-            units = scattered(records["unit"])
+            records = self._bound.prune(records)
+            units = shard_hash(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)
         sizes = np.bincount(shards, minlength=SHARDS)
         parts = parts_to_bytes(records, np.argsort(shards, kind="stable"), np.cumsum(sizes).tolist())
@@ -219,7 +172,7 @@ class _ShardWindowedRecords(_ShardRecords):
 class _BoundShard(beam.DoFn):
     """(shard, records) to one table of the records that are kept; raises if a window fires a second time."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundingRule) -> None:
         self._bound = bound
 
     def process(
@@ -232,19 +185,10 @@ class _BoundShard(beam.DoFn):
             gathered.append(from_bytes(payload))
             size += len(gathered[-1])
             if size > _GATHERED_RECORDS:
-                gathered = [self._bound.partly(joined(gathered))]
+                gathered = [self._bound.prune(concat_tables(gathered))]
                 size = len(gathered[0]) // 2  # so that what must be kept anyway is not sorted again and again
-        yield self._bound.fully(joined(gathered))
+        yield self._bound.select(concat_tables(gathered))
 
 
-def _unkeyed(bounded: pa.Table, recipe: Recipe) -> Contributions:
+def _unkeyed(bounded: pa.Table, recipe: SketchInput) -> WeightedItems:
     return recipe.bounded(recipe.column_keys(bounded["item"]), total_weights(bounded, recipe.bounds))
-
-
-def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[Contribution]:
-    """The records of a table, one by one."""
-    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
-    copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
-    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
-    for key, item, weight, times in zip(keys, bounded["item"].to_pylist(), weights, copies, strict=False):
-        yield from itertools.repeat(Contribution(None if key is None else decode(key), decode(item), weight), times)

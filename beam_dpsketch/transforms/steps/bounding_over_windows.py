@@ -19,12 +19,14 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.records.ids import canonical
-from beam_dpsketch.records.shard_hash import scattered
-from beam_dpsketch.records import selection
 from beam_dpsketch.privacy.contributions import ContributionBounds
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.records.bounding import Bound, codes, each_at_most
+from beam_dpsketch.records import selection
+from beam_dpsketch.records.bounding import BoundingRule, dictionary_codes, max_multiplicity_at_most
+from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.priorities import Priorities, RandomPriorities
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.transforms.steps.bounding import (
     _BoundShard,
     _ShardWindowedRecords,
@@ -32,10 +34,8 @@ from beam_dpsketch.transforms.steps.bounding import (
     contributions_of,
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows, check_not_idempotent
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.records.priorities import RandomRanks, Ranks, ranks_of
-from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows, last_time
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, priorities_of
+from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
@@ -53,8 +53,8 @@ class BoundedOverWindows(beam.PTransform):
 
     def __init__(
         self,
-        records: Records,
-        recipe: Recipe,
+        records: RecordReader,
+        recipe: SketchInput,
         max_windows: int,
         periods: WindowFn,
         idempotent_noise: IdempotentNoise | None,
@@ -70,9 +70,9 @@ class BoundedOverWindows(beam.PTransform):
         if not pcoll.is_bounded:
             check_not_idempotent(self._idempotent_noise)
             first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
-            return bounded_contributions(first, self._records, self._recipe, RandomRanks())
-        ranks = ranks_of(self._idempotent_noise)
-        bound = _BoundInWindows(self._recipe.bounds, self._max_windows, ranks)
+            return bounded_contributions(first, self._records, self._recipe, RandomPriorities())
+        ranks = priorities_of(self._idempotent_noise)
+        bound = _RuleOverWindows(self._recipe.bounds, self._max_windows, ranks)
         shard = _ShardWithWindows(self._records, self._recipe.bounds, bound, self._recipe)
         # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
         into_periods = beam.WindowInto(self._periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
@@ -83,7 +83,7 @@ class BoundedOverWindows(beam.PTransform):
             | "GroupByShard" >> beam.GroupByKey()
             | "Bound" >> beam.ParDo(_BoundShard(bound))
             | "SplitByWindow" >> beam.FlatMap(_by_window)
-            | "OwnWindows" >> IntoOwnWindows(pcoll.windowing)
+            | "OwnWindows" >> RestoreWindows(pcoll.windowing)
         )
         return contributions_of(tables, self._records, self._recipe)
 
@@ -98,25 +98,25 @@ class _ShardWithWindows(_ShardWindowedRecords):
             yield WindowedValue(emitted.value, time, (window,))
 
 
-class _BoundInWindows(Bound):
+class _RuleOverWindows(BoundingRule):
     """The rule that says which records of a table with a column of windows are kept."""
 
-    def __init__(self, bounds: ContributionBounds, max_windows: int, ranks: Ranks) -> None:
+    def __init__(self, bounds: ContributionBounds, max_windows: int, ranks: Priorities) -> None:
         super().__init__(bounds, ranks)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:
         """Whether no record is one too many; a privacy id with few records is in few windows."""
-        return super().keeps_all(units) and each_at_most(units, self._max_windows)
+        return super().keeps_all(units) and max_multiplicity_at_most(units, self._max_windows)
 
-    def partly(self, records: pa.Table) -> pa.Table:
+    def prune(self, records: pa.Table) -> pa.Table:
         """Some of the records that are too many; with signed weights, a window may yet turn out to be empty."""
-        bounded = self._in_each_window(records, super().partly)
+        bounded = self._in_each_window(records, super().prune)
         return bounded if self._bounds.signed else self._keep_windows(bounded)
 
-    def fully(self, records: pa.Table) -> pa.Table:
+    def select(self, records: pa.Table) -> pa.Table:
         """The records that are kept."""
-        return self._keep_windows(self._in_each_window(records, super().fully))
+        return self._keep_windows(self._in_each_window(records, super().select))
 
     def _in_each_window(self, records: pa.Table, bounded: Callable[[pa.Table], pa.Table]) -> pa.Table:
         """Bounds with privacy id and window as the unit."""
@@ -129,9 +129,9 @@ class _BoundInWindows(Bound):
         return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
 
     def _keep_windows(self, records: pa.Table) -> pa.Table:
-        units, distinct = codes(records["unit"])
+        units, distinct = dictionary_codes(records["unit"])
         windows = records["window"].to_numpy()
-        of_unit = cells.mix(scattered(distinct), seed=self._ranks.salt, row=2)[units]
+        of_unit = cells.mix(shard_hash(distinct), seed=self._ranks.salt, row=2)[units]
         ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
         positions = selection.in_kept_parts(units, windows, ranks, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))

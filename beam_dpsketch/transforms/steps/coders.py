@@ -6,14 +6,15 @@ from typing import Any
 
 from apache_beam import coders
 
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
 
 
 class AccumulatorCoder(coders.Coder):
     """Raw accumulators, between workers only."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: SketchInput) -> None:
         self._recipe = recipe
 
     def encode(self, value: SketchAccumulator) -> bytes:

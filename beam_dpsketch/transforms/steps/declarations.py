@@ -14,7 +14,7 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     check_unit_fits_bounds,
 )
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.selectors import Selectors
 
 Unit: TypeAlias = Literal["record"]
 
@@ -55,7 +55,7 @@ class Keys:
             )
 
 
-def declared_bounds(bounds: ContributionBounds | None, elements: Elements, unit: Unit | None) -> ContributionBounds:
+def declared_bounds(bounds: ContributionBounds | None, elements: Selectors, unit: Unit | None) -> ContributionBounds:
     """The bounds; refuses a release that does not say whose privacy it protects and how much of it may count."""
     if (elements.privacy_id is None) == (unit is None):
         raise ValueError(

@@ -20,7 +20,7 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from beam_dpsketch.domains import BytesDomain, Domain, IntegerDomain
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.records.selectors import Elements, Selector
+from beam_dpsketch.records.selectors import Selector, Selectors, argument_words
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
@@ -32,7 +32,7 @@ _CONTAINERS: dict[type, type] = {typehints.ListConstraint: list, typehints.SetTy
 _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.generic)
 
 
-def open_questions(elements: Elements, element_type: Any, *, domain: AnyDomain, keyed: bool) -> list[str]:
+def open_questions(elements: Selectors, element_type: Any, *, domain: AnyDomain, keyed: bool) -> list[str]:
     """Refuses a type of elements that can never count; returns the arguments that it leaves open, in words.
 
     Args:
@@ -54,13 +54,6 @@ def open_questions(elements: Elements, element_type: Any, *, domain: AnyDomain, 
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
-
-
-def argument_words(argument: str, selector: Selector) -> str:
-    """An argument and the field that it names."""
-    if selector is None:
-        return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
-    return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"
 
 
 def what_counts(argument: str, domain: AnyDomain) -> str:

@@ -22,11 +22,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.records.reading import Records
-from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
+from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.windows.window_limit import IntoOwnWindows, last_time
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
+from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time
 
 
 def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:
@@ -47,7 +47,7 @@ class FirstWindows(beam.PTransform):
       periods: the windows, as Beam calls them, that are the periods.
     """
 
-    def __init__(self, records: Records, max_windows: int, periods: WindowFn) -> None:
+    def __init__(self, records: RecordReader, max_windows: int, periods: WindowFn) -> None:
         super().__init__()
         self._records = records
         self._max_windows = max_windows
@@ -61,14 +61,14 @@ class FirstWindows(beam.PTransform):
             | "ById" >> beam.ParDo(_ById(self._records)).with_output_types(by_id)
             | "Periods" >> beam.WindowInto(self._periods)
             | "Take" >> beam.ParDo(_TakeFirst(self._max_windows)).with_output_types(pcoll.element_type)
-            | "OwnWindows" >> IntoOwnWindows(pcoll.windowing)
+            | "OwnWindows" >> RestoreWindows(pcoll.windowing)
         )
 
 
 class _ById(beam.DoFn):
     """Elements to (privacy id, element) at the last time of their window; batches are split by privacy id."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordReader) -> None:
         self._records = records
         self._unused = Unused(records.elements)
 

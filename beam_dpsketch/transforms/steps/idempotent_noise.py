@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import os
-import pathlib
-import re
 import weakref
 from typing import Any, TypeVar
 
@@ -21,7 +18,8 @@ import apache_beam as beam
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.priorities import KeyedPriorities, Priorities, RandomPriorities
 from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.transforms.steps.application import application
 
@@ -31,63 +29,6 @@ MAX_RELEASE_ID = 1024
 
 _NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
 """The release ids of each pipeline, and the path of the transform that each names."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
-
-
-class EnvironmentSecret(Secret):
-    """A secret in an environment variable of each worker, as text of at least 32 characters.
-
-    A name as long as a secret may be one by mistake, and is never repeated in an error.
-
-    Args:
-      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be
-        words of one case joined by underscores, which secrets in hex, base32 or base64 are not.
-    """
-
-    def __init__(self, variable: str) -> None:
-        super().__init__()
-        if not isinstance(variable, str):
-            raise TypeError(f"variable must be the name of an environment variable, got {type(variable).__name__}")
-        if not _NAME.fullmatch(variable) or (_is_long(variable) and not _is_long_name(variable)):
-            raise ValueError(
-                "variable must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is "
-                "in one, which would put the secret into the pipeline"
-            )
-        self._variable = variable
-
-    def get_secret_bytes(self) -> bytes:
-        """The value of the variable, on this worker."""
-        value = os.environb.get(os.fsencode(self._variable))
-        if value is None:
-            name = "of the secret" if _is_long(self._variable) else repr(self._variable)
-            raise LookupError(
-                f"the environment variable {name} is not set on this worker; set it on every worker, to the same secret"
-            )
-        return value
-
-
-class FileSecret(Secret):
-    """A secret in a file on each worker, without the line end after it, if any.
-
-    Args:
-      path: of the file, on the workers.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__()
-        self._path = os.fspath(path)
-
-    def get_secret_bytes(self) -> bytes:
-        """What is in the file, on this worker."""
-        try:
-            content = pathlib.Path(self._path).read_bytes()
-        except OSError as error:
-            raise LookupError(
-                f"the file of the secret cannot be read on this worker ({type(error).__name__}); put it on every worker"
-            ) from None
-        return content.rstrip(b"\r\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +47,7 @@ class IdempotentNoise:
                 f"got {type(self.secret).__name__}, which would put it into the pipeline"
             )
 
-    def on_worker(self) -> KeyedRandomness:
+    def resolve_secret(self) -> KeyedRandomness:
         """The randomness of the transform that the release id names; resolves the secret, so only on workers."""
         return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
 
@@ -162,7 +103,12 @@ class Replayable(beam.PTransform):
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
-def of_release(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
+def priorities_of(idempotent_noise: IdempotentNoise | None) -> Priorities:
+    """The ranks for one transform."""
+    return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
+
+
+def release_randomness(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
     """The randomness of one release of a transform.
 
     Args:
@@ -176,11 +122,3 @@ def of_release(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRando
 def run_of(transform: KeyedRandomness) -> bytes:
     """The name of the run: one release id names one transform on one input, so that a replay is the same run."""
     return transform.random_bytes(b"run")(RUN_BYTES)
-
-
-def _is_long(name: str) -> bool:
-    return len(name) >= MIN_SECRET_BYTES
-
-
-def _is_long_name(name: str) -> bool:
-    return _WORDS.fullmatch(name) is not None and name not in os.environ.values()

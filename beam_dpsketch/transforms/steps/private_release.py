@@ -9,32 +9,32 @@ import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.planning.explanation import explanation
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.records.accumulator import Recipe
 from beam_dpsketch.transforms.steps.application import application
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
 from beam_dpsketch.transforms.steps.bounding import bounded_contributions
+from beam_dpsketch.transforms.steps.bounding_over_windows import BoundedOverWindows
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.declarations import Keys
-from beam_dpsketch.records.selectors import Elements
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.records.priorities import ranks_of
-from beam_dpsketch.records.reading import KeyRecords, Records
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, priorities_of
+from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from beam_dpsketch.transforms.steps.release_once import DrawRun, ReleaseOnce
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.summing import summed_in_state
-from beam_dpsketch.transforms.windows.time_range import InDeclaredWindows, InEveryWindow, TimeRange
-from beam_dpsketch.transforms.steps.bounding_over_windows import BoundedOverWindows
-from beam_dpsketch.transforms.windows.window_limit import WindowLimit
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
+from beam_dpsketch.transforms.windows.time_range import CreateInEveryWindow, FilterToTimeRange, TimeRange
+from beam_dpsketch.transforms.windows.window_limit import WindowLimit
 
-WHOLE_ELEMENTS = Elements()
+IDENTITY_SELECTORS = Selectors()
 
 
 class PrivateRelease(ReadsElements):
@@ -44,9 +44,9 @@ class PrivateRelease(ReadsElements):
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: SketchInput,
         privacy: PrivacySpec,
-        elements: Elements,
+        elements: Selectors,
         *,
         keys: Keys | None = None,
         time_range: tuple[Any, Any] | None = None,
@@ -162,11 +162,11 @@ class PrivateRelease(ReadsElements):
     def _combined(self, elements: beam.PCollection) -> beam.PCollection:
         starts = self._window_starts(elements)
         if starts is not None:
-            in_range = beam.ParDo(InDeclaredWindows(starts)).with_output_types(elements.element_type)
+            in_range = beam.ParDo(FilterToTimeRange(starts)).with_output_types(elements.element_type)
             elements = elements | "InTimeRange" >> in_range
         values, selectors = self._values(elements)
         if starts is not None:
-            every = elements.pipeline | "EveryWindow" >> InEveryWindow(starts, values.windowing, self._nothing())
+            every = elements.pipeline | "EveryWindow" >> CreateInEveryWindow(starts, values.windowing, self._nothing())
             values = (values, every) | "WithEveryWindow" >> beam.Flatten()
         elif self._keys is not None and self._keys.public is not None:
             every = elements.pipeline | "PublicKeys" >> beam.Create(self._nothing(), reshuffle=False)
@@ -193,28 +193,28 @@ class PrivateRelease(ReadsElements):
 
     def _nothing(self) -> list[Any]:
         """No contributions, to each release of a window that is made whatever the data."""
-        nothing = self._recipe.nothing()
-        return [nothing] if self._keys is None else [(key, nothing) for key in self._keys.public or ()]
+        empty = self._recipe.empty()
+        return [empty] if self._keys is None else [(key, empty) for key in self._keys.public or ()]
 
-    def _values(self, elements: beam.PCollection) -> tuple[beam.PCollection, Elements]:
+    def _values(self, elements: beam.PCollection) -> tuple[beam.PCollection, Selectors]:
         """What is to be combined, keyed if there are keys, and how to read it."""
         keyed = self._keys is not None
-        records = Records(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
+        records = RecordReader(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
         if self._elements.privacy_id is not None:
-            return elements | "BoundContributions" >> self._bounded(elements, records), WHOLE_ELEMENTS
+            return elements | "BoundContributions" >> self._bounded(elements, records), IDENTITY_SELECTORS
         if keyed:
             key_records = beam.ParDo(KeyRecords(records, self._recipe)).with_output_types(tuple[Any, Any])
             return elements | "Key" >> key_records, self._elements
         return elements, self._elements
 
-    def _bounded(self, elements: beam.PCollection, records: Records) -> beam.PTransform:
+    def _bounded(self, elements: beam.PCollection, records: RecordReader) -> beam.PTransform:
         if self._limit is None:
             return Bounded(records, self._recipe, self._idempotent_noise)
         periods = self._limit.periods(elements, self._window_starts(elements))
         return BoundedOverWindows(records, self._recipe, self._limit.max_windows, periods, self._idempotent_noise)
 
 
-def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:
+def settings(recipe: SketchInput, privacy: PrivacySpec) -> dict[str, Any]:
     """The public settings of a release as display data."""
     bounds = {name: str(value) for name, value in dataclasses.asdict(recipe.bounds).items()}
     return {
@@ -230,11 +230,11 @@ def settings(recipe: Recipe, privacy: PrivacySpec) -> dict[str, Any]:
 class Bounded(beam.PTransform):
     """Contribution bounding as one step of the graph."""
 
-    def __init__(self, records: Records, recipe: Recipe, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, records: RecordReader, recipe: SketchInput, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._records = records
         self._recipe = recipe
         self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return bounded_contributions(pcoll, self._records, self._recipe, ranks_of(self._idempotent_noise))
+        return bounded_contributions(pcoll, self._records, self._recipe, priorities_of(self._idempotent_noise))

@@ -12,12 +12,12 @@ import apache_beam as beam
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, of_release, run_of
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, release_randomness, run_of
 from beam_dpsketch.transforms.windows.guard import check_first_firing
+from beam_dpsketch.transforms.windows.times import check_window
 
 
 class ReleaseOnce(beam.DoFn):
@@ -62,7 +62,7 @@ class ReleaseOnce(beam.DoFn):
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.on_worker()
+            self._randomness = self._idempotent_noise.resolve_secret()
 
     def teardown(self) -> None:
         self._randomness = None
@@ -82,7 +82,7 @@ class ReleaseOnce(beam.DoFn):
         run, randomness = run or self._run, None
         if self._idempotent_noise is not None:
             assert self._randomness is not None
-            run, randomness = run_of(self._randomness), of_release(self._randomness, part, pane.index)
+            run, randomness = run_of(self._randomness), release_randomness(self._randomness, part, pane.index)
         released = self._release(accumulator.to_sketch(), keyed=randomness, run=run, part=part)
         yield (key, released) if self._keyed else released
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.records.columns import valid
+from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.transforms.steps.element_types import argument_words, open_questions, remedy, what_counts
-from beam_dpsketch.records.selectors import Elements, Selector
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, usable
+from beam_dpsketch.records.selectors import Selector, Selectors, argument_words
+from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-from beam_dpsketch.records.reading import NO_KEY, Columns, Records, usable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
 _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os.path.dirname(__file__)))
@@ -32,8 +32,8 @@ _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os
 class ReadsElements(Replayable):
     """A private transform of elements, which can be checked before it runs."""
 
-    _elements: Elements
-    _recipe: Recipe
+    _elements: Selectors
+    _recipe: SketchInput
     _keys: Any = None
     _is_checked = False
 
@@ -84,11 +84,13 @@ class ReadsElements(Replayable):
 class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
-    def __init__(self, elements: Elements, recipe: Recipe, *, keyed: bool, public_keys: tuple[Any, ...] | None) -> None:
+    def __init__(
+        self, elements: Selectors, recipe: SketchInput, *, keyed: bool, public_keys: tuple[Any, ...] | None
+    ) -> None:
         self._elements = elements
         self._recipe = recipe
         self._domain = getattr(recipe.spec, "domain", None)
-        self._records = Records(elements, keyed=keyed, public_keys=public_keys)
+        self._records = RecordReader(elements, keyed=keyed, public_keys=public_keys)
         self._clamped: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
@@ -120,7 +122,7 @@ class _Check:
         given = self._elements.given
         if self._records.keyed and "key" not in given:
             key, value = self._records.split(element)
-            if key is NO_KEY:
+            if key is MISSING_KEY:
                 raise ValueError(f"{place} is no (key, value) pair, so key must be given; it is {_shown(element)}")
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
         keys = read.get("key", [key]) if self._records.keyed else None
@@ -143,7 +145,7 @@ class _Check:
     def _problem(self, argument: str, value: Any) -> str:
         if value is None:
             return "is None: such a record is dropped"
-        if argument == "key" and valid(encode_all([value])).all():
+        if argument == "key" and all_valid(encode_all([value])).all():
             return f"is {_shown(value)}, which is not one of the public_keys"
         domain = self._domain if argument == "item" else None
         return f"is {_shown(value)}, but {what_counts(argument, domain)}; {remedy(argument, type(value), domain)}"

@@ -13,9 +13,10 @@ import apache_beam as beam
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.records.accumulator import Recipe, SketchAccumulator
-from beam_dpsketch.transforms.combine_fns import RawSketchFn, SumFn
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn, SumFn
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
@@ -25,7 +26,7 @@ BUFFERED_ELEMENTS = 1 << 16
 
 
 def summed_in_state(
-    values: beam.PCollection, recipe: Recipe, elements: Elements, *, keyed: bool
+    values: beam.PCollection, recipe: SketchInput, elements: Selectors, *, keyed: bool
 ) -> tuple[beam.PCollection, RawSketchFn]:
     """What a window combines, and the CombineFn for it: sums of shards where streams keep state, else the values."""
     if not keeps_state(values):
@@ -42,7 +43,7 @@ class SumsInState(beam.PTransform):
       keyed: whether elements are (key, value), with keys in their plain form.
     """
 
-    def __init__(self, recipe: Recipe, elements: Elements, *, keyed: bool) -> None:
+    def __init__(self, recipe: SketchInput, elements: Selectors, *, keyed: bool) -> None:
         super().__init__()
         self._recipe = recipe
         self._elements = elements
@@ -90,7 +91,7 @@ class SumBundle(beam.DoFn):
 class MergeSums:
     """Bytes of accumulators to those of their sum."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: SketchInput) -> None:
         self._recipe = recipe
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
@@ -100,9 +101,9 @@ class MergeSums:
         return total.to_bytes()
 
 
-def _accumulator(merged: tuple[bytes, bytes], recipe: Recipe) -> SketchAccumulator:
+def _accumulator(merged: tuple[bytes, bytes], recipe: SketchInput) -> SketchAccumulator:
     return SketchAccumulator.from_bytes(recipe, merged[1])
 
 
-def _keyed_accumulator(merged: tuple[bytes, bytes], recipe: Recipe) -> tuple[Any, SketchAccumulator]:
+def _keyed_accumulator(merged: tuple[bytes, bytes], recipe: SketchInput) -> tuple[Any, SketchAccumulator]:
     return decode(merged[0]), SketchAccumulator.from_bytes(recipe, merged[1])

@@ -14,8 +14,8 @@ from apache_beam.transforms import window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from beam_dpsketch.privacy.sensitivity import tree_height
-from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.records.containers import is_batch_type
+from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.transforms.windows.times import check_timestamp
 
 
@@ -69,7 +69,7 @@ class Horizon:
         return Timestamp(micros=self.start + self.size * index)
 
 
-class InHorizon(beam.DoFn):
+class FilterToHorizon(beam.DoFn):
     """Drops elements outside the horizon; raises for those without a time."""
 
     def __init__(self, horizon: Horizon) -> None:
@@ -82,7 +82,7 @@ class InHorizon(beam.DoFn):
             check_timestamp(timestamp)
 
 
-class WithWindow(InHorizon):
+class KeyByWindow(FilterToHorizon):
     """The same, to (window, element)."""
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[tuple[int, Any]]:
@@ -92,7 +92,7 @@ class WithWindow(InHorizon):
             yield self._horizon.index(timestamp.micros), inside
 
 
-class AtWindow(beam.DoFn):
+class StampWithWindowStart(beam.DoFn):
     """(window, value) to the value, at the time when the window opens."""
 
     def __init__(self, horizon: Horizon) -> None:
@@ -103,7 +103,7 @@ class AtWindow(beam.DoFn):
         yield window.TimestampedValue(value, self._horizon.window_start(index))
 
 
-class ToNode(beam.DoFn):
+class WrapInNode(beam.DoFn):
     """Releases to the nodes that they are."""
 
     def __init__(self, horizon: Horizon, level: int) -> None:

@@ -18,8 +18,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_dpsketch.domains.timestamps import micros_of
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.transforms.windows.times import check_window
 from beam_dpsketch.transforms.windows.guard import windows_per_element
+from beam_dpsketch.transforms.windows.times import check_window
 
 MAX_RELEASES = 1_000_000
 _MICROS_PER_SECOND = 1_000_000
@@ -75,7 +75,7 @@ class TimeRange:
         return f"({Timestamp(micros=self.start)}, {Timestamp(micros=self.end)})"
 
 
-class InDeclaredWindows(beam.DoFn):
+class FilterToTimeRange(beam.DoFn):
     """Drops elements in windows that do not start at one of the given times; raises for those without a time."""
 
     def __init__(self, starts: range) -> None:
@@ -88,7 +88,7 @@ class InDeclaredWindows(beam.DoFn):
             check_window(window)
 
 
-class InEveryWindow(beam.PTransform):
+class CreateInEveryWindow(beam.PTransform):
     """The same values in each declared window; bounded input, so its watermark ends at once and holds back no stream.
 
     Args:
@@ -111,7 +111,7 @@ class InEveryWindow(beam.PTransform):
             | "Start" >> beam.Impulse()
             | "Times" >> beam.FlatMap(_stamped, self._times)
             | "Window" >> beam.WindowInto(self._windowing)
-            | "InTimeRange" >> beam.ParDo(InDeclaredWindows(self._starts))
+            | "InTimeRange" >> beam.ParDo(FilterToTimeRange(self._starts))
             | "Values" >> beam.FlatMap(_instead, self._values).with_output_types(Any)
         )
 

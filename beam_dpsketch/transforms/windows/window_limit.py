@@ -98,7 +98,7 @@ def last_time(of: Any) -> Timestamp:
     return Timestamp(micros=of.max_timestamp().micros // _MILLISECOND * _MILLISECOND)
 
 
-class IntoOwnWindows(beam.PTransform):
+class RestoreWindows(beam.PTransform):
     """Elements at the last times of their windows into these windows alone, though sliding windows overlap."""
 
     def __init__(self, windowing: Any) -> None:
@@ -109,10 +109,10 @@ class IntoOwnWindows(beam.PTransform):
         windowed = pcoll | "Windows" >> beam.WindowInto(self._windowing)
         if type(self._windowing.windowfn) is not window.SlidingWindows:
             return windowed
-        return windowed | "Own" >> beam.ParDo(_InOwnWindow()).with_output_types(pcoll.element_type)
+        return windowed | "Own" >> beam.ParDo(_KeepOwnWindow()).with_output_types(pcoll.element_type)
 
 
-class _InOwnWindow(beam.DoFn):
+class _KeepOwnWindow(beam.DoFn):
     """Drops elements in windows of which theirs is not the last time."""
 
     def process(

@@ -1,0 +1,112 @@
+"""Items and their weights, ready to be counted: what a sketch is made of, and what one record adds to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
+from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.records.columns import HASHED, Readable
+from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.records.unused import MANY, warn_of_unused
+from beam_dpsketch.records.weights import parse_weights
+from beam_dpsketch.sketches import RawSketch
+
+
+class WeightedItems(NamedTuple):
+    """Items that are bounded and turned into keys already: keys and int64 weights of shape (n,)."""
+
+    keys: np.ndarray
+    weights: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class SketchInput:
+    """What a sketch is made of: its kind and spec, and the bounds on a record's weight."""
+
+    kind: type[RawSketch]
+    spec: Any
+    bounds: ContributionBounds
+
+    def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of the items, and which of them can be counted."""
+        return self.kind.usable_keys(self.spec, items)
+
+    @property
+    def readable(self) -> Readable:
+        """The types of item columns that can be counted."""
+        domain = getattr(self.spec, "domain", None)
+        return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
+
+    def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
+        """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
+        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
+            keys, counts = count_duplicate_numbers(keys)
+            weights = weights if counts is None else counts
+        return WeightedItems(keys, weights)
+
+    def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
+        """Keys that were put into a column."""
+        return column.to_numpy().astype(self.key_type, copy=False)
+
+    def clamp(self, weights: np.ndarray) -> np.ndarray:
+        """Weights within the bounds."""
+        return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
+
+    def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> WeightedItems:
+        """The items and weights that count; the others are left out."""
+        if weights is None:
+            return self._counted(items)
+        keys, usable = self.keys(items)
+        values, whole = parse_weights(weights)
+        usable = usable & whole
+        if not usable.all():
+            _check_values(item=items, weight=weights)
+        return WeightedItems(keys[usable], self.clamp(values[usable]))
+
+    def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
+        """Records of weight 1, made fewer where they repeat."""
+        distinct, counts = count_duplicates(items)
+        keys, usable = self.keys(distinct)
+        if not usable.all():
+            _check_values(item=items)
+            keys, counts = keys[usable], None if counts is None else counts[usable]
+        if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
+            keys, counts = count_duplicate_numbers(keys)
+        return WeightedItems(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
+
+    def warn_if_unused(
+        self, elements: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
+    ) -> None:
+        """Logs the argument that gave no usable value, if these are many records and none of them counts."""
+        if len(items) >= MANY:
+            unused = {"item"} if not self.keys(items)[1].any() else set()
+            if weights is not None and not parse_weights(weights)[1].any():
+                unused.add("weight")
+            warn_of_unused(elements, unused)
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        """The numpy type of keys."""
+        return self.kind.key_type(self.spec)
+
+    def empty(self) -> WeightedItems:
+        """No contributions."""
+        return WeightedItems(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
+
+    @property
+    def pending_limit(self) -> int:
+        """How many items wait to be hashed together: enough to be fast, and no more than the sketch is worth."""
+        return min(4096, max(256, self.spec.cells // 8))
+
+
+def _check_values(**values_of: Any) -> None:
+    """Refuses arrays among values of rows; asked where some are left out."""
+    for argument, values in values_of.items():
+        if isinstance(values, list):
+            check_values(argument, values)

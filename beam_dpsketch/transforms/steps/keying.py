@@ -1,0 +1,50 @@
+"""The step that pairs values with their keys, for releases per key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, any_usable, by_key, keyed_table
+from beam_dpsketch.records.unused import Unused
+
+
+class KeyRecords(beam.DoFn):
+    """Elements to (key, value), or per key of a batch (key, contributions); keys that do not count are left out."""
+
+    def __init__(self, records: RecordReader, recipe: SketchInput) -> None:
+        self._records = records
+        self._recipe = recipe
+        self._unused = Unused(records.elements)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
+
+    def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
+        if self._records.is_batch_type(type(element)):
+            yield from self._of_batch(element)
+            return
+        key, value = self._records.split(element)
+        known = self._records.known_key(key)
+        if known is MISSING_KEY:
+            check_values("key", [key])
+            self._unused.dropped(1, key=False)
+            return
+        self._unused.anything_counts = True
+        yield known, value
+
+    def _of_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
+        columns = self._records.batch(batch, self._recipe)
+        kept = keyed_table(self._records, columns, self._recipe)
+        if len(kept):
+            self._unused.anything_counts = True
+        else:
+            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
+        yield from by_key(kept, self._recipe)

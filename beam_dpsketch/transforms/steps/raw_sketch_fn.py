@@ -1,0 +1,95 @@
+"""CombineFns without noise."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam import coders
+
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.columns import WEIGHTS, all_valid, batch_column
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.selectors import Selectors, reader
+from beam_dpsketch.transforms.steps.coders import AccumulatorCoder
+
+_SINGLE = frozenset({int, str, bytes})
+
+
+class RawSketchFn(beam.CombineFn):
+    """Elements to a raw accumulator, without noise: the step before `ReleaseOnce`."""
+
+    def __init__(self, recipe: SketchInput, elements: Selectors) -> None:
+        self._recipe = recipe
+        self._elements = elements
+        self._item = reader(elements.item)
+        self._is_batch_type = elements.is_batch_type
+        self._is_item = elements.item is None and elements.weight is None
+        self._weight = None if elements.weight is None else reader(elements.weight)
+
+    def create_accumulator(self) -> SketchAccumulator:
+        return SketchAccumulator(self._recipe, self._elements)
+
+    def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
+        if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
+            mutable_accumulator.add(element)
+        elif type(element) is WeightedItems:
+            mutable_accumulator.add_contributions(element)
+        elif self._is_batch_type(type(element)):
+            mutable_accumulator.add_contributions(self._of_batch(element))
+        elif self._weight is None:
+            mutable_accumulator.add(self._item(element))
+        else:
+            mutable_accumulator.add_weighted(self._item(element), self._weight(element))
+        return mutable_accumulator
+
+    def add_inputs(self, mutable_accumulator: SketchAccumulator, elements: Iterable[Any]) -> SketchAccumulator:
+        for element in elements:
+            self.add_input(mutable_accumulator, element)
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[SketchAccumulator]) -> SketchAccumulator:
+        merged = self.create_accumulator()  # Beam may go on using all but the first, and there may be none
+        for accumulator in accumulators:
+            merged.absorb(accumulator)
+        return merged
+
+    def compact(self, accumulator: SketchAccumulator) -> SketchAccumulator:
+        accumulator.flush()
+        return accumulator
+
+    def extract_output(self, accumulator: SketchAccumulator) -> Any:
+        """The accumulator itself, still lazy."""
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return AccumulatorCoder(self._recipe)
+
+    def _of_batch(self, batch: Any) -> WeightedItems:
+        items = batch_column(batch, "item", self._elements.item, self._recipe.readable)
+        if self._weight is None:
+            weights = None
+            contributions = self._recipe.contributions(
+                items.drop_null() if isinstance(items, pa.Array) else items, None
+            )
+        else:
+            weights = batch_column(batch, "weight", self._elements.weight, WEIGHTS)
+            if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+                mask = all_valid(items, weights)
+                contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+            else:
+                contributions = self._recipe.contributions(items, weights)
+        if not len(contributions.keys):
+            self._recipe.warn_if_unused(self._elements, items, weights)
+        return contributions
+
+
+class SumFn(RawSketchFn):
+    """Raw accumulators to their sum, without noise."""
+
+    def __init__(self, recipe: SketchInput) -> None:
+        super().__init__(recipe, Selectors())
+
+    def add_input(self, mutable_accumulator: SketchAccumulator, element: SketchAccumulator) -> SketchAccumulator:
+        mutable_accumulator.absorb(element)
+        return mutable_accumulator

@@ -1,0 +1,150 @@
+"""The noise of the real path, seen from outside: released minus exact counters, of two keys of one run.
+
+The audit of correct noise raises a false alarm with probability at most 6e-9 a run (1e-9 for each statistic). The
+exact counters come from raw sketches, and sigma^2 from the documented formula, worked out by hand; neither from the
+release. Planted faults in each place where the path could go wrong are found; a miss has probability below 1e-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.release import noising
+from beam_dpsketch.transforms import PrivateFrequencies
+from tests.helpers.noise_audit import audit
+from tests.helpers.pipelines import FN_API, run
+
+SPEC = SketchSpec(depth=4, width=32_768)
+SIGMA_SQUARED = Fraction(144)
+PAIRS = [(key, (f"user {i}", f"word {i % 50}")) for i in range(600) for key in ("first", "second")]
+BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+SKETCHES = {"count_sketch": CountSketch, "count_min": CountMin}
+
+
+def record_path(sketch: str) -> PrivateFrequencies.PerKey:
+    """Delta^2 = 4 C^2 depth = 16 for CountSketch and 2 C^2 depth = 8 for Count-Min, under REPLACE_ONE."""
+    squared_sensitivity = {"count_sketch": 16, "count_min": 8}[sketch]
+    return PrivateFrequencies.PerKey(
+        SPEC,
+        PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144)),
+        item=second_of,
+        unit="record",
+        sketch=sketch,
+        public_keys=["first", "second"],
+    )
+
+
+def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
+    """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
+    return PrivateFrequencies.PerKey(
+        SPEC,
+        PrivacySpec(rho=Fraction(288, 2 * 144), neighboring=ADD_OR_REMOVE_ONE),
+        item=second_of,
+        privacy_id=first_of,
+        bounds=BOUNDS,
+        sketch=sketch,
+        public_keys=["first", "second"],
+    )
+
+
+def first_of(value: tuple[str, str]) -> str:
+    return value[0]
+
+
+def second_of(value: tuple[str, str]) -> str:
+    return value[1]
+
+
+def alarms(transform: PrivateFrequencies.PerKey, sketch: str) -> set[str]:
+    """The alarms of one run."""
+    words = [word for key, (_, word) in PAIRS if key == "first"]
+    exact = SKETCHES[sketch](SPEC).accumulate(words).counters
+    released = dict(run(PAIRS, transform, runner=FN_API))
+    return audit(released["first"].counters - exact, released["second"].counters - exact, SIGMA_SQUARED)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+@pytest.mark.parametrize("path", [record_path, privacy_id_path])
+def test_released_noise_is_the_documented_discrete_gaussian(path: Callable[[str], Any], sketch: str) -> None:
+    assert alarms(path(sketch), sketch) == set()
+
+
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
+
+
+def added_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = mechanism.add_noise
+    monkeypatch.setattr(noising, "add_noise", lambda counters, variance: once(once(counters, variance), variance))
+
+
+def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale_sigma(monkeypatch, Fraction(97, 100))
+
+
+def sigma_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale_sigma(monkeypatch, Fraction(103, 100))
+
+
+def scale_sigma(monkeypatch: pytest.MonkeyPatch, factor: Fraction) -> None:
+    right = noising.calibrate
+
+    def wrong(*terms: Any, **names: Any) -> tuple[Fraction, ...]:
+        return tuple(variance * factor**2 for variance in right(*terms, **names))
+
+    monkeypatch.setattr(noising, "calibrate", wrong)
+
+
+def depth_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = noising.squared_l2_sensitivity
+
+    def wrong(*, cells_per_item: int, **names: Any) -> int:
+        return right(cells_per_item=cells_per_item - 1, **names)
+
+    monkeypatch.setattr(noising, "squared_l2_sensitivity", wrong)
+
+
+def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = mechanism.discrete_gaussian.sample
+    drawn: list[np.ndarray] = []
+
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
+        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
+        return drawn[0]
+
+    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+
+
+def shared_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = mechanism.discrete_gaussian.sample
+
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
+        return np.tile(sample(size // SPEC.depth, sigma_squared), SPEC.depth)
+
+    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+
+
+FAULTS = {
+    no_noise: "variance",
+    added_twice: "variance",
+    sigma_too_small: "variance",
+    sigma_too_large: "variance",
+    depth_off_by_one: "variance",
+    shared_between_keys: "cross-correlation",
+    shared_between_rows: "autocorrelation",
+}
+
+
+@pytest.mark.parametrize(("fault", "alarm"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
+def test_a_fault_planted_in_the_real_path_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], alarm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    assert alarm in alarms(record_path("count_sketch"), "count_sketch")

@@ -1,0 +1,101 @@
+"""Batches as elements: bounds hold for a privacy id and window, however its records are spread over batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from apache_beam.testing.util import assert_that
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, SketchSpec
+from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
+
+TWO = ContributionBounds(max_contributions_per_partition=2)
+PRIVACY = PrivacySpec(rho=1.0)
+COLUMNS = {"user": ["a", "a", "b"], "item": [1, 2, 3], "n": [1, 1, 1], "key": ["k", "k", "k"]}
+
+
+class _Windowed(beam.DoFn):
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
+        yield window.start.micros // 1_000_000, element.item
+
+
+@pytest.mark.parametrize("make", [pa.RecordBatch.from_pydict, pa.Table.from_pydict, pd.DataFrame])
+def test_the_bound_is_of_privacy_id_and_window_and_not_of_the_batch(make: Any) -> None:
+    """Three batches in each of two windows; id a has 6 records in each window and keeps 2, id b 3 and keeps 2."""
+    timed = [TimestampedValue(make(COLUMNS), time) for time in (0, 1, 2, 10, 11, 12)]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = (
+            pipeline
+            | beam.Create(timed)
+            | beam.Map(lambda batch: batch)
+            | beam.WindowInto(FixedWindows(10))
+            | BoundContributions(TWO, privacy_id="user", item="item")
+            | beam.ParDo(_Windowed())
+            | "Together" >> beam.WindowInto(GlobalWindows())
+        )
+        assert_that(found, _four_in_each_window)
+
+
+def _four_in_each_window(found: list[Any]) -> None:
+    assert Counter(window for window, _ in found) == {0: 4, 10: 4}, len(found)
+    assert Counter(item == 3 for _, item in found) == {True: 4, False: 4}, len(found)
+
+
+@pytest.mark.parametrize("argument", ["item", "weight", "privacy_id", "key"])
+def test_callables_are_refused_on_batches(argument: str) -> None:
+    selectors = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
+    transform = PrivateFrequencies.PerKey(
+        SketchSpec(depth=1, width=8),
+        PRIVACY,
+        bounds=ContributionBounds(max_weight=1),
+        keys_are_public=True,
+        **selectors,
+    )
+    with (
+        pytest.raises(Exception, match=f"{argument} must be a column name where elements are batches"),
+        beam.Pipeline(runner="FnApiRunner") as pipeline,
+    ):
+        _ = pipeline | beam.Create([pa.table(COLUMNS)]) | transform
+
+
+@pytest.mark.parametrize("make", [pa.RecordBatch.from_pydict, pa.Table.from_pydict, pd.DataFrame])
+def test_every_transform_takes_batches(make: Any) -> None:
+    domain, elements = IntegerDomain(0, 9), [make(COLUMNS), make(COLUMNS)]
+    transforms = {
+        "frequencies": PrivateFrequencies.Globally(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit="record"),
+        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", privacy_id="user", bounds=TWO),
+        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", privacy_id="user", bounds=TWO),
+    }
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        batches = pipeline | beam.Create(elements)
+        for name, transform in transforms.items():
+            assert_that(batches | name >> transform, lambda found: len(found) == 1 or 1 / 0, label=f"check {name}")
+
+
+UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), max_size=20)
+
+
+@settings(deadline=None)
+@given(UNITS, st.integers(1, 4), st.integers(1, 4))
+def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions)
+    bound = BoundingRule(bounds, RandomPriorities(salt=1))
+    words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
+    table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})
+    table = table.append_column("item", pa.array(np.arange(len(units))))
+    most = max(Counter(units).values(), default=0)
+    if bound.keeps_all(words):
+        assert len(bound.prune(table)) == len(units)
+        assert most <= min(records, partitions)
+    assert not BoundingRule(ContributionBounds(signed=True), RandomPriorities(salt=1)).keeps_all(words)

@@ -1,0 +1,145 @@
+"""What is spent of a budget pays for one transform, applied once, on any runner; a runner may expand it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from beam_dpsketch import (
+    BudgetExceededError,
+    CountSketch,
+    IntegerDomain,
+    PrivacyBudget,
+    PrivacySpec,
+    WindowingError,
+    release,
+)
+from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.transforms import (
+    CountSketchFn,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+from tests.helpers.expanded_again import ExpandedAgain
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run
+
+HORIZON = {"start": 0, "window_size": 10, "windows": 2}
+AGAIN = pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each transform")
+
+
+def spent() -> PrivacySpec:
+    return PrivacyBudget(rho=1.0).spend(0.5)
+
+
+def frequencies(privacy: PrivacySpec) -> beam.PTransform:
+    return PrivateFrequencies.Globally(SPEC, privacy, unit="record")
+
+
+def continual(privacy: PrivacySpec) -> beam.PTransform:
+    return PrivateContinualFrequencies.Globally(SPEC, privacy, unit="record", **HORIZON)
+
+
+def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
+    return (pipeline or beam.Pipeline(FN_API)) | beam.Create(["a", "b"])
+
+
+@pytest.mark.parametrize("make", [frequencies, continual])
+def test_a_transform_is_not_applied_twice(make: Any) -> None:
+    transform, first = make(spent()), elements()
+    first | "Once" >> transform
+    with AGAIN:
+        first | "Twice" >> transform
+    with AGAIN:
+        elements() | transform
+    direct = make(PrivacySpec(rho=0.5))
+    first | "Direct" >> direct
+    elements() | direct
+
+
+def test_two_transforms_do_not_share_what_is_spent() -> None:
+    privacy = spent()
+    first = elements()
+    first | frequencies(privacy)
+    with AGAIN:
+        first | continual(privacy)
+
+
+def test_without_beam_each_release_wants_its_own() -> None:
+    privacy = spent()
+    raw = CountSketch(SPEC).accumulate(["a"])
+    assert release(raw, privacy).privacy.rho == privacy.rho
+    with AGAIN:
+        release(raw, privacy)
+    with AGAIN:
+        CountSketchFn(SPEC, privacy)
+
+
+def test_a_combine_fn_is_made_once_and_used_by_many_workers() -> None:
+    privacy = spent()
+    fn = CountSketchFn(SPEC, privacy)
+    for _ in range(2):
+        assert fn.extract_output(fn.create_accumulator()).privacy.rho == privacy.rho
+    with AGAIN:
+        CountSketchFn(SPEC, privacy)
+
+
+def test_a_transform_that_was_refused_has_spent_nothing() -> None:
+    transform = continual(spent())
+    windowed = elements() | beam.WindowInto(beam.window.FixedWindows(10))
+    with pytest.raises(WindowingError):
+        windowed | transform
+    elements() | transform
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        frequencies,
+        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit="record"),
+        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit="record"),
+        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit="record"),
+    ],
+    ids=["frequencies", "quantiles", "texts", "numbers"],
+)
+def test_to_explain_spends_nothing(make: Any) -> None:
+    transform = make(spent())
+    assert transform.explain(100_000)
+    assert transform.explain(100_000)
+    assert transform._privacy.paying_for("visits") == spent()
+
+
+class Nested(beam.PTransform):
+    """A transform within another one."""
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | self._transform
+
+
+@pytest.mark.parametrize("make", [frequencies, continual, lambda privacy: Nested(frequencies(privacy))])
+def test_a_runner_may_expand_the_application_again(make: Any) -> None:
+    pipeline, transform = beam.Pipeline(FN_API), make(spent())
+    elements(pipeline) | transform
+    override = ExpandedAgain(transform)
+    pipeline.replace_all([override])
+    assert override.times == 1
+    with AGAIN:
+        elements() | transform
+
+
+@pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
+@pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
+def test_what_is_spent_pays_on_every_runner_also_for_a_pipeline_sent_elsewhere(runner: str) -> None:
+    (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)
+    assert released.privacy.rho == spent().rho
+    pipeline = beam.Pipeline(runner=runner)
+    elements(pipeline) | frequencies(spent())
+    sent = beam.Pipeline.from_runner_api(pipeline.to_runner_api(), pipeline.runner, pipeline.options)
+    sent.run().wait_until_finish()

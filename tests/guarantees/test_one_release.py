@@ -1,0 +1,224 @@
+"""Noise is drawn once for each key, whatever is retried, fanned out, pickled or asked again."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import defaultdict
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.transforms.window import GlobalWindow
+
+from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
+from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.release import noising
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms import BoundContributions, CountMinFn, CountSketchFn, PrivateFrequencies
+from beam_dpsketch.transforms.steps.bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
+from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.stream_state import MergeInState
+from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
+
+# Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.
+WIDE = SketchSpec(depth=3, width=200)
+PRIVACY = PrivacySpec(rho=0.01)
+REPLAYED = "--direct_runner_bundle_repeat=3"
+TERMS = {
+    "bounds": ContributionBounds(),
+    "unit": PrivacyUnit.RECORD,
+    "windows": 1,
+    "disclosed": Disclosure.NONE,
+}
+
+
+class WithoutReshuffle(beam.PTransform):
+    """The steps of a private transform without the last one."""
+
+    def __init__(self, private: Any, *, keyed: bool) -> None:
+        super().__init__()
+        self._private, self._keyed = private, keyed
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        release = ReleaseOnce(PRIVACY, keyed=self._keyed, **TERMS)
+        return self._private._combined(pcoll) | beam.ParDo(release)
+
+
+def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
+    """The releases of each key that the sink saw."""
+    seen: dict[Any, set[bytes]] = defaultdict(set)
+    for output in outputs:
+        key, released = output if isinstance(output, tuple) else (None, output)
+        seen[key].add(released.to_bytes())
+    return seen
+
+
+def per_key() -> beam.PTransform:
+    return PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=["a", "b", "c"])
+
+
+def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None:
+    pairs = [("a", "x"), ("b", "x"), ("a", "y")]
+    seen = released_ids(run(pairs, per_key(), REPLAYED))
+    assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
+    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word, bounds=ContributionBounds())
+    assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
+
+
+def test_without_the_reshuffle_a_replayed_bundle_shows_the_sink_several_releases() -> None:
+    seen = released_ids(run([("a", "x")], WithoutReshuffle(per_key(), keyed=True), REPLAYED))
+    assert {len(releases) for releases in seen.values()} == {4}
+
+
+def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one() -> None:
+    for transform in (
+        PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
+        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user", bounds=ContributionBounds()),
+    ):
+        (released,) = run([], transform)
+        assert isinstance(released, ReleasedSketch)
+        assert released.counters.any()
+    outputs = run([], per_key(), runner=BUNDLE_BASED)
+    assert sorted(key for key, _ in outputs) == ["a", "b", "c"]
+    assert all(released.counters.any() for _, released in outputs)
+
+
+@pytest.mark.slow
+def test_forty_keys_on_two_processes_have_noise_of_their_own(importable_in_workers: None) -> None:
+    keys = [f"key {i}" for i in range(40)]
+    outputs = run(
+        [(key, "x") for key in keys],
+        PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", keys_are_public=True),
+        "--direct_running_mode=multi_processing",
+        "--direct_num_workers=2",
+    )
+    assert len(outputs) == 40
+    assert len({released.counters.tobytes() for _, released in outputs}) == 40
+
+
+def test_fan_out_gives_one_release_of_the_same_exact_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise of zero planted, counters of all paths are the exact ones; each draws noise once."""
+    draws: list[int] = []
+
+    def no_noise(counters: np.ndarray, sigma_squared: Any) -> np.ndarray:
+        draws.append(1)
+        return counters.copy()
+
+    monkeypatch.setattr(noising, "add_noise", no_noise)
+    words = [f"word {i % 13}" for i in range(500)]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = pipeline | beam.Create(words)
+        pairs = elements | beam.WithKeys(lambda word: "all")
+        return (
+            elements | "Plain" >> beam.CombineGlobally(CountSketchFn(SPEC, PRIVACY)),
+            elements | "FanOut" >> beam.CombineGlobally(CountSketchFn(SPEC, PRIVACY)).with_fanout(3),
+            pairs
+            | "Hot" >> beam.CombinePerKey(CountSketchFn(SPEC, PRIVACY)).with_hot_key_fanout(3)
+            | "HotValues" >> beam.Values(),
+            pairs | "Keys" >> beam.CombinePerKey(CountSketchFn(SPEC, PRIVACY)) | "Values" >> beam.Values(),
+        ) | beam.Flatten()
+
+    outputs = seen_by_sink(build, runner=FN_API)
+    assert len(outputs) == len(draws) == 4
+    for released in outputs:
+        np.testing.assert_array_equal(released.counters, CountSketch(SPEC).accumulate(words).counters)
+
+
+def test_fan_out_and_plain_combining_draw_noise_of_their_own() -> None:
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = pipeline | beam.Create(["x"] * 9)
+        fn = CountSketchFn(WIDE, PRIVACY)
+        return (
+            elements | "Plain" >> beam.CombineGlobally(fn),
+            elements | "FanOut" >> beam.CombineGlobally(fn).with_fanout(3),
+        ) | beam.Flatten()
+
+    first, second = seen_by_sink(build)
+    assert not np.array_equal(first.counters, second.counters)
+    assert first.privacy.release_ids != second.privacy.release_ids
+    assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
+
+
+@pytest.mark.parametrize("kind", [CountSketchFn, CountMinFn])
+def test_extract_output_draws_anew_and_leaves_the_accumulator_as_it_is(kind: Any) -> None:
+    fn = kind(WIDE, PRIVACY)
+    accumulator = fn.add_inputs(fn.create_accumulator(), ["a"] * 900)
+    before = accumulator.to_bytes()
+    first, second = fn.extract_output(accumulator), fn.extract_output(accumulator)
+    assert accumulator.to_bytes() == before
+    assert not np.array_equal(first.counters, second.counters)
+    fn.add_input(accumulator, "a")
+    assert accumulator.to_sketch().counters.max() == 901
+
+
+RECIPE = SketchInput(CountSketch, WIDE, ContributionBounds())
+RECORDS = RecordReader(Selectors(privacy_id="user"), keyed=False)
+BOUND = BoundingRule(ContributionBounds(), RandomPriorities(1))
+SHIPPED = [
+    CountSketchFn(WIDE, PRIVACY),
+    CountMinFn(WIDE, PRIVACY, item="word"),
+    RawSketchFn(RECIPE, Selectors()),
+    ReleaseOnce(PRIVACY, keyed=False, **TERMS),
+    KeyRecords(RECORDS, RECIPE),
+    _ShardRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
+    _ShardWindowedRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
+    _BoundShard(BOUND),
+    SumBundle(RawSketchFn(RECIPE, Selectors()), keyed=True),
+    MergeInState(MergeSums(RECIPE)),
+    MergeInState(MergeTables(BOUND)),
+    PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
+    PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=[1]),
+    BoundContributions(ContributionBounds(), privacy_id="user"),
+]
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
+
+
+def reachable(value: Any, depth: int = 6) -> list[Any]:
+    """A value and what its attributes and items hold."""
+    held = [value]
+    if depth and not isinstance(value, (str, bytes, int, type)):
+        inner = list(getattr(value, "__dict__", {}).values())
+        inner += [value.func, value.args, value.keywords] if hasattr(value, "keywords") else []
+        inner += list(value.values()) if isinstance(value, dict) else []
+        inner += list(value) if isinstance(value, (list, tuple, set)) else []
+        held += [each for one in inner for each in reachable(one, depth - 1)]
+    return held
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: type(shipped).__qualname__)
+def test_nothing_shipped_to_workers_holds_a_random_generator(shipped: Any) -> None:
+    for original in (shipped, pickle.loads(pickle.dumps(shipped))):
+        held = reachable(original)
+        assert len(held) > 1
+        assert not [each for each in held if isinstance(each, GENERATORS)]
+    assert cloudpickle_pickler.loads(cloudpickle_pickler.dumps(shipped)) is not None
+
+
+def test_the_search_for_generators_would_find_one() -> None:
+    planted = ReleaseOnce(PRIVACY, keyed=False, **TERMS)
+    planted._planted = {"rng": [np.random.default_rng(1)]}
+    assert [each for each in reachable(planted) if isinstance(each, GENERATORS)]
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle_pickler], ids=["pickle", "cloudpickle"])
+def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
+    fn, once = CountSketchFn(WIDE, PRIVACY), ReleaseOnce(PRIVACY, keyed=False, **TERMS)
+    pane = beam.utils.windowed_value.PANE_INFO_UNKNOWN
+    counters = []
+    for shipped in [pickler.dumps((fn, once))] * 2:
+        copied_fn, copied_once = pickler.loads(shipped)
+        accumulator = copied_fn.create_accumulator()
+        counters.append(copied_fn.extract_output(accumulator).counters.tobytes())
+        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane, GlobalWindow())]
+    assert len(set(counters)) == len(counters) == 4

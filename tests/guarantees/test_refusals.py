@@ -1,0 +1,479 @@
+"""Misuse fails while the pipeline is built, and the message names the argument and the way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import trigger, window
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+
+from beam_dpsketch import ContributionBounds, PrivacyBudget, PrivacySpec, SketchSpec, WindowingError
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    CountMinFn,
+    CountSketchFn,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+)
+from tests.helpers.pipelines import FN_API, SPEC, run
+
+PRIVACY = PrivacySpec(rho=1.0)
+ONE = ContributionBounds(max_weight=1)
+SEVERAL = ContributionBounds(max_contributions_per_partition=3)
+
+
+def globally(**arguments: Any) -> PrivateFrequencies.Globally:
+    arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
+    arguments = {"bounds": ONE, **arguments}
+    return PrivateFrequencies.Globally(arguments.pop("spec", SPEC), arguments.pop("privacy", PRIVACY), **arguments)
+
+
+def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
+    arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
+
+
+def pipeline(*options: str) -> beam.Pipeline:
+    """A pipeline that is built and never run."""
+    return beam.Pipeline(runner=FN_API, options=PipelineOptions(list(options)))
+
+
+class EveryOther(window.NonMergingWindowFn):
+    """A window function that the package does not know: each element is in two windows."""
+
+    def assign(self, context: Any) -> list[window.IntervalWindow]:
+        return [window.IntervalWindow(0, 10), window.IntervalWindow(10, 20)]
+
+    def get_window_coder(self) -> Any:
+        return IntervalWindowCoder()
+
+
+class Subclass(window.FixedWindows):
+    """Could assign anything."""
+
+
+FIXED = window.FixedWindows(60)
+DISCARDING = trigger.AccumulationMode.DISCARDING
+WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
+    "early": (
+        lambda: beam.WindowInto(
+            FIXED, trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)), accumulation_mode=DISCARDING
+        ),
+        "trigger=AfterWatermark .* remove it from WindowInto",
+    ),
+    "late": (
+        lambda: beam.WindowInto(
+            FIXED, trigger=trigger.AfterWatermark(late=trigger.AfterCount(1)), accumulation_mode=DISCARDING
+        ),
+        "trigger=AfterWatermark .* remove it from WindowInto",
+    ),
+    "repeated": (
+        lambda: beam.WindowInto(FIXED, trigger=trigger.Repeatedly(trigger.AfterCount(1)), accumulation_mode=DISCARDING),
+        "trigger=Repeatedly .* remove it from WindowInto",
+    ),
+    "lateness": (lambda: beam.WindowInto(FIXED, allowed_lateness=10), "allowed_lateness must be 0.* remove it"),
+    "sessions": (lambda: beam.WindowInto(window.Sessions(10)), "Sessions.* use FixedWindows or SlidingWindows"),
+    "earliest": (
+        lambda: beam.WindowInto(FIXED, timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_EARLIEST),
+        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+    ),
+    "latest, global": (
+        lambda: beam.WindowInto(window.GlobalWindows(), timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST),
+        "timestamp_combiner must be OUTPUT_AT_EOW.* remove it",
+    ),
+    "finer than Beam": (
+        lambda: beam.WindowInto(window.SlidingWindows(window.Duration(micros=1000), window.Duration(micros=10))),
+        "SlidingWindows must be of whole milliseconds",
+    ),
+    "unknown": (lambda: beam.WindowInto(EveryOther()), "EveryOther is unknown.* use GlobalWindows, FixedWindows"),
+    "subclass": (lambda: beam.WindowInto(Subclass(60)), "Subclass is unknown"),
+}
+TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
+    "globally": globally,
+    "globally, privacy id": lambda: globally(privacy_id=len, item=len),
+    "per key": lambda: per_key(keys_are_public=True),
+    "bounding": lambda: BoundContributions(SEVERAL, privacy_id=len),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("windowing", WINDOWINGS)
+def test_windowings_that_release_more_than_once_are_refused(windowing: str, transform: str) -> None:
+    window_into, message = WINDOWINGS[windowing]
+    elements = pipeline() | beam.Create([("a", "b")]) | window_into()
+    with pytest.raises(WindowingError, match=message):
+        elements | TRANSFORMS[transform]()
+
+
+@pytest.mark.parametrize("source", ["test stream", "periodic impulse"])
+def test_unbounded_input_in_the_global_window_is_refused(source: str) -> None:
+    read = Stream().add_elements(["a"]).advance_watermark_to_infinity()
+    elements = pipeline() | (read if source == "test stream" else PeriodicImpulse())
+    with pytest.raises(WindowingError, match=r"unbounded input.*put WindowInto\(FixedWindows"):
+        elements | globally()
+    assert elements | beam.WindowInto(FIXED) | "Windowed" >> globally() is not None
+
+
+def test_a_flatten_of_different_windowings_is_refused_and_one_window_after_it_accepted() -> None:
+    source = pipeline() | beam.Create(["a"])
+    others = source | "Others" >> beam.Map(str)
+    flat = (source | beam.WindowInto(window.FixedWindows(10)), others) | beam.Flatten()
+    with pytest.raises(WindowingError, match=r"Flatten .* put one WindowInto after it"):
+        flat | "AfterFlatten" >> globally()
+    with pytest.raises(WindowingError, match="Flatten"):
+        flat | beam.Map(str) | "AfterMap" >> globally()
+    assert flat | "Fixed" >> beam.WindowInto(FIXED) | "AfterWindow" >> globally() is not None
+    alike = (source, source | "Str" >> beam.Map(str)) | "Alike" >> beam.Flatten()
+    assert alike | "AfterAlike" >> globally() is not None
+
+
+def test_records_copied_by_earlier_windows_are_refused_unless_an_id_bounds_them() -> None:
+    """A record of a minute in windows of 60 and 10 seconds would count 6 times under the noise for one."""
+    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or name a privacy_id"
+    source = pipeline() | beam.Create([("a", "b")])
+    sliding = source | "Sliding" >> beam.WindowInto(window.SlidingWindows(60, 10))
+    fixed = sliding | "Fixed" >> beam.WindowInto(FIXED)
+    shuffled = fixed | beam.Reshuffle()
+    others = source | "Others" >> beam.Map(tuple)
+    flat = (others, sliding) | beam.Flatten() | "Map" >> beam.Map(tuple) | "Flat" >> beam.WindowInto(FIXED)
+    twice = sliding | "Twice" >> beam.WindowInto(window.SlidingWindows(60, 30))
+    for name, copied in (("fixed", fixed), ("shuffled", shuffled), ("flat", flat), ("twice", twice)):
+        with pytest.raises(WindowingError, match=message):
+            copied | f"{name} one" >> globally()
+        with pytest.raises(WindowingError, match=message):
+            copied | f"{name} keys" >> per_key(keys_are_public=True)
+        assert copied | f"{name} id" >> globally(privacy_id=len, max_windows=2, period=3600) is not None
+    with pytest.raises(WindowingError, match=message):
+        (
+            sliding
+            | "Global" >> beam.WindowInto(window.GlobalWindows())
+            | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", start=0, window_size=60, windows=4)
+        )
+    assert sliding | "charged" >> globally() is not None
+
+
+def test_at_least_once_delivery_is_refused() -> None:
+    option = "--dataflow_service_options=streaming_mode_at_least_once"
+    with pytest.raises(WindowingError, match=r"streaming_mode_at_least_once .* remove it"):
+        pipeline(option) | beam.Create(["a"]) | globally()
+
+
+def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused() -> None:
+    source = pipeline() | beam.Create([("a", "b")])
+    sliding = source | beam.WindowInto(window.SlidingWindows(60, 10))
+    with pytest.raises(
+        WindowingError, match=r'SlidingWindows with privacy_id .* max_windows, or use FixedWindows, or unit="record"'
+    ):
+        sliding | globally(privacy_id=len)
+    with pytest.raises(
+        WindowingError,
+        match=r"public_keys in windows .* time_range=\(start, end\), or use the global window, or keys_are_public",
+    ):
+        source | "Fixed" >> beam.WindowInto(FIXED) | per_key(public_keys=["a"])
+
+
+OF_ID = {"privacy_id": len, "max_windows": 2}
+DAYS = beam.WindowInto(window.FixedWindows(86_400))
+HOURS = beam.WindowInto(window.SlidingWindows(7200, 3600))
+LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
+    "global window": (beam.WindowInto(window.GlobalWindows()), {}, r"max_windows needs windows: put WindowInto\(Fixed"),
+    "windows off the period": (DAYS, {"period": 90_000}, r"period must be a multiple .*, Duration\(86400\)"),
+    "period below a window": (DAYS, {"period": 3600}, "period must be a multiple of the time from one window to"),
+    "slides off the period": (HOURS, {"period": 5400}, r"period must be a multiple .*, Duration\(3600\)"),
+    "more windows than a period": (HOURS, {"period": 3600}, "max_windows must be at most the 1 windows of each period"),
+    "more windows than the range": (
+        DAYS,
+        {"time_range": (0, 86_400)},
+        "max_windows must be at most the 1 windows of time_range, got 2",
+    ),
+    "windows finer than Beam": (
+        beam.WindowInto(window.FixedWindows(window.Duration(micros=1500))),
+        {},
+        "max_windows needs windows of whole milliseconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_that_do_not_fit_the_windows_are_refused(name: str) -> None:
+    windowing, arguments, message = LIMITS[name]
+    with pytest.raises(WindowingError, match=message):
+        pipeline() | beam.Create(["a"]) | windowing | globally(**OF_ID, **arguments)
+
+
+def test_a_limit_on_unbounded_input_needs_an_end() -> None:
+    source = pipeline() | Stream().add_elements(["a"]).advance_watermark_to_infinity() | HOURS
+    with pytest.raises(WindowingError, match="max_windows on unbounded input needs a period, or a time_range"):
+        source | globally(**OF_ID)
+    for name, arguments in (("Period", {"period": 7200}), ("Range", {"time_range": (0, 86_400)})):
+        assert source | name >> globally(**OF_ID, **arguments) is not None
+    assert pipeline() | beam.Create(["a"]) | HOURS | globally(**OF_ID) is not None
+
+
+NOT_POSITIVE = [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("value", NOT_POSITIVE)
+def test_rho_and_epsilon_must_be_finite_and_positive(value: float) -> None:
+    with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
+        PrivacySpec(rho=value)
+    with pytest.raises(ValueError, match="epsilon must be finite and greater than 0"):
+        PrivacySpec.from_epsilon_delta(epsilon=value, delta=1e-6)
+    with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
+        PrivacyBudget(rho=1.0).spend(value)
+
+
+@pytest.mark.parametrize("value", [*NOT_POSITIVE, 1, 1.0, 2])
+def test_delta_must_be_a_probability_below_one(value: float) -> None:
+    with pytest.raises(ValueError, match="delta must be greater than 0 and less than 1"):
+        PrivacySpec.from_epsilon_delta(epsilon=1.0, delta=value)
+
+
+@pytest.mark.parametrize("value", ["1", None, True])
+def test_rho_of_a_wrong_type_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="rho must be a number"):
+        PrivacySpec(rho=value)
+
+
+CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "rho hides nothing": (
+        lambda: globally(privacy=PrivacySpec(rho=1e3)),
+        ValueError,
+        r"rho must be at most 24 .* sigma is at least 0\.5; got 1000",
+    ),
+    "rho hides nothing in a CombineFn": (
+        lambda: CountSketchFn(SPEC, PrivacySpec(rho=1e3)),
+        ValueError,
+        "rho must be at most 24",
+    ),
+    "neither unit nor privacy id": (
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY),
+        ValueError,
+        'exactly one of privacy_id and unit="record"',
+    ),
+    "both unit and privacy id": (
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", unit="record"),
+        ValueError,
+        'exactly one of privacy_id and unit="record"',
+    ),
+    "a privacy id without bounds": (
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user"),
+        ValueError,
+        r"bounds must be given with privacy_id, such as ContributionBounds\(max_contributions_per_partition=10\)",
+    ),
+    **{
+        f"weights without a largest one: {name}": (
+            build,
+            ValueError,
+            r"max_weight must be given where weight is, as in bounds=ContributionBounds\(max_weight=100\)",
+        )
+        for name, build in {
+            "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit="record"),
+            "bounds of records": lambda: per_key(privacy_id="u", weight="n", bounds=SEVERAL, keys_are_public=True),
+            "CombineFn": lambda: CountMinFn(SPEC, PRIVACY, weight="n"),
+            "bounding": lambda: BoundContributions(SEVERAL, privacy_id="u", weight="n"),
+        }.items()
+    },
+    "more partitions than keys": (
+        lambda: per_key(privacy_id="u", public_keys=["a", "b", "a"], bounds=ContributionBounds(max_partitions=3)),
+        ValueError,
+        "max_partitions must be at most 2, the number of public_keys, got 3: no privacy id can be in more",
+    ),
+    "another unit": (lambda: globally(unit="user"), ValueError, "unit must be one of 'record'"),
+    "several records of a record": (
+        lambda: globally(bounds=SEVERAL),
+        ValueError,
+        "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a privacy_id",
+    ),
+    "several keys of a record": (
+        lambda: per_key(bounds=ContributionBounds(max_partitions=2), keys_are_public=True),
+        ValueError,
+        "bounds must keep .* at 1 when the unit is one record",
+    ),
+    "several records in a CombineFn": (
+        lambda: CountMinFn(SPEC, PRIVACY, bounds=SEVERAL),
+        ValueError,
+        "bounds must keep",
+    ),
+    "no decision on keys": (
+        per_key,
+        ValueError,
+        "exactly one of public_keys and keys_are_public=True .* list the keys",
+    ),
+    "both decisions on keys": (
+        lambda: per_key(public_keys=["a"], keys_are_public=True),
+        ValueError,
+        "exactly one of public_keys and keys_are_public=True",
+    ),
+    "a decision that is not one": (
+        lambda: per_key(keys_are_public=None),
+        TypeError,
+        "keys_are_public must be a bool, got NoneType",
+    ),
+    "a word as the decision": (lambda: per_key(keys_are_public="no"), TypeError, "keys_are_public must be a bool"),
+    "no public key": (lambda: per_key(public_keys=[]), ValueError, "public_keys must not be empty"),
+    "one text as the keys": (lambda: per_key(public_keys="abc"), TypeError, "public_keys must be a list"),
+    "a key that is no key": (lambda: per_key(public_keys=[1.5]), TypeError, "got float"),
+    "partitions without keys": (
+        lambda: globally(privacy_id="user", bounds=ContributionBounds(max_partitions=2)),
+        ValueError,
+        "max_partitions must be 1 without keys",
+    ),
+    "an unknown sketch": (
+        lambda: globally(sketch="count_sktech"),
+        ValueError,
+        "sketch must be one of 'count_min', 'count_sketch'|sketch must be one of 'count_sketch', 'count_min'",
+    ),
+    "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
+    "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
+    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a ContributionBounds"),
+    "a selector that selects nothing": (
+        lambda: globally(item=3),
+        TypeError,
+        "item must be a field name, a callable or None, got int",
+    ),
+    "an empty weight": (lambda: globally(weight=""), TypeError, "weight must be a field name"),
+    "an empty privacy id": (lambda: globally(privacy_id=""), TypeError, "privacy_id must be a field name"),
+    "a key of a wrong type": (lambda: per_key(key=1, keys_are_public=True), TypeError, "key must be a field name"),
+    "bounding nobody": (
+        lambda: BoundContributions(SEVERAL, privacy_id=None),
+        ValueError,
+        "privacy_id must say whose contributions",
+    ),
+    "bounding without bounds": (
+        lambda: BoundContributions(3, privacy_id="user"),
+        TypeError,
+        "bounds must be a ContributionBounds",
+    ),
+    "a period of nothing": (
+        lambda: globally(privacy_id="user", period=60),
+        ValueError,
+        "period needs max_windows: in how many windows of each period",
+    ),
+    "windows of a record": (
+        lambda: globally(max_windows=2),
+        ValueError,
+        "max_windows needs privacy_id: a record pays for all windows",
+    ),
+    "no window": (
+        lambda: globally(privacy_id="user", max_windows=0),
+        ValueError,
+        "max_windows must be between 1 and 4294967295, got 0",
+    ),
+    "half a window": (lambda: globally(privacy_id="user", max_windows=1.5), TypeError, "max_windows must be a whole"),
+    "no time": (lambda: globally(**OF_ID, period=0), ValueError, "period must be finite and greater than 0"),
+    "time backwards": (lambda: globally(**OF_ID, period=window.Duration(-1)), ValueError, "period must be above 0"),
+    "less than Beam keeps": (lambda: globally(**OF_ID, period=0.0005), ValueError, "period must be .* whole millisec"),
+    "more time than there is": (lambda: globally(**OF_ID, period=1e30), ValueError, "within the times that Beam knows"),
+    "time in words": (lambda: globally(**OF_ID, period="a day"), TypeError, "period must be a number, got str"),
+    "no such relation": (
+        lambda: PrivacySpec(rho=1.0, neighboring="replace"),
+        TypeError,
+        "neighboring must be a NeighboringRelation",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_settings_that_cannot_be_meant_are_refused_at_construction(name: str) -> None:
+    construct, error, message = CONSTRUCTIONS[name]
+    with pytest.raises(error, match=message):
+        construct()
+
+
+def test_sigma_of_one_half_is_the_least_that_is_accepted() -> None:
+    assert globally(privacy=PrivacySpec(rho=24)) is not None
+    with pytest.raises(ValueError, match="rho must be at most 24"):
+        globally(privacy=PrivacySpec(rho=24.001))
+
+
+def test_the_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
+    windowed = pipeline() | beam.Create(["a"]) | beam.WindowInto(window.SlidingWindows(60, 10))
+    assert windowed | globally(privacy=PrivacySpec(rho=24)) is not None
+
+
+class Visit(NamedTuple):
+    user: str
+    page: str
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"item": "word"}, {"item": "page", "weight": "word"}, {"item": "page", "privacy_id": "word"}],
+    ids=["item", "weight", "privacy_id"],
+)
+@pytest.mark.parametrize("schema", ["rows", "named tuples"])
+def test_names_that_a_declared_schema_lacks_are_refused(schema: str, arguments: dict[str, str]) -> None:
+    source = pipeline() | beam.Create([1])
+    elements = {
+        "rows": source | "Rows" >> beam.Map(lambda _: beam.Row(user="u", page="p")),
+        "named tuples": source | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit),
+    }[schema]
+    argument = next(name for name, field in arguments.items() if field == "word")
+    with pytest.raises(ValueError, match=f"{argument}='word' is not a field of the elements: user, page"):
+        elements | globally(**arguments)
+
+
+def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
+    rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
+    with pytest.raises(ValueError, match="key='word' is not a field of the elements"):
+        rows | per_key(key="word", item="page", keys_are_public=True)
+
+
+BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
+BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
+    "missing item": (lambda: globally(item="word"), "item='word' is not a column of the batch"),
+    "missing weight": (lambda: globally(item="page", weight="word"), "weight='word' is not a column"),
+    "missing id": (lambda: globally(item="page", privacy_id="word"), "privacy_id='word' is not a column"),
+    "missing key": (
+        lambda: per_key(key="word", item="page", keys_are_public=True),
+        "key='word' is not a column of the batch",
+    ),
+    "float item": (lambda: globally(item="share"), "the item column must hold text, bytes or integers, got double"),
+    "float id": (
+        lambda: globally(item="page", privacy_id="share"),
+        "the privacy_id column must hold text, bytes or integers, got double",
+    ),
+    "float key": (
+        lambda: per_key(key="share", item="page", keys_are_public=True),
+        "the key column must hold text, bytes or integers, got double",
+    ),
+    "bool item": (lambda: globally(item="seen", privacy_id="user"), "the item column must hold text"),
+    "nested item": (lambda: globally(item="pages", privacy_id="user"), "the item column must hold text"),
+    "text weight": (lambda: globally(item="page", weight="user"), "the weight column must hold whole numbers"),
+    "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
+    "no item": (globally, "item must be a column name where elements are batches"),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_columns_that_a_batch_lacks_or_that_cannot_be_counted_are_errors(name: str) -> None:
+    transform, message = BATCHES[name]
+    with pytest.raises(Exception, match=message):
+        run([pa.table(BATCH)], transform())
+
+
+def test_the_specification_checks_its_numbers() -> None:
+    for wrong in ({"depth": 0}, {"width": 0}, {"depth": 65}, {"width": (1 << 26) + 1}, {"seed": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            SketchSpec(**{"depth": 3, "width": 16, **wrong})
+    assert SketchSpec(depth=np.int64(3), width=16).depth == 3
+
+
+def test_rows_as_items_are_refused_because_runners_disagree_about_them() -> None:
+    rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
+    transforms = [globally(), globally(privacy_id="user"), per_key(key="user", keys_are_public=True)]
+    for number, transform in enumerate(transforms):
+        with pytest.raises(ValueError, match="item must be given where elements are rows: one of user, page"):
+            rows | str(number) >> transform
+    tuples = rows | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit)
+    assert tuples | globally() is not None

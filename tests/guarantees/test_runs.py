@@ -1,0 +1,150 @@
+"""One run of a transform has one rho for all its releases; two runs, also of one pipeline, and two draws have two."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms import window
+
+from beam_dpsketch import ContributionBounds, IncompatibleSketchError, PrivacySpec, ReleasedSketch, SketchTimeline
+from beam_dpsketch.transforms import (
+    EnvironmentSecret,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+)
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink, run, seen_by_sink
+from tests.helpers.streams import unbounded
+
+PRIVACY = PrivacySpec(rho=0.1)
+PEOPLE = [{"user": f"u{number % 5}", "key": "ab"[number % 2], "item": number % 3} for number in range(50)]
+OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds(max_partitions=2)}
+IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds()}
+TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
+HORIZON = {"start": 0, "window_size": 60, "windows": 4}
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")
+
+
+def per_key() -> Any:
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, key="key", public_keys=["a", "b"], **OF_PEOPLE)
+
+
+def stamped(rows: Any) -> Iterator[window.TimestampedValue]:
+    for number, row in enumerate(rows):
+        yield window.TimestampedValue(row, 10 * number)
+
+
+class InWindows(beam.PTransform):
+    """Rows to windows of 100 seconds, to a transform."""
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        windowed = pcoll | beam.combiners.ToList() | beam.FlatMap(stamped) | beam.WindowInto(window.FixedWindows(100))
+        return windowed | self._transform
+
+
+def combined(releases: list[ReleasedSketch]) -> ReleasedSketch:
+    first, *others = releases
+    for other in others:
+        first = first.combine(other)
+    return first
+
+
+@pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
+    transform = per_key().with_idempotent_noise(**TERMS) if idempotent else per_key()
+    outputs = dict(run(PEOPLE, transform, runner=runner))
+    both = outputs["a"].combine(outputs["b"])
+    assert both.privacy.rho == PRIVACY.rho
+    assert both.privacy.sigma_squared == 2 * outputs["a"].privacy.sigma_squared
+    assert outputs["a"].combine(outputs["b"], units_disjoint=True).privacy.rho == PRIVACY.rho
+    assert ReleasedSketch.from_bytes(both.to_bytes()) == both
+    with pytest.raises(IncompatibleSketchError, match="with itself"):
+        both.combine(outputs["a"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record"),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, **IN_ONE_PARTITION),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, time_range=(0, 500), **IN_ONE_PARTITION),
+    ],
+    ids=["record", "id in a window", "id in two windows"],
+)
+def test_windows_of_one_run_have_one_rho(make: Callable[[], Any]) -> None:
+    outputs = run(PEOPLE, InWindows(make()))
+    assert len(outputs) == 5
+    assert combined(outputs).privacy.rho == PRIVACY.rho
+
+
+def test_runs_add_up_even_those_of_one_pipeline(tmp_path: Path) -> None:
+    """A template that is run every day has another run, and other data, each day."""
+    pipeline, seen, days = beam.Pipeline(FN_API), set(), []
+    pipeline | beam.Create(PEOPLE) | per_key() | beam.ParDo(Sink(str(tmp_path)))
+    for _ in range(2):
+        pipeline.run().wait_until_finish()
+        days.append([pickle.loads(path.read_bytes())[1] for path in set(tmp_path.iterdir()) - seen])
+        seen = set(tmp_path.iterdir())
+    (first, second), (again, other) = days
+    for one, another in ((first, again), (first, other), (second, again), (second, other)):
+        assert one.combine(another).privacy.rho == 2 * PRIVACY.rho
+    assert first.combine(second).combine(again.combine(other)).privacy.rho == 2 * PRIVACY.rho
+    assert first.combine(again).combine(second.combine(other)).privacy.rho == 4 * PRIVACY.rho  # safe, if not tight
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_releases_of_a_stream_add_up_unless_the_noise_is_idempotent(idempotent: bool) -> None:
+    """A stream does not wait for a side input, and a name in its graph would be that of two runs of the graph."""
+    elements = [({"user": "u", "key": key, "item": 1}, 5.0) for key in "ab"]
+    transform: Any = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, item="item", unit="record", key="key", public_keys=["a", "b"], time_range=(0, 60)
+    )
+    transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        windowed = unbounded(elements)(pipeline) | beam.WindowInto(window.FixedWindows(60))
+        assert not windowed.is_bounded
+        return windowed | transform
+
+    releases = [value for _, value in seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)]
+    assert len(releases) == 2
+    assert combined(releases).privacy.rho == (1 if idempotent else 2) * PRIVACY.rho
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
+    def nodes(**changes: Any) -> list[Any]:
+        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record", **HORIZON | changes)
+        transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
+
+        def build(pipeline: beam.Pipeline) -> beam.PCollection:
+            rows = pipeline | beam.Create([PEOPLE[:20]]) | beam.FlatMap(stamped)
+            return rows | transform
+
+        return seen_by_sink(build)
+
+    first, again, later, longer = nodes(), nodes(), nodes(start=6000), nodes(window_size=120)
+    assert SketchTimeline(first, **HORIZON).between(1, 3).privacy.rho == PRIVACY.rho
+    for other in (later, longer):
+        with pytest.raises(ValueError, match="was released for other windows"):
+            SketchTimeline(other, **HORIZON)
+    mixed = [node for node in first if node.level] + [node for node in again if not node.level]
+    if idempotent:  # the run again is the same run
+        assert SketchTimeline(mixed, **HORIZON).available == 4
+    else:
+        with pytest.raises(ValueError, match="is of another run than node"):
+            SketchTimeline(mixed, **HORIZON)

@@ -1,0 +1,125 @@
+"""What a runner keeps of a stream: sums in an open window, nothing of a closed one, no more after a day of windows."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.direct.direct_userstate import BagRuntimeState
+from apache_beam.transforms.trigger import InMemoryUnmergedState
+
+from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch.transforms.steps import stream_state
+from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
+from tests.helpers.streams import in_windows, state_everywhere, stepped
+
+pytestmark = pytest.mark.usefixtures(state_everywhere.__name__)
+STATM = Path("/proc/self/statm")
+DAY = 24 * 60 * 60
+MARGIN = 8_000_000
+"""Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
+UNITS = {
+    "record": {"unit": "record"},
+    "privacy id": {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)},
+}
+MARKER = "-----"
+_kept: list[Any] = []
+
+
+class Sample(beam.DoFn):
+    """Releases to (start of the window, resident bytes of this process, bytes in its states), now and then measured."""
+
+    def __init__(self, every: int, *, keep: bool) -> None:
+        self._every = every
+        self._keep = keep
+
+    def process(self, release: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[tuple[float, int, int]]:
+        if self._keep:
+            _kept.append(release)
+        start, resident, state = float(window.start), 0, 0
+        if start % self._every == 0:
+            gc.collect()
+            resident = int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            state = bytes_in_states()
+        yield start, resident, state
+
+
+def bytes_in_states() -> int:
+    """What stateful steps of the bundle-based runner keep."""
+    states = [state for state in gc.get_objects() if type(state) is InMemoryUnmergedState]
+    cells = [cell for state in states for cells in state.state.values() for cell in cells.items()]
+    return sum(len(value) for tag, values in cells if tag.startswith("user/") for value in values)
+
+
+class Peek(beam.DoFn):
+    """Markers to the bytes in states when they come."""
+
+    def process(self, element: str) -> Iterator[int]:
+        if element == MARKER:
+            yield bytes_in_states()
+
+
+@pytest.mark.parametrize("elements", [50, 3000])
+def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
+    """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""
+    timed = [*((f"{i:05d}", 50 * i / elements) for i in range(elements)), (MARKER, 59)]
+    spec = SketchSpec(depth=5, width=64)
+    transform = PrivateFrequencies.PerKey(spec, PrivacySpec(rho=0.1), key=len, unit="record", keys_are_public=True)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        source = pipeline | stepped(timed, 60, 60, bundle=50)
+        _ = source | in_windows(60) | transform
+        return source | beam.ParDo(Peek())
+
+    (kept,) = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
+    assert 0 < kept <= 2 * 8 * spec.cells + stream_state.MIN_WAITING
+
+
+def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> tuple[int, int]:
+    """How much more memory and state the last quarter of a day of windows takes than the second, at most."""
+    length = DAY // windows
+    timed = [(f"page {i % 97}", 1 + i * length / 3) for i in range(3 * windows)]
+    transform = PrivateFrequencies.Globally(spec, PrivacySpec(rho=0.1), **UNITS[unit])
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        released = pipeline | stepped(timed, length, DAY) | in_windows(length) | transform
+        return released | beam.ParDo(Sample(DAY // 24, keep=keep))
+
+    samples = sorted(seen_by_sink(build, "--streaming", runner=BUNDLE_BASED))
+    assert [start for start, _, _ in samples] == list(range(0, DAY, length))
+    second, last = samples[windows // 4 : windows // 2], samples[3 * windows // 4 :]
+    resident, state = ([max(row[place] for row in rows) for rows in (second, last)] for place in (1, 2))
+    return resident[1] - resident[0], state[1] - state[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
+@pytest.mark.parametrize(("unit", "windows"), [("record", 480), ("privacy id", 144)])
+def test_memory_is_flat_over_a_day_of_windows(unit: str, windows: int) -> None:
+    resident, state = growth(unit, windows, SketchSpec(depth=5, width=2048))
+    assert resident <= MARGIN
+    assert state <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
+def test_releases_that_are_kept_would_be_found() -> None:
+    """0.65 MB in each of the 48 windows between the quarters."""
+    try:
+        assert growth("record", 96, SketchSpec(depth=5, width=1 << 14), keep=True)[0] > MARGIN
+    finally:
+        _kept.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
+@pytest.mark.parametrize("unit", UNITS)
+def test_state_that_is_not_cleared_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BagRuntimeState, "clear", lambda self: None)
+    assert growth(unit, 24, SketchSpec(depth=5, width=2048))[1] > 0

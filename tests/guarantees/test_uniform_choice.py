@@ -1,0 +1,96 @@
+"""Which records of a privacy id are kept in a window has nothing to do with the bundles and parts that they come in."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from apache_beam.transforms.window import IntervalWindow
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
+from scipy import stats
+
+from beam_dpsketch import ContributionBounds
+from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms.steps import bounding as steps
+
+WINDOWS = [IntervalWindow(0, 60), IntervalWindow(60, 120)]
+KEPT, UNITS = 2, 1_000
+BUNDLES = {
+    "one at a time": [[0], [1], [2], [3], [4]],
+    "too many, then few": [[0, 1, 2], [3], [4]],
+    "few, then too many": [[0], [1], [2, 3, 4]],
+    "two halves": [[0, 1], [2, 3, 4]],
+}
+
+
+def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signed: bool) -> float:
+    """Whether each of five records is kept as often: of each of many ids, in each of two windows.
+
+    Args:
+      bundles: which of the five each holds, of all ids.
+      kind: makes ids of numbers; if it is `None`, bundles have them as int64 and as canonical bytes by turns.
+      in_state: whether parts are merged as on streams, or gathered until they are many.
+      signed: whether weights may be negative.
+    """
+    bounds = ContributionBounds(max_contributions_per_partition=KEPT, signed=signed)
+    bound = BoundingRule(bounds, RandomPriorities())
+    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
+    shard = steps._ShardWindowedRecords(records, bounds, bound, None)
+    payloads: dict[Any, list[bytes]] = defaultdict(list)
+    for number, bundle in enumerate(bundles):
+        id_of = kind or (np.int64 if number % 2 else int)
+        shard.start_bundle()
+        rows = [{"user": id_of(unit), "item": item} for item in bundle for unit in range(UNITS)]
+        emitted = [value for window in WINDOWS for row in rows for value in shard.process(row, window) or ()]
+        for value in [*emitted, *shard.finish_bundle()]:
+            payloads[value.windows[0], value.value[0]].append(value.value[1])
+    counts = np.zeros(5, dtype=np.int64)
+    kept_of_each: Counter[Any] = Counter()
+    for (window, key), parts in payloads.items():
+        if in_state:
+            merged = parts[:1]
+            for part in parts[1:]:
+                merged = [MergeTables(bound)([*merged, part])]
+            parts = merged
+        for table in steps._BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
+            counts += np.bincount(list(map(decode, table["item"].to_pylist())), minlength=5)
+            kept_of_each.update((window, unit) for unit in canonical(table["unit"]).to_pylist())
+    assert len(kept_of_each) == 2 * UNITS
+    assert set(kept_of_each.values()) == {KEPT}
+    return float(stats.chisquare(counts).pvalue)
+
+
+@pytest.mark.parametrize("bundles", BUNDLES.values(), ids=BUNDLES)
+@pytest.mark.parametrize("kind", [int, str, None], ids=["numbers", "text", "both forms"])
+def test_all_records_are_kept_as_often_whatever_comes_with_them(
+    bundles: list[list[int]], kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """False alarm <= 1e-9: three checks at 1e-10, and counts drawn without replacement vary less."""
+    monkeypatch.setattr(steps, "SHARDS", 8)
+    monkeypatch.setattr(steps, "_GATHERED_RECORDS", 500)
+    monkeypatch.setattr(steps, "BUFFERED_RECORDS", 3 * UNITS)
+    for in_state, signed in ((False, False), (True, False), (True, True)):
+        assert choice_p_value(bundles, kind, in_state=in_state, signed=signed) >= 1e-10
+
+
+def _late_ones_last(ranks: pa.Array, drawn: pa.Array) -> pa.Array:
+    return pc.if_else(ranks.is_valid(), ranks, pa.array(drawn.to_numpy() // 2 + (1 << 31), pa.uint32()))
+
+
+def _drawn_again(ranks: pa.Array, drawn: pa.Array) -> pa.Array:
+    return drawn
+
+
+@pytest.mark.parametrize("coalesce", [_late_ones_last, _drawn_again])
+def test_ranks_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", coalesce)
+    assert choice_p_value(BUNDLES["too many, then few"], int, in_state=False, signed=False) < 1e-10

@@ -1,0 +1,98 @@
+"""The planner's closed form is the error of the fitted tree, and its refusals and words are right."""
+
+import math
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    IPv4Domain,
+    PrivacySpec,
+    TreeSpec,
+    release,
+)
+from beam_dpsketch.planning import expected_error
+from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.planning.tree_plan import TreePlan
+from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.tree import least_squares
+from beam_dpsketch.release.tree.cumulative import CumulativeTree
+from beam_dpsketch.release.tree.least_squares import fitted_tree
+from beam_dpsketch.release.tree.levels import tree_levels
+
+SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
+
+
+@pytest.fixture(autouse=True)
+def _open_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The closed form is for trees whose nodes are all opened."""
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -math.inf)
+
+
+@pytest.mark.parametrize(("size", "arity"), SHAPES)
+@pytest.mark.parametrize("total", [None, 1000.0])
+def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, total):
+    """The variances are themselves tested against a dense covariance matrix in `test_consistency`."""
+    spec = TreeSpec.for_memory(IntegerDomain(0, size - 1), 10**6, arity=arity)
+    sigma_squared = calibrate(DyadicCountSketch, spec, PrivacySpec(0.5), bounds=DEFAULT_BOUNDS)
+    levels = tree_levels(spec, np.zeros(spec.cells, dtype=np.int64), tuple(map(float, sigma_squared)))
+    tree = CumulativeTree(levels, fitted_tree(levels, total=total), size=size, total=total)
+    mean = tree.rank_variance(np.arange(size, dtype=np.uint64)).mean()
+    closed = expected_error.exact_tree_deviation(spec, sigma_squared, known_total=total is not None)
+    assert closed**2 == pytest.approx(mean, rel=0.02 if size == 48 else 1e-6)
+
+
+@pytest.mark.parametrize("total", [None, 500.0])
+def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
+    """600 releases: the root mean square is known to about 1.5 %, so 15 % is ten standard deviations."""
+    size, spec = 256, TreeSpec.for_memory(IntegerDomain(0, 255), 10**6, arity=4)
+    sigma_squared = calibrate(DyadicCountSketch, spec, PrivacySpec(0.5), bounds=DEFAULT_BOUNDS)
+    truth = np.bincount(np.arange(500) * 7919 % 97, minlength=size)
+    raw = DyadicCountSketch(spec).accumulate(np.repeat(np.arange(size), truth))
+    squares = []
+    for _ in range(600):
+        noisy = release(raw, PrivacySpec(0.5)).counters
+        tree = fitted_tree(tree_levels(spec, noisy, tuple(map(float, sigma_squared))), total=total)
+        squares.append(np.mean((np.cumsum(tree[-1].fitted) - np.cumsum(truth)) ** 2))
+    measured = math.sqrt(np.mean(squares))
+    for factor, holds in ((1.0, True), (1.2, False), (0.8, False)):
+        closed = factor * expected_error.exact_tree_deviation(spec, sigma_squared, known_total=total is not None)
+        assert (0.85 <= closed / measured <= 1.15) == holds
+
+
+def test_a_plan_says_the_layout_the_noise_and_the_error():
+    text = str(plan(IntegerDomain(0, 65_535), n=100_000, rho=1.0))
+    assert "65536 values: 8 levels, 87380 counters, 349520 bytes" in text
+    assert "level 7: exact 65536, sigma = 2.828" in text
+    assert "at most about 5.86 of 100000" in text
+    assert "With a public total: 5.13" in text
+
+
+def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
+    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
+    planned = plan(IPv4Domain(), n=20_000, rho=1.0, memory=100_000)
+    assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
+    assert planned.memory <= 100_000
+    assert planned.rank_deviation_known_total is None
+    assert all(0 < value < 2_000 for value in planned.rank_deviation.values())
+
+
+@pytest.mark.parametrize("reference", expected_error.REFERENCES)
+@pytest.mark.parametrize(("size", "weight"), [(1, 5), (10, 1000), (1 << 64, 3000)])
+def test_reference_distributions_are_inside_the_domain_and_of_the_weight(reference, size, weight):
+    positions, weights = expected_error.reference_distribution(reference, size, weight)
+    assert weights.sum() == weight
+    assert (positions[1:] > positions[:-1]).all()
+    assert int(positions[-1]) < size
+
+
+def test_useless_settings_are_refused_with_the_numbers():
+    with pytest.raises(ValueError, match=r"memory must be at least \d+ bytes for 16 levels of 5 rows, got 1000"):
+        plan(IPv4Domain(), n=100_000, rho=1.0, memory=1000)
+    with pytest.raises(ValueError, match=r"gives ranks wrong by about .* of 100; raise rho or memory"):
+        plan(IntegerDomain(0, 65_535), n=100, rho=0.01)
+    with pytest.raises(ValueError, match="weight must be between"):
+        TreePlan.of(TreeSpec.for_memory(IntegerDomain(0, 9)), PrivacySpec(1.0), 0)

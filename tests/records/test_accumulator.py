@@ -1,0 +1,242 @@
+"""Accumulators are exact in every state: waiting, hashed, dense; merged in any grouping; and small."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_dpsketch import ContributionBounds, CountMin, CountSketch, SketchSpec
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms.steps.bounding import _unkeyed
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from tests.helpers.pipelines import REPOSITORY
+
+SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
+BOUNDS = ContributionBounds(max_weight=1000, signed=True)
+RECIPES = [SketchInput(kind, spec, BOUNDS) for kind in (CountMin, CountSketch) for spec in (SMALL, LARGE)]
+ITEMS = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.binary(max_size=2), st.tuples(st.integers(0, 2)))
+RECORDS = st.lists(st.tuples(ITEMS, st.integers(-9, 9)), max_size=40)
+# How a part of the data gets in: one by one, with weights, hashed already; and what happens to it afterwards.
+PARTS = st.lists(
+    st.tuples(
+        RECORDS, st.sampled_from(["plain", "weighted", "hashed"]), st.sampled_from(["", "flush", "bytes", "pickle"])
+    ),
+    max_size=6,
+)
+
+
+def add(accumulator: SketchAccumulator, recipe: SketchInput, records: list[Any], how: str) -> None:
+    items, weights = [item for item, _ in records], [weight for _, weight in records]
+    if how == "hashed":
+        contributions = recipe.contributions(items, weights)
+        for values in contributions:
+            values.flags.writeable = False
+        accumulator.add_contributions(contributions)
+    for item, weight in records if how != "hashed" else ():
+        if how == "plain":
+            accumulator.add(item)
+        else:
+            accumulator.add_weighted(item, weight)
+
+
+def after(accumulator: SketchAccumulator, recipe: SketchInput, what: str) -> SketchAccumulator:
+    if what == "flush":
+        accumulator.flush()
+    if what == "bytes":
+        return SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
+    return pickle.loads(pickle.dumps(accumulator)) if what == "pickle" else accumulator
+
+
+def direct(recipe: SketchInput, parts: list[Any]) -> np.ndarray:
+    sketch = recipe.kind(recipe.spec)
+    for records, how, _ in parts:
+        items, weights = [item for item, _ in records], [weight for _, weight in records]
+        sketch.accumulate(items, None if how == "plain" else weights)
+    return sketch.counters
+
+
+def accumulators(recipe: SketchInput, parts: list[Any]) -> list[SketchAccumulator]:
+    made = []
+    for records, how, what in parts:
+        accumulator = SketchAccumulator(recipe)
+        add(accumulator, recipe, records, how)
+        made.append(after(accumulator, recipe, what))
+    return made
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(RECIPES), PARTS)
+def test_one_accumulator_in_any_state_holds_the_sketch_of_what_was_added(recipe: SketchInput, parts: list[Any]) -> None:
+    if len({how for _, how, _ in parts} & {"plain", "weighted"}) > 1:
+        parts = [(records, "hashed" if how == "plain" else how, what) for records, how, what in parts]
+    accumulator = SketchAccumulator(recipe)
+    for records, how, what in parts:
+        add(accumulator, recipe, records, how)
+        accumulator = after(accumulator, recipe, what)
+    np.testing.assert_array_equal(accumulator.to_sketch().counters, direct(recipe, parts))
+    np.testing.assert_array_equal(accumulator.to_sketch().counters, direct(recipe, parts))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(RECIPES), PARTS, st.randoms(use_true_random=False))
+def test_merging_in_any_grouping_and_order_gives_identical_counters(
+    recipe: SketchInput, parts: list[Any], random: Any
+) -> None:
+    fn = RawSketchFn(recipe, Selectors())
+    waiting = accumulators(recipe, parts)
+    while len(waiting) > 1:
+        random.shuffle(waiting)
+        size = random.randint(1, len(waiting))
+        waiting = [*waiting[size:], fn.merge_accumulators(iter(waiting[:size]))]
+        if random.random() < 0.3:
+            waiting[-1] = fn.compact(waiting[-1])
+    merged = fn.merge_accumulators(waiting)
+    np.testing.assert_array_equal(merged.to_sketch().counters, direct(recipe, parts))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from(RECIPES), PARTS)
+def test_merging_leaves_the_merged_ones_as_they_are(recipe: SketchInput, parts: list[Any]) -> None:
+    fn = RawSketchFn(recipe, Selectors())
+    made = accumulators(recipe, parts)
+    before = [accumulator.to_bytes() for accumulator in made]
+    merged = fn.merge_accumulators(made)
+    add(merged, recipe, [("more", 1)], "weighted" if merged.weights is not None else "hashed")
+    assert [accumulator.to_bytes() for accumulator in made] == before
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_merging_nothing_and_empty_accumulators_gives_zeros(recipe: SketchInput) -> None:
+    fn = RawSketchFn(recipe, Selectors())
+    for merged in (
+        fn.merge_accumulators([]),
+        fn.merge_accumulators(iter([fn.create_accumulator()] * 3)),
+        SketchAccumulator.from_bytes(recipe, fn.create_accumulator().to_bytes()),
+    ):
+        assert not merged.to_sketch().counters.any()
+
+
+@pytest.mark.parametrize("spec", [SMALL, LARGE])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
+def test_the_steps_from_waiting_to_dense_lose_nothing(spec: SketchSpec, count: int) -> None:
+    recipe = SketchInput(CountSketch, spec, BOUNDS)
+    fn = RawSketchFn(recipe, Selectors())
+    items = [f"item {i % 77}" for i in range(count)]
+    one_by_one = functools.reduce(fn.add_input, items, fn.create_accumulator())
+    at_once = fn.add_inputs(fn.create_accumulator(), items)
+    expected = CountSketch(spec).accumulate(items).counters
+    np.testing.assert_array_equal(one_by_one.to_sketch().counters, expected)
+    np.testing.assert_array_equal(at_once.to_sketch().counters, expected)
+
+
+@pytest.mark.parametrize("distinct", [5000, 50_000])
+def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_up(
+    distinct: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, accumulator = RECIPES[-1], SketchAccumulator(RECIPES[-1])
+    counted: list[int] = []
+    exact = CountSketch.accumulate_keys
+
+    def counting(sketch: CountSketch, keys: np.ndarray, weights: np.ndarray | None) -> CountSketch:
+        counted.append(len(keys))
+        return exact(sketch, keys, weights)
+
+    monkeypatch.setattr(CountSketch, "accumulate_keys", counting)
+    expected = CountSketch(LARGE)
+    for batch in range(20):
+        keys = np.arange(5000 * batch, 5000 * (batch + 1), dtype=np.uint64) % np.uint64(distinct)
+        accumulator.add_contributions(WeightedItems(keys, np.full(5000, 1 << 60)))
+        exact(expected, keys, np.full(5000, 1 << 60))
+        assert distinct == 5000 or sum(counted) >= 5000 * (batch + 1) - recipe.spec.cells
+    assert distinct > 5000 or not counted
+    np.testing.assert_array_equal(accumulator.to_sketch().counters, expected.counters)
+    assert sum(counted) <= (recipe.spec.cells if distinct == 5000 else 100_000)
+
+
+@pytest.mark.parametrize(
+    "weights", [[1] * 40, [1] * 39 + [3], [-1] * 40, [2] * 40, [9] * 40, [1, -1] * 20, [-9, 9] * 20]
+)
+@pytest.mark.parametrize("copies", [None, [1] * 40, [1, 2] * 20])
+def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
+    weights: list[int], copies: list[int] | None
+) -> None:
+    recipe = SketchInput(CountMin, SMALL, ContributionBounds(max_weight=4, signed=True))
+    for items in (list(range(40)), [item % 3 for item in range(40)]):
+        kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
+        kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
+        found = _unkeyed(kept, recipe)
+        clamped = np.clip(weights, recipe.bounds.min_weight, recipe.bounds.max_weight)
+        expected = np.zeros(40, dtype=np.int64)
+        np.add.at(expected, items, clamped * np.array(copies or 1))
+        counted = np.zeros(40, dtype=np.int64)
+        np.add.at(counted, found.keys.astype(int), found.weights)
+        assert counted.tolist() == expected.tolist()
+        assert len(found.keys) == (3 if set(weights) == {1} and copies != [1, 2] * 20 and items[3] == 0 else 40)
+
+
+def test_counters_of_any_size_survive_the_bytes() -> None:
+    for weight in (1, 127, 128, 1 << 15, (1 << 31) - 1, 1 << 31, 1 << 40, -(1 << 63)):
+        for spec in (SMALL, LARGE):
+            recipe = SketchInput(CountMin, spec, BOUNDS)
+            accumulator = SketchAccumulator(recipe)
+            keys = np.arange(20, dtype=np.uint64)
+            accumulator.add_contributions(WeightedItems(keys, np.full(20, weight, dtype=np.int64)))
+            copied = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
+            np.testing.assert_array_equal(copied.to_sketch().counters, accumulator.to_sketch().counters)
+
+
+def test_what_cannot_be_counted_contributes_nothing_wherever_it_waits() -> None:
+    recipe = SketchInput(CountSketch, SMALL, BOUNDS)
+    accumulator = SketchAccumulator(recipe)
+    bad = [None, 1.5, True, [], {}, object(), 1 << 64, -(1 << 63) - 1, ("a", None), (1, (2.0,)), np.float64(1)]
+    for item in [*bad, "good", np.int64(3), *bad]:
+        accumulator.add(item)
+    expected = CountSketch(SMALL).accumulate(["good", 3]).counters
+    np.testing.assert_array_equal(accumulator.to_sketch().counters, expected)
+
+
+def test_the_text_form_shows_no_data() -> None:
+    accumulator = SketchAccumulator(SketchInput(CountSketch, SMALL, BOUNDS))
+    accumulator.add("planted secret")
+    assert "secret" not in repr(accumulator) + str(accumulator)
+
+
+MEASURE = """
+import resource, sys
+import apache_beam as beam
+from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
+from beam_dpsketch.records.accumulator import Recipe
+from beam_dpsketch.transforms.combine_fns import RawSketchFn
+from beam_dpsketch.records.selectors import Elements
+
+def run(keys):
+    recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), ContributionBounds())
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        pairs = pipeline | beam.Create(range(keys), reshuffle=False) | beam.Map(lambda key: (key, "x"))
+        combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Elements()))
+        combined | beam.combiners.Count.Globally() | beam.Map(lambda count: None)
+
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+run(10)
+before = peak()
+run(10_000)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_keys_of_one_element_each_take_less_than_250_megabytes() -> None:
+    """Dense counters from the start would take 10,000 * 5 * 2048 * 8 bytes = 780 megabytes."""
+    done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert float(done.stdout) < 250

@@ -1,0 +1,346 @@
+"""The same records count the same as rows and in every kind of batch, whatever is odd about one of their values."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import ipaddress
+import uuid
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from beam_dpsketch import ContributionBounds, CountSketch, IntegerDomain, PrivacySpec, TextDomain, TreeSpec
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.reading import RecordReader, read_table
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms.steps.bounding import _unkeyed
+from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from tests.helpers.pipelines import SPEC, ExactCounters, seen_by_sink
+
+PRIVACY = PrivacySpec(rho=0.1)
+
+
+class Visit(NamedTuple):
+    user: str | None
+    key: str
+    page: str | None
+    size: int | None
+    n: int | None
+
+
+class Frame(pd.DataFrame):
+    """A subclass, such as the GeoDataFrame of geopandas."""
+
+
+def visits(key: str) -> list[Visit]:
+    """Twelve records, all under this key; each column but the key lacks one value."""
+    values = [("ann", "a page", 3, 1), ("bob", "tü", 7, 2), ("cem", "a page", 3, 3), ("", "", 0, 1)] * 3
+    rows = [Visit(user, key, page, size, n) for user, page, size, n in values]
+    rows[4], rows[5] = rows[4]._replace(user=None), rows[5]._replace(page=None)
+    rows[6], rows[7] = rows[6]._replace(size=None), rows[7]._replace(n=None)
+    return rows
+
+
+def a_table(rows: list[Visit]) -> pa.Table:
+    return pa.Table.from_pylist([row._asdict() for row in rows])
+
+
+def frame(rows: list[Visit]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(Visit._fields))
+
+
+def object_frame(rows: list[Visit]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(Visit._fields), dtype=object)
+
+
+def parquet(rows: list[Visit]) -> io.BytesIO:
+    """A file of three row groups."""
+    file = io.BytesIO()
+    pq.write_table(a_table(rows), file, row_group_size=5)
+    return file
+
+
+def concatenated(frames: Callable[[list[Visit]], pd.DataFrame]) -> Callable[[list[Visit]], list[Any]]:
+    return lambda rows: [pd.concat([frames(rows[:5]), frames(rows[5:6]), frames(rows[6:])])]
+
+
+def cast(rows: list[Visit], kind: pa.DataType) -> pa.Table:
+    """A table with text of this type."""
+    read = a_table(rows)
+    return read.cast(pa.schema([(of.name, kind if of.type == pa.string() else of.type) for of in read.schema]))
+
+
+def encoded(chunks: list[pa.Table]) -> pa.Table:
+    """A table of chunks with a dictionary each."""
+    names = chunks[0].column_names
+    return pa.concat_tables(pa.table([part[name].dictionary_encode() for name in names], names) for part in chunks)
+
+
+FORMS: dict[str, Callable[[list[Visit]], Iterable[Any]]] = {
+    "rows": lambda rows: [beam.Row(**row._asdict()) for row in rows],
+    "named tuples": lambda rows: rows,
+    "dicts": lambda rows: [row._asdict() for row in rows],
+    "frame": lambda rows: [frame(rows)],
+    "frame of objects": lambda rows: [object_frame(rows)],
+    "frames": lambda rows: [frame(rows[:7]), frame(rows[7:])],
+    "frame of categories": lambda rows: [frame(rows).astype("category")],
+    "frame of Arrow": lambda rows: [frame(rows).convert_dtypes(dtype_backend="pyarrow")],
+    "frame of nullables": lambda rows: [frame(rows).convert_dtypes(dtype_backend="numpy_nullable")],
+    "frame of a subclass": lambda rows: [Frame(frame(rows))],
+    "concatenated frames": concatenated(frame),
+    "concatenated frames of Arrow": concatenated(lambda rows: frame(rows).convert_dtypes(dtype_backend="pyarrow")),
+    "concatenated frames of objects": concatenated(object_frame),
+    "file as frame": lambda rows: [pd.read_parquet(parquet(rows))],
+    "file as frame of Arrow": lambda rows: [pd.read_parquet(parquet(rows), dtype_backend="pyarrow")],
+    "file as table": lambda rows: [pq.read_table(parquet(rows))],
+    "file as record batches": lambda rows: pq.ParquetFile(parquet(rows)).iter_batches(),
+    "table": lambda rows: [a_table(rows)],
+    "table of large text": lambda rows: [cast(rows, pa.large_string())],
+    "table in chunks": lambda rows: [pa.concat_tables([a_table(rows[:5]), a_table(rows[5:])])],
+    "table of dictionaries": lambda rows: [encoded([a_table(rows)])],
+    "table of dictionaries in chunks": lambda rows: [
+        encoded([a_table(rows[:4]), a_table(rows[4:8]), a_table(rows[8:])])
+    ],
+    "slice": lambda rows: [a_table([rows[0], *rows, rows[0]]).slice(1, len(rows))],
+    "record batch": lambda rows: a_table(rows).to_batches(),
+    "runs": lambda rows: [a_table(rows).set_column(2, "page", pc.run_end_encode(a_table(rows)["page"]))],
+}
+
+
+def every_form(_: int) -> Iterable[Any]:
+    """The records of each form, under its name as the key."""
+    for name, make in FORMS.items():
+        yield from make(visits(name))
+
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
+    "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
+    "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
+    "top": lambda **rest: PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=1, item="page", memory=4096, **rest),
+}
+UNITS: dict[str, dict[str, Any]] = {
+    "record": {"unit": "record", "bounds": ContributionBounds(max_weight=2)},
+    "id": {
+        "privacy_id": "user",
+        "bounds": ContributionBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
+    },
+}
+
+
+class _Vectors(ExactCounters):
+    """(key, all exact counters), with the name of the branch."""
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        branch = self.label
+        combined = self._private._combined(pcoll)
+        return combined | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_records_count_the_same_in_every_form_fused_and_across_a_stage_boundary(kind: str, unit: str) -> None:
+    private = KINDS[kind](key="key", keys_are_public=True, **UNITS[unit])
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        made = pipeline | beam.Create([0])
+        fused = made | "Make" >> beam.FlatMap(every_form) | "Fused" >> _Vectors(private)
+        moved = made | "Make too" >> beam.FlatMap(every_form) | beam.Reshuffle() | "Moved" >> _Vectors(private)
+        return (fused, moved) | beam.Flatten()
+
+    found = seen_by_sink(build)
+    counters = dict(found)
+    assert len(counters) == len(found) == 2 * len(FORMS)
+    expected = counters["Fused", "rows"]
+    assert any(expected)
+    assert [place for place, each in counters.items() if each != expected] == []
+
+
+class Text(str):
+    """Text that cannot be encoded by its own means."""
+
+    def encode(self, *_: Any) -> bytes:
+        raise RuntimeError("secret")
+
+
+class Odd:
+    """Reading anything of it fails."""
+
+    @property
+    def micros(self) -> int:
+        raise RuntimeError("secret")
+
+
+class Zone(datetime.tzinfo):
+    """A time zone that does not know."""
+
+    def utcoffset(self, _: Any) -> None:
+        return None
+
+
+class LostZone(datetime.tzinfo):
+    """A time zone that fails."""
+
+    def utcoffset(self, _: Any) -> Any:
+        raise RuntimeError("secret")
+
+
+DAY = datetime.datetime(2024, 1, 1)
+ODD: list[Any] = [
+    *("a", "", "a\ud800b", "10.0.0.1", np.str_("a"), Text("a"), b"a", b"", np.bytes_(b"a"), bytearray(b"a")),
+    *(1, 0, -1, 1 << 53, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63), -(1 << 63) - 1, 10**400),
+    *(np.int8(1), np.uint64(1 << 63), True, np.True_, decimal.Decimal(1), decimal.Decimal("sNaN"), Fraction(1, 2), 1j),
+    *(1.0, 2.5, -0.0, 1e300, float("nan"), float("inf"), np.float32(1), np.float16(0.5), np.longdouble("1e4000")),
+    *(None, pd.NA, pd.NaT, np.datetime64("NaT"), np.timedelta64(1, "D"), datetime.timedelta(1)),
+    *(DAY, datetime.date(2024, 1, 1), DAY.replace(tzinfo=Zone()), DAY.replace(tzinfo=LostZone())),
+    *(np.datetime64("2024-01-01T05", "ns"), np.datetime64(2**62, "Y"), pd.Timestamp("2024-01-01T06", tz="US/Eastern")),
+    *(uuid.UUID(int=1), ipaddress.IPv4Address(1), ("a", 1), (1.5,), (), [1], {"a": 1}, {1}, object(), Odd(), ...),
+]
+DOMAINS = [
+    IntegerDomain(-5, 100),
+    IntegerDomain(0, (1 << 64) - 1),
+    FloatDomain(0, 1, 0.01),
+    IPv4Domain(),
+    TimestampDomain(DAY, DAY + datetime.timedelta(1)),
+]
+BOUNDS = ContributionBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
+RECIPES = [
+    SketchInput(CountSketch, SPEC, BOUNDS),
+    *(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
+    *(
+        SketchInput(PrefixTree, PrefixSpec.for_memory(domain(3), 20_000), BOUNDS)
+        for domain in (TextDomain, BytesDomain)
+    ),
+]
+GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
+
+
+def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:
+    """The exact counters, as the steps make them: each record, of each key, and what bounding keeps of privacy ids."""
+    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), keyed=key is not None)
+    total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
+    if key is not None:
+        read: dict[Any, list[Any]] = {}
+        for element in elements:
+            for of, value in KeyRecords(records, recipe).process(element):
+                read.setdefault(of, []).append(value)
+        sums = {of: total.add_inputs(total.create_accumulator(), values) for of, values in read.items()}
+        return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
+    rows = [element for element in elements if not isinstance(element, pd.DataFrame)]
+    batches = [element for element in elements if isinstance(element, pd.DataFrame)]
+    columns = [records.batch(batch, recipe) for batch in batches] + ([records.columns(rows)] if rows else [])
+    kept = [
+        BoundingRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
+    ]
+    bounded = total.add_inputs(total.create_accumulator(), (_unkeyed(each, recipe) for each in kept))
+    direct = total.add_inputs(total.create_accumulator(), elements)
+    return {"bounded": bounded.to_sketch().to_vector().tolist(), "direct": direct.to_sketch().to_vector().tolist()}
+
+
+@given(
+    st.lists(st.sampled_from(range(len(ODD))), min_size=1, max_size=5),
+    st.sampled_from(["item", "n", "user", "key"]),
+    st.sampled_from(RECIPES),
+)
+@example(list(range(len(ODD))), "item", RECIPES[0])
+@example(list(range(len(ODD))), "user", RECIPES[0])
+@example(list(range(len(ODD))), "key", RECIPES[0])
+@example(list(range(len(ODD))), "n", RECIPES[0])
+def test_odd_values_in_columns_count_as_in_rows_and_raise_nothing(
+    places: list[int], name: str, recipe: SketchInput
+) -> None:
+    rows = [{**GOOD, name: ODD[place]} for place in places]
+    made = pd.DataFrame(
+        {batch_column: pd.Series([row[batch_column] for row in rows], dtype=object) for batch_column in GOOD}
+    )
+    key = "key" if name == "key" else None
+    assert counted([made], recipe, key=key) == counted(rows, recipe, key=key)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: str(getattr(recipe.spec, "domain", "flat"))[:40])
+def test_every_odd_value_alone_counts_as_in_a_row(recipe: SketchInput) -> None:
+    for value in ODD:
+        made = pd.DataFrame({**{name: [each] for name, each in GOOD.items()}, "item": pd.Series([value], dtype=object)})
+        assert counted([made], recipe) == counted([{**GOOD, "item": value}], recipe)
+
+
+def test_one_odd_value_in_a_column_costs_at_most_its_own_record() -> None:
+    """End to end; each odd value is in a batch of its own, among good ones."""
+    good = [{"user": number, "page": "good", "n": 1} for number in range(20)]
+    odd = ["a\ud800b", b"good", uuid.UUID(int=1), np.timedelta64(1, "D"), decimal.Decimal(1), [1], None]
+
+    def make(_: int) -> Iterable[pd.DataFrame]:
+        for value in odd:
+            for name in ("user", "page", "n"):
+                rows = [*good, {"user": f"{name} {value!a}", "page": "other", "n": 1, name: value}]
+                yield pd.DataFrame({of: pd.Series([row[of] for row in rows], dtype=object) for of in good[0]})
+
+    counters = dict(seen_by_sink(lambda p: p | beam.Create([0]) | beam.FlatMap(make) | _EachWay()))
+    good_alone = CountSketch(SPEC).accumulate(["good"], [len(odd) * 3 * 20])
+    by_text = CountSketch(SPEC).accumulate(["a\ud800b", b"good"], [1, 1]).merge(good_alone)
+    np.testing.assert_array_equal(counters["record"], by_text.accumulate(["other"], [len(odd)]).counters)
+    np.testing.assert_array_equal(
+        counters["id"], CountSketch(SPEC).accumulate(["good", "a\ud800b", b"good", "other"], [20, 1, 1, 2]).counters
+    )
+
+
+class _EachWay(beam.PTransform):
+    """The exact counters of frequencies with and without a privacy id."""
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
+        bounds = ContributionBounds(max_weight=1)
+        return [
+            pcoll
+            | way
+            >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", bounds=bounds, **unit))
+            | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
+            for way, unit in ways.items()
+        ] | beam.Flatten()
+
+
+def test_floats_that_pandas_makes_of_integers_where_one_is_missing_are_read_as_integers() -> None:
+    large = float(1 << 53)
+    made = pd.DataFrame({"number": [1, None, -2, large - 1, large, -large, 2.5, np.inf, -np.inf]})
+    assert made["number"].dtype == np.float64
+    expected = [1, None, -2, (1 << 53) - 1, None, None, None, None, None]
+    for name in ("item", "key", "privacy_id"):
+        assert batch_column(made, name, "number", HASHED).to_pylist() == expected
+        assert batch_column(made.astype("category"), name, "number", HASHED).to_pylist() == expected
+    assert batch_column(made, "weight", "number", WEIGHTS).type == pa.float64()
+    assert batch_column(made, "item", "number", RECIPES[3].readable).type == pa.float64()
+    for declared in (pa.table({"number": [1.0]}), made.astype("float32"), made.astype("float64[pyarrow]")):
+        with pytest.raises(TypeError, match="the item column must hold text, bytes or integers, got"):
+            batch_column(declared, "item", "number", HASHED)
+
+
+def test_columns_that_a_batch_names_twice_or_that_arrow_does_not_know_are_errors() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    for batch in (twice, pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"])):
+        with pytest.raises(ValueError, match="item='a' is the name of 2 columns of the batch"):
+            batch_column(batch, "item", "a", HASHED)
+    with pytest.raises(TypeError, match="item='a': the column is of type complex128, unknown to Arrow"):
+        batch_column(pd.DataFrame({"a": [1j]}), "item", "a", HASHED)
+    runs = pa.RunEndEncodedArray.from_arrays([2], pa.array(["secret"]).dictionary_encode())
+    with pytest.raises(TypeError, match="Arrow cannot decode a column of type run_end_encoded"):
+        batch_column(pa.table({"a": runs}), "item", "a", HASHED)

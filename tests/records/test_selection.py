@@ -1,0 +1,186 @@
+"""The bounding kernel against a slow reference, and how it chooses."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from beam_dpsketch import ContributionBounds
+from beam_dpsketch.records.selection import in_kept_parts, net_weights, select_within_bounds, split
+
+# Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
+LEVEL = 1e-10
+BOUNDS = st.builds(
+    ContributionBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3)
+)
+GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
+
+
+@st.composite
+def records(draw: Any, partition_count: int = 5) -> tuple[np.ndarray, ...]:
+    """Units, partitions, partition ranks and ranks; partition ranks differ within a unit, ranks may not."""
+    groups = draw(GROUPS)
+    units = np.array([unit for unit, _ in groups], dtype=np.int32)
+    partitions = np.array([partition % partition_count for _, partition in groups], dtype=np.int32)
+    rank_of = np.random.default_rng(draw(st.integers(0, 1 << 30))).permutation(20).reshape(4, 5).astype(np.uint64)
+    partition_ranks = rank_of[units, partitions] if groups else np.zeros(0, dtype=np.uint64)
+    ranks = np.array(draw(st.lists(st.integers(0, 50), min_size=len(groups), max_size=len(groups))), dtype=np.uint32)
+    return units, partitions, partition_ranks, ranks
+
+
+def reference(columns: tuple[np.ndarray, ...], bounds: ContributionBounds) -> set[int]:
+    """The same choice, one record at a time."""
+    groups: dict[int, dict[tuple[int, int], list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for position, (unit, partition, partition_rank, rank) in enumerate(
+        zip(*map(np.ndarray.tolist, columns), strict=True)
+    ):
+        groups[unit][partition_rank, partition].append((rank, position))
+    positions: set[int] = set()
+    for of_unit in groups.values():
+        for group in sorted(of_unit)[: bounds.max_partitions]:
+            of_group = sorted(of_unit[group])[: bounds.max_contributions_per_partition]
+            positions.update(position for _, position in of_group)
+    return positions
+
+
+@given(records(), st.integers(1, 4))
+def test_all_records_of_the_windows_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], max_windows: int) -> None:
+    units, windows, window_ranks, _ = columns
+    found: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    places = list(zip(units.tolist(), window_ranks.tolist(), windows.tolist(), strict=True))
+    for unit, rank, window in places:
+        found[unit].add((rank, window))
+    of_unit = {unit: set(sorted(groups)[:max_windows]) for unit, groups in found.items()}
+    expected = [position for position, (unit, *group) in enumerate(places) if tuple(group) in of_unit[unit]]
+    assert sorted(in_kept_parts(units, windows, window_ranks, max_windows).tolist()) == expected
+
+
+def test_windows_of_equal_rank_are_two_windows() -> None:
+    """Ranks are hashes, which may collide."""
+    units, ranks = np.zeros(4, dtype=int), np.zeros(4, dtype=np.uint64)
+    assert len(in_kept_parts(units, np.array([1, 2, 1, 2]), ranks, 1)) == 2
+
+
+@given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
+def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
+    columns: tuple[np.ndarray, ...], bounds: ContributionBounds
+) -> None:
+    units, partitions, _, _ = columns
+    groups = Counter(zip(units.tolist(), partitions.tolist(), strict=True))
+    positions = select_within_bounds(*columns, bounds).tolist()
+    kept_groups = Counter((int(units[position]), int(partitions[position])) for position in positions)
+    assert len(set(positions)) == len(positions)
+    for group, size in kept_groups.items():
+        assert size == min(groups[group], bounds.max_contributions_per_partition)
+    available, used = (Counter(unit for unit, _ in found) for found in (groups, kept_groups))
+    assert used == {unit: min(count, bounds.max_partitions) for unit, count in available.items()}
+
+
+@given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
+def test_the_records_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], bounds: ContributionBounds) -> None:
+    distinct = np.random.default_rng(len(columns[0])).permutation(len(columns[0])).astype(np.uint32)
+    columns = (*columns[:3], distinct)
+    assert set(select_within_bounds(*columns, bounds).tolist()) == reference(columns, bounds)
+
+
+@given(st.sampled_from([1, 5]).flatmap(records), BOUNDS, st.integers(0, 60))
+def test_bounding_in_stages_keeps_what_bounding_at_once_keeps(
+    columns: tuple[np.ndarray, ...], bounds: ContributionBounds, cut: int
+) -> None:
+    columns = (*columns[:3], np.random.default_rng(cut).permutation(len(columns[0])).astype(np.uint32))
+    everything = np.arange(len(columns[0]))
+    first = [
+        part[select_within_bounds(*(column[part] for column in columns), bounds)]
+        for part in (everything[:cut], everything[cut:])
+    ]
+    union = np.concatenate(first)
+    staged = union[select_within_bounds(*(column[union] for column in columns), bounds)]
+    assert set(staged.tolist()) == set(select_within_bounds(*columns, bounds).tolist())
+
+
+def subset_p_value(ranks: np.ndarray, keyed: bool) -> float:
+    """Whether all 10 choices of 2 in 5 records are equally frequent, over units of 5 records."""
+    units = np.repeat(np.arange(len(ranks) // 5), 5)
+    partitions = np.ones(len(units), dtype=int) * keyed
+    positions = (
+        np.sort(select_within_bounds(units, partitions, partitions.astype(np.uint64), ranks, TWO)).reshape(-1, 2) % 5
+    )
+    codes = positions @ np.array([5, 1])
+    observed = [int(np.sum(codes == 5 * low + high)) for low, high in combinations(range(5), 2)]
+    assert sum(observed) == len(units) // 5
+    return float(stats.chisquare(observed).pvalue)
+
+
+TWO = ContributionBounds(max_contributions_per_partition=2)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_with_random_ranks_every_choice_is_equally_likely(keyed: bool) -> None:
+    """False alarm <= 1e-9 a run."""
+    ranks = np.random.default_rng().integers(0, 1 << 32, 500_000, dtype=np.uint32)
+    assert subset_p_value(ranks, keyed) >= LEVEL
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_test_of_uniformity_notices_when_one_unit_in_thirty_keeps_its_first_records(keyed: bool) -> None:
+    ranks = np.random.default_rng(1).integers(0, 1 << 32, 500_000, dtype=np.uint32).reshape(-1, 5)
+    ranks[::30].sort(axis=1)
+    assert subset_p_value(ranks.ravel(), keyed) < LEVEL
+
+
+WEIGHTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(-3, 3)), max_size=40)
+
+
+@given(WEIGHTED)
+def test_netting_adds_up_the_weights_of_each_unit_partition_and_item(rows: list[tuple[int, ...]]) -> None:
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    expected: Counter[tuple[int, ...]] = Counter()
+    for *place, weight in rows:
+        expected[tuple(place)] += weight
+    positions, weights = net_weights(*table.T)
+    result = {
+        tuple(table[position, :3].tolist()): weight
+        for position, weight in zip(positions, weights.tolist(), strict=True)
+    }
+    assert len(result) == len(positions)
+    assert result == {place: weight for place, weight in expected.items() if weight}
+
+
+def split_by_hand(weight: int, bounds: ContributionBounds) -> list[int]:
+    """Records of a net weight, one by one."""
+    sign, left, records = (1 if weight > 0 else -1), abs(weight), []
+    while left and len(records) < bounds.max_contributions_per_partition:
+        records.append(sign * min(left, bounds.max_weight))
+        left -= abs(records[-1])
+    return records
+
+
+NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1]))
+
+
+@given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
+def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
+    bounds = ContributionBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
+    positions, parts, copies = split(np.array(weights, dtype=np.int64), bounds)
+    assert copies.min(initial=1) > 0
+    assert len(positions) <= 2 * len(weights)
+    found = [
+        np.repeat(*(each[positions == place] for each in (parts, copies))).tolist() for place in range(len(weights))
+    ]
+    assert found == [split_by_hand(weight, bounds) for weight in weights]
+
+
+@settings(max_examples=30)
+@given(WEIGHTED, st.randoms(use_true_random=False))
+def test_an_insert_and_its_delete_leave_nothing(rows: list[tuple[int, ...]], random: Any) -> None:
+    both = [*rows, *((*place, -weight) for *place, weight in rows)]
+    random.shuffle(both)
+    positions, weights = net_weights(*np.array(both, dtype=np.int64).reshape(-1, 4).T)
+    assert len(positions) == len(weights) == 0

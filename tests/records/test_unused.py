@@ -1,0 +1,130 @@
+"""What only data can show: one warning in a worker's log, and elements that have no time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import window
+
+from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
+from beam_dpsketch.records import unused
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
+
+PRIVACY = PrivacySpec(rho=0.1)
+PLANTED = "planted-4711"
+ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unused.MANY)]
+WHERE = {"privacy_id": "user", "bounds": ContributionBounds(max_weight=9)}
+RECORD = {"unit": "record", "bounds": ContributionBounds(max_weight=9)}
+
+
+def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments)
+
+
+def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **{"keys_are_public": True, **arguments})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_logged_before() -> Iterator[None]:
+    unused._warn_once.cache_clear()
+    yield
+    unused._warn_once.cache_clear()
+
+
+def logged(caplog: pytest.LogCaptureFixture, transforms: Iterable[beam.PTransform], elements: list[Any]) -> list[str]:
+    """The warnings of a run in which all elements are one bundle of each transform."""
+    with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=FN_API) as pipeline:
+        read = pipeline | beam.Create(elements, reshuffle=False)
+        for number, transform in enumerate(transforms):
+            read | str(number) >> transform
+    return [record.getMessage() for record in caplog.records if record.name.startswith("beam_dpsketch")]
+
+
+def warning(argument: str) -> str:
+    return (
+        f"{argument}: no element of a bundle has a value that can be used, so all were dropped; run .check(sample) of "
+        "the transform with some public or made-up elements"
+    )
+
+
+DROPPED = {
+    "item='town'": frequencies(item="town", **RECORD),
+    "item (a callable)": frequencies(item=lambda row: row["town"], **RECORD),
+    "item='share'": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item="share", **RECORD),
+    "weight='share'": frequencies(item="city", weight="share", **RECORD),
+    "key='share'": per_key(key="share", item="city", **RECORD),
+    "key='user'": per_key(key="user", item="city", unit="record", public_keys=["listed"], keys_are_public=False),
+    "privacy_id='usr'": frequencies(item="city", **{**WHERE, "privacy_id": "usr"}),
+    "item='place'": frequencies(item="place", **WHERE),
+    "weight='n'": frequencies(item="city", weight="n", **WHERE),
+    "key='none'": per_key(key="none", item="city", **WHERE),
+}
+
+
+def test_an_argument_that_finds_nothing_in_many_elements_is_logged_once_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert sorted(logged(caplog, DROPPED.values(), ROWS * 3)) == sorted(map(warning, DROPPED))
+    assert PLANTED not in caplog.text
+
+
+def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    columns = pa.table({"x": pa.nulls(unused.MANY, pa.string()), "y": ["k"] * unused.MANY})
+    transforms = [frequencies(item="x", **RECORD), per_key(key="y", item="x", **WHERE | {"privacy_id": "y"})]
+    assert logged(caplog, transforms, [columns]) == [warning("item='x'")]
+
+
+@pytest.mark.slow
+def test_nothing_is_logged_of_few_elements_or_where_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+    good = {**ROWS[0], "town": "Oslo", "usr": "u", "n": 1}
+    transforms = [
+        frequencies(item="town", **RECORD),
+        frequencies(item="city", weight="n", **RECORD),
+        per_key(key="town", item="city", **RECORD),
+        frequencies(item="city", **{**WHERE, "privacy_id": "usr"}),
+    ]
+    for elements in (ROWS[1:], [*ROWS, good]):
+        assert logged(caplog, transforms, elements) == []
+
+
+def test_a_stream_logs_it_too(caplog: pytest.LogCaptureFixture) -> None:
+    stream = Stream().add_elements([window.TimestampedValue(row, 1) for row in ROWS]).advance_watermark_to_infinity()
+    transform = frequencies(item="city", **{**WHERE, "privacy_id": "usr"}, max_windows=2, period=600)
+    with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=BUNDLE_BASED) as pipeline:
+        pipeline | stream | beam.WindowInto(window.FixedWindows(60)) | transform
+    assert "privacy_id='usr': no element of a bundle" in caplog.text
+
+
+HORIZON = {"start": 0, "window_size": 60, "windows": 4, "item": "city"}
+WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
+    "record": lambda: frequencies(item="city", unit="record"),
+    "id": lambda: frequencies(item="city", **WHERE),
+    "declared": lambda: frequencies(item="city", unit="record", time_range=(0, 120)),
+    "limited": lambda: frequencies(item="city", max_windows=2, **WHERE),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
+    with pytest.raises(Exception, match=r"elements have no timestamps \(MIN_TIMESTAMP\).*TimestampedValue") as caught:
+        seen_by_sink(
+            lambda pipeline: (
+                pipeline | beam.Create(ROWS[:3]) | beam.WindowInto(window.FixedWindows(60)) | WINDOWED[name]()
+            )
+        )
+    assert PLANTED not in str(caught.value)
+
+
+@pytest.mark.parametrize("unit", [{"unit": "record"}, WHERE], ids=["record", "id"])
+def test_elements_without_timestamps_are_refused_by_continual_release(unit: dict[str, Any]) -> None:
+    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **HORIZON, **unit)
+    with pytest.raises(Exception, match="elements have no timestamps"):
+        seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

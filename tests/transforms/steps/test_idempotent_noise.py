@@ -1,0 +1,372 @@
+"""Idempotent noise: replays and runs again release identical bytes; keys, windows and release ids share no noise."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import pickle
+import random
+import subprocess
+import sys
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import window
+from apache_beam.transforms.display import DisplayData
+from apache_beam.utils.secret import Secret
+
+from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.transforms import (
+    EnvironmentSecret,
+    FileSecret,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+from beam_dpsketch.transforms.steps.idempotent_noise import release_randomness
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from tests.helpers.expanded_again import ExpandedAgain
+from tests.helpers.noise_audit import audit
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink
+
+PRIVACY = PrivacySpec(rho=0.1)
+VARIABLE = "DPSKETCH_TEST_SECRET"
+SECRET = "planted-secret-4711-4711-4711-4711-4711"
+FROM_ENVIRONMENT = EnvironmentSecret(VARIABLE)
+TERMS = {"release_id": "visits of one day", "secret": FROM_ENVIRONMENT}
+ELEMENTS = [(f"city {number % 3}", number % 7) for number in range(200)]
+REPLAYED = "--direct_runner_bundle_repeat=3"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
+
+
+def released(output: Any) -> Any:
+    return getattr(output, "release", output)
+
+
+def by_key(outputs: list[Any]) -> dict[Any, bytes]:
+    """The bytes of each release."""
+    pairs = [output if type(output) is tuple else (None, output) for output in outputs]
+    found = {key: released(value).to_bytes() for key, value in pairs}
+    assert len(found) == len(pairs)
+    return found
+
+
+KEYS = {"public_keys": ["city 0", "city 1", "nowhere"], "unit": "record"}
+TRANSFORMS = {
+    "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
+    "frequencies per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **KEYS),
+    "count_min": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="count_min"),
+    "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, unit="record", item=lambda e: e[1]),
+    "top-k": PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_running_again_in_another_order_on_another_runner_releases_identical_bytes(name: str) -> None:
+    transform = TRANSFORMS[name].with_idempotent_noise(**TERMS)
+    shuffled = random.Random(5).sample(ELEMENTS, len(ELEMENTS))
+    first, second = by_key(run(ELEMENTS, transform)), by_key(run(shuffled, transform, runner=BUNDLE_BASED))
+    assert first == second
+    assert not set(first.values()) & set(by_key(run(ELEMENTS, TRANSFORMS[name])).values())
+
+
+class ReleasedAtOnce(beam.PTransform):
+    """The steps of a private transform without the last one, which makes what was drawn first final."""
+
+    def __init__(self, private: Any) -> None:
+        super().__init__()
+        self._private = private
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        step = release_once(self._private._idempotent_noise)
+        return self._private._combined(pcoll) | beam.ParDo(step)
+
+
+def release_once(idempotent_noise: Any) -> ReleaseOnce:
+    terms = {"bounds": ContributionBounds(), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
+    return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, **terms)
+
+
+def test_a_replayed_bundle_releases_identical_bytes() -> None:
+    fresh = TRANSFORMS["frequencies"]
+    seen = run(ELEMENTS, ReleasedAtOnce(fresh.with_idempotent_noise(**TERMS)), REPLAYED)
+    assert (len(seen), len({it.to_bytes() for it in seen})) == (4, 1)
+    seen = run(ELEMENTS, ReleasedAtOnce(fresh), REPLAYED)
+    assert (len(seen), len({it.to_bytes() for it in seen})) == (4, 4)
+
+
+_ELSEWHERE = """
+from tests.transforms import test_idempotent_noise as here
+transform = here.TRANSFORMS["frequencies per key"].with_idempotent_noise(**here.TERMS)
+print(sorted((key, value.hex()) for key, value in here.by_key(here.run(here.ELEMENTS, transform)).items()))
+"""
+
+
+@pytest.mark.slow
+def test_another_process_releases_identical_bytes() -> None:
+    environment = {**os.environ, VARIABLE: SECRET, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", _ELSEWHERE]
+    elsewhere = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, check=True)
+    here = by_key(run(ELEMENTS, TRANSFORMS["frequencies per key"].with_idempotent_noise(**TERMS)))
+    assert elsewhere.stdout.strip() == str(sorted((key, value.hex()) for key, value in here.items()))
+
+
+WIDE = SketchSpec(depth=4, width=8192)
+
+
+def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[Any, np.ndarray]:
+    """The noise of each release of one run."""
+    counters = exact(elements, transform)
+    counters = counters if isinstance(counters, dict) else {None: counters}
+    outputs = run(elements, transform)
+    pairs = [output if type(output) is tuple else (None, output) for output in outputs]
+    return {key: (value.counters - counters[key]).ravel() for key, value in pairs}
+
+
+def frequencies(rho: float = 0.1, **terms: Any) -> beam.PTransform:
+    return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit="record").with_idempotent_noise(**TERMS | terms)
+
+
+@pytest.mark.slow
+def test_keys_release_ids_and_secrets_with_equal_counters_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit alarms on correct noise with probability below 6e-9."""
+    equal = [(key, "x") for key in "ab" for _ in range(5)]
+    per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=["a", "b"])
+    keys = noise(per_key.with_idempotent_noise(**TERMS), equal)
+    assert audit(keys["a"], keys["b"], PRIVACY_SIGMA_SQUARED) == set()
+    one, again = noise(frequencies())[None], noise(frequencies())[None]
+    assert "cross-correlation" in audit(one, again, PRIVACY_SIGMA_SQUARED)
+    others = {"release id": noise(frequencies(release_id="visits of another day"))[None]}
+    monkeypatch.setenv(VARIABLE, SECRET + "!")
+    others["secret"] = noise(frequencies())[None]
+    for name, other in others.items():
+        assert audit(one, other, PRIVACY_SIGMA_SQUARED) == set(), name
+
+
+PRIVACY_SIGMA_SQUARED = 4 * WIDE.depth / (2 * PRIVACY.rho)
+
+
+class Wrapped(beam.PTransform):
+    """A transform under a label of its own, within another one."""
+
+    def __init__(self, transform: beam.PTransform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | "Another name" >> self._transform
+
+
+HORIZON = {"start": 0, "window_size": 50, "windows": 4}
+BOUNDS = {"privacy_id": lambda e: e[1], "bounds": ContributionBounds(max_contributions_per_partition=3)}
+PLACED = {
+    "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
+    "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **BOUNDS),
+    "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], **BOUNDS),
+    "over time": PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **HORIZON, **BOUNDS),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_a_renamed_or_wrapped_transform_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
+    def placed(label: str, wrap: Any, runner: str, *options: str) -> list[bytes]:
+        def build(pipeline: beam.Pipeline) -> beam.PCollection:
+            transform = wrap(PLACED[name].with_idempotent_noise(**TERMS))
+            return pipeline | beam.Create(ELEMENTS) | beam.MapTuple(stamped) | label >> transform
+
+        return sorted(released(output).to_bytes() for output in seen_by_sink(build, *options, runner=runner))
+
+    first = placed("Cities", lambda transform: transform, FN_API)
+    assert len(set(first)) == (7 if name == "over time" else 1)
+    assert placed("Towns", Wrapped, FN_API) == first
+    assert placed("Towns", lambda transform: Wrapped(Wrapped(transform)), BUNDLE_BASED) == first
+
+
+def stamped(city: str, number: int) -> window.TimestampedValue:
+    return window.TimestampedValue((city, number), 20 * number)
+
+
+def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
+    """Equal releases under one id would show that two inputs are equal."""
+    again = pytest.raises(ValueError, match="release_id='visits of one day' names another transform of this pipeline")
+    for options in ([], ["--auto_unique_labels"]):
+        pipeline = beam.Pipeline(FN_API, options=PipelineOptions(options))
+        first, second = (pipeline | f"Create{number}" >> beam.Create(ELEMENTS) for number in range(2))
+        transform = frequencies()
+        first | transform
+        for elements in (first, second):
+            with again:
+                elements | f"Of {elements}" >> transform
+            with again:
+                elements | f"Continual {elements}" >> PLACED["over time"].with_idempotent_noise(**TERMS)
+        second | "Other id" >> frequencies(release_id="visits of another day")
+        pipeline.replace_all([ExpandedAgain(transform)])
+    beam.Pipeline(FN_API) | beam.Create(ELEMENTS) | frequencies()
+
+
+def test_windows_with_equal_counters_share_no_noise() -> None:
+    transform = PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record", time_range=(0, 20))
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        stamped = pipeline | beam.Create([1, 11]) | beam.Map(lambda time: window.TimestampedValue("x", time))
+        return stamped | beam.WindowInto(window.FixedWindows(10)) | transform.with_idempotent_noise(**TERMS)
+
+    first, second = (output.counters for output in seen_by_sink(build))
+    assert audit(*_residuals(first, second), PRIVACY_SIGMA_SQUARED) == set()
+    again = {output.to_bytes() for output in seen_by_sink(build)}
+    assert again == {output.to_bytes() for output in seen_by_sink(build)}
+
+
+def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
+    (output,) = [exact(["x"], PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"))]
+    return [(noisy - output).ravel() for noisy in counters]
+
+
+def placed(of_transform: Any, part: tuple[Any, ...], window: Any, pane: int) -> Any:
+    return release_randomness(of_transform, part_name(part, window.start.micros, window.end.micros), pane)
+
+
+def test_every_part_of_the_place_of_a_release_counts() -> None:
+    of_transform = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.resolve_secret()
+    here = {"part": ("key", "a"), "window": window.IntervalWindow(0, 10), "pane": 0}
+    others = [
+        here,
+        {**here, "part": ("key", b"a")},
+        {**here, "part": ("key", ("a",))},
+        {**here, "part": ("key", ())},
+        {**here, "part": ()},
+        {**here, "part": ("level", 0)},
+        {**here, "part": ("level", 1)},
+        {**here, "window": window.IntervalWindow(0, 20)},
+        {**here, "window": window.IntervalWindow(10, 20)},
+        {**here, "window": window.GlobalWindow()},
+        {**here, "pane": 1},
+    ]
+    assert len({placed(of_transform, **place).random_bytes(b"")(16) for place in others}) == len(others)
+    again = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.resolve_secret()
+    assert placed(again, **here).random_bytes(b"")(16) == placed(of_transform, **here).random_bytes(b"")(16)
+
+
+def test_nodes_with_equal_counters_share_no_noise() -> None:
+    """One record: the nodes above its window have its counters, and the same sigma."""
+    transform = PrivateContinualFrequencies.Globally(
+        WIDE, PRIVACY, start=0, window_size=10, windows=4, unit="record"
+    ).with_idempotent_noise(**TERMS)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return pipeline | beam.Create([1]) | beam.Map(lambda time: window.TimestampedValue("x", time)) | transform
+
+    nodes = {(node.level, node.index): node.release for node in seen_by_sink(build)}
+    assert len(nodes) == 7
+    ancestors = [nodes[level, 0] for level in range(3)]
+    residuals = _residuals(*(node.counters for node in ancestors))
+    sigma_squared = ancestors[0].privacy.sigma_squared
+    for first, second in ((0, 1), (1, 2), (0, 2)):
+        assert audit(residuals[first], residuals[second], sigma_squared) == set()
+    assert {node.to_bytes() for node in nodes.values()} == {node.release.to_bytes() for node in seen_by_sink(build)}
+
+
+def test_the_secret_is_in_no_graph_display_or_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        with beam.Pipeline(FN_API) as pipeline:
+            transform = TRANSFORMS["frequencies per key"].with_idempotent_noise(**TERMS)
+            pipeline | beam.Create(ELEMENTS) | transform
+        assert SECRET.encode() not in pipeline.to_runner_api().SerializeToString()
+        assert SECRET not in str(DisplayData.create_from(transform).items)
+        assert "visits of one day" in str(DisplayData.create_from(transform).items)
+    assert SECRET not in caplog.text
+    assert SECRET.encode() not in cloudpickle_pickler.dumps(transform)
+
+
+def test_a_step_that_has_resolved_its_secret_cannot_be_pickled() -> None:
+    step = release_once(TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise)
+    step.setup()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(step)
+    step.teardown()
+    assert SECRET.encode() not in pickle.dumps(step)
+
+
+@pytest.mark.parametrize("secret", [SECRET, SECRET.encode(), None, lambda: SECRET])
+def test_a_secret_in_the_pipeline_is_refused_without_being_shown(secret: Any) -> None:
+    with pytest.raises(TypeError, match="EnvironmentSecret, FileSecret or another Beam Secret") as caught:
+        TRANSFORMS["frequencies"].with_idempotent_noise(release_id="r", secret=secret)
+    assert SECRET not in str(caught.value)
+
+
+SECRETS = {
+    "as it is": SECRET,
+    "hex": "0123456789abcdef" * 4,
+    "base64": base64.b64encode(bytes(range(100, 132))).decode(),
+    "base64 without its end": base64.b64encode(bytes(range(100, 132))).decode().rstrip("="),
+    "base32 without its end": base64.b32encode(bytes(range(100, 132))).decode().rstrip("="),
+    "for web addresses": "Zm9v_mFy" * 6,
+    "in the environment": "words_of_one_case_joined_by_underscores",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRETS["in the environment"])
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET") as caught:
+        EnvironmentSecret(SECRETS[name])
+    assert SECRETS[name] not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["", "A B", "A-B", "1A", "A=B", "Ä", "A\n"])
+def test_what_cannot_name_a_variable_is_refused(variable: str) -> None:
+    with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET"):
+        EnvironmentSecret(variable)
+
+
+def test_a_name_as_long_as_a_secret_is_never_repeated() -> None:
+    name = "A_LONG_NAME_OF_A_VARIABLE_THAT_IS_SET_ON_WORKERS_ONLY"
+    secret = EnvironmentSecret(name)
+    with pytest.raises(LookupError, match="the environment variable of the secret is not set") as caught:
+        secret.get_secret_bytes()
+    assert name not in str(caught.value) + repr(secret)
+
+
+@pytest.mark.parametrize("release_id", ["", "x" * 1025, None, 5])
+def test_a_release_id_is_a_text(release_id: Any) -> None:
+    with pytest.raises(ValueError, match="release_id must be a text"):
+        TRANSFORMS["frequencies"].with_idempotent_noise(release_id=release_id, secret=FROM_ENVIRONMENT)
+
+
+def test_a_missing_or_short_secret_stops_the_worker_before_anything_is_released(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    def fails(secret: Secret, message: str) -> None:
+        with pytest.raises(Exception, match=message) as caught:
+            run(ELEMENTS, TRANSFORMS["frequencies"].with_idempotent_noise(release_id="r", secret=secret))
+        assert "4711" not in str(caught.value)
+
+    monkeypatch.setenv(VARIABLE, "short-4711")
+    fails(FROM_ENVIRONMENT, "at least 32 random bytes")
+    monkeypatch.delenv(VARIABLE)
+    fails(FROM_ENVIRONMENT, f"'{VARIABLE}' is not set on this worker")
+    fails(FileSecret(tmp_path / "empty"), "cannot be read on this worker")
+
+
+def test_secrets_come_from_files_and_other_secrets_too(tmp_path: Any) -> None:
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    from_file, from_environment = (
+        by_key(run(ELEMENTS, TRANSFORMS["frequencies"].with_idempotent_noise(release_id="r", secret=secret)))
+        for secret in (FileSecret(tmp_path / "secret"), FROM_ENVIRONMENT)
+    )
+    assert from_file == from_environment

@@ -1,0 +1,340 @@
+"""Mistakes that would be noise with an interval: each is an error or a warning that names the argument."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import inspect
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ContributionBounds,
+    ElementsWarning,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    PrivacySpec,
+    TextDomain,
+    TimestampDomain,
+)
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+from tests.helpers.pipelines import FN_API, SPEC
+
+PRIVACY = PrivacySpec(rho=0.1)
+FOUR = ContributionBounds(max_contributions_per_partition=4, max_weight=9)
+DAY = datetime.datetime(2026, 3, 2)
+YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
+USER = {"privacy_id": "user", "bounds": FOUR}
+ROW = {"user": "u", "city": "Oslo", "ms": 1.0, "n": 7, "ts": DAY, "id": uuid.UUID(int=4711)}
+
+
+class Visit(NamedTuple):
+    user: str
+    city: str | None
+    ms: float
+    seen: bool
+    place: tuple[str, int]
+    shares: tuple[float, float]
+    what: Any = None
+
+
+@dataclasses.dataclass
+class Trip:
+    user: uuid.UUID
+    city: str
+
+
+def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
+    arguments = {"bounds": FOUR, **arguments} if "privacy_id" in arguments else {"unit": "record", **arguments}
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments)
+
+
+def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
+    arguments = {"unit": "record", **arguments}
+    arguments = arguments if "public_keys" in arguments else {"keys_are_public": True, **arguments}
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
+
+
+def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles.Globally:  # noqa: B008
+    return PrivateQuantiles.Globally(domain, PRIVACY, unit="record", **arguments)
+
+
+def continual(**arguments: Any) -> PrivateContinualFrequencies.Globally:
+    return PrivateContinualFrequencies.Globally(
+        SPEC, PRIVACY, start=0, window_size=60, windows=4, unit="record", **arguments
+    )
+
+
+def top(domain: Any, **arguments: Any) -> PrivateTopK.Globally:
+    return PrivateTopK.Globally(domain, PRIVACY, k=3, unit="record", **arguments)
+
+
+def built(element_type: Any, *transforms: beam.PTransform) -> None:
+    """Applies transforms to elements of a declared type, in a pipeline that never runs."""
+    elements = beam.Pipeline(runner=FN_API) | beam.Create([0]) | beam.Map(repr).with_output_types(element_type)
+    for number, transform in enumerate(transforms):
+        elements | str(number) >> transform
+
+
+def created(elements: list[Any], transform: beam.PTransform) -> None:
+    beam.Pipeline(runner=FN_API) | beam.Create(elements) | transform
+
+
+def fails(row: Any) -> Any:
+    return row["nope"]
+
+
+Mistake = tuple[Callable[[], Any], str]
+DECLARED: dict[str, Mistake] = {
+    "floats": (lambda: created([1.5], frequencies()), r"item \(the element itself\) has type float, .* round it"),
+    "times": (
+        lambda: created([DAY], frequencies()),
+        r"item \(the element itself\) has type datetime, but an item must",
+    ),
+    "dicts": (lambda: created([ROW], frequencies()), r"item \(the element itself\) has type Dict\[str, Union"),
+    "arrays": (lambda: created([np.arange(3)], frequencies()), "has type ndarray"),
+    "lists of dicts": (lambda: created([[ROW]], frequencies(item="city")), r"an element is a list: .* beam.FlatMap"),
+    "a name of tuples": (lambda: created([("a", 1)], frequencies(item="city")), "names a field, .* use a callable"),
+    "text for numbers": (lambda: created(["7"], quantiles()), "has type str, but IntegerDomain takes whole numbers"),
+    "floats for integers": (
+        lambda: created([1.5], quantiles()),
+        r"has type float, but IntegerDomain .* round it, or use FloatDomain\(low, high, resolution\)",
+    ),
+    "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
+    "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
+    "a float id": (lambda: built(Visit, frequencies(item="city", privacy_id="ms")), "privacy_id='ms' has type float"),
+    "a UUID id": (lambda: built(Trip, frequencies(item="city", privacy_id="user")), "privacy_id='user' has type UUID"),
+    "a UUID in a Row": (lambda: created([beam.Row(user=ROW["id"])], frequencies(item="user")), "has type UUID"),
+    "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
+    "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
+    "a float key": (lambda: built(Visit, per_key(key="ms", item="city")), "key='ms' has type float"),
+    "a text weight": (
+        lambda: built(Visit, frequencies(item="city", weight="user", bounds=ContributionBounds(max_weight=1))),
+        "weight='user' has type str, but a weight must be a whole number",
+    ),
+    "text for a time": (lambda: built(Visit, quantiles(YEAR, item="user")), "has type str, but TimestampDomain takes"),
+    "text for a float": (lambda: built(Visit, quantiles(FloatDomain(0, 1, 0.1), item="user")), "FloatDomain takes"),
+    "decimals": (lambda: created([decimal.Decimal(1)], quantiles(FloatDomain(0, 1, 0.1))), "has type Decimal"),
+    "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain takes text"),
+    "no key": (lambda: created([ROW], per_key(item="n")), r"key must be given where elements are not \(key, value\)"),
+    "no key of rows": (lambda: built(Visit, per_key(item="city")), "key must be given .* they are Visit"),
+    "groups": (lambda: built(tuple[str, list[int]], per_key()), r"an element is a list: this is a container"),
+    "a float key of pairs": (lambda: built(tuple[float, str], per_key()), r"key \(of the pair\) has type float"),
+    "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field of the elements"),
+    "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
+    "continual": (lambda: built(Visit, continual(item="ms")), "item='ms' has type float"),
+    "bounding": (
+        lambda: built(Visit, BoundContributions(FOUR, privacy_id="ms", item="city")),
+        "privacy_id='ms' has type float",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_types_of_which_nothing_would_count_are_refused_while_the_pipeline_is_built(name: str) -> None:
+    build, message = DECLARED[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        build()
+
+
+def test_types_that_may_count_are_accepted_without_a_warning() -> None:
+    weights = {"weight": lambda visit: len(visit.user), "bounds": FOUR, "privacy_id": "user"}
+
+    def built(element_type: Any, *transforms: Any) -> None:  # as far as types are checked
+        elements = beam.Pipeline(runner=FN_API) | beam.Create([0]) | beam.Map(repr).with_output_types(element_type)
+        for transform in transforms:
+            transform.check_types(elements)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ElementsWarning)
+        of_visits = [
+            frequencies(item="city", privacy_id="user"),
+            frequencies(item="place"),
+            frequencies(item=lambda visit: visit.city),
+            frequencies(item="city", **weights),
+            per_key(key="city", item="place"),
+            quantiles(FloatDomain(0, 1, 0.1), item="ms"),
+            top(TextDomain(8), item="city"),
+            continual(item="city"),
+        ]
+        built(Visit, *of_visits)
+        built(tuple[str, int | None], frequencies(), frequencies(item=lambda pair: pair[1]), per_key())
+        built(tuple[str, Visit], per_key(item="city"))
+        built(tuple[str, str] | tuple[int, bytes], per_key())  # as of beam.Create, of keys of two types
+        built(list[str], frequencies(item=lambda parts: parts[0]))
+        built(str, frequencies(), top(TextDomain(8)), quantiles(IPv4Domain()), frequencies(item=len))
+        built(bytes, frequencies())
+        built(np.int64, frequencies(), quantiles())
+        built(int | float, quantiles())  # some of them count
+        built(pd.Timestamp, quantiles(YEAR))
+        built(beam.utils.timestamp.Timestamp, quantiles(YEAR))
+        for batch in (pa.Table, pa.RecordBatch, pd.DataFrame):
+            built(batch, frequencies(item="city"), per_key(key="user", item="city"))
+
+
+WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
+    "dicts": (
+        dict[str, Any],
+        frequencies(item="town", privacy_id="usr"),
+        ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies.Globally cannot check"],
+    ),
+    "anything": (Any, frequencies(), ["item (the element itself)"]),
+    "pairs of anything": (Any, per_key(), ["key (of the pair); item (the element itself)"]),
+    "a callable": (Any, frequencies(item=fails), ["item (a callable)"]),
+    "a callable that gives a list": (
+        Any,
+        frequencies(item=lambda row: [row]),
+        ["a callable), which seems to give List"],
+    ),
+    "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
+    "float weights": (
+        Visit,
+        frequencies(item="city", weight="ms", bounds=ContributionBounds(max_weight=9)),
+        ["weight='ms', of type float, which counts only where it is whole"],
+    ),
+    "continual": (Any, continual(item="town"), ["PrivateContinualFrequencies.Globally cannot check item='town'"]),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_types_that_tell_nothing_are_warned_of_once_with_the_argument_and_the_field(name: str) -> None:
+    element_type, transform, words = WARNED[name]
+    line = inspect.getsourcelines(built)[1] + 4  # where a transform is applied
+    with pytest.warns(ElementsWarning) as caught:
+        built(element_type, transform)
+    (warning,) = caught
+    assert all(word in str(warning.message) for word in words)
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+def test_a_checked_transform_does_not_warn() -> None:
+    transform = frequencies(item="city", privacy_id="user")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ElementsWarning)
+        assert transform.check([ROW]) is transform
+        built(dict[str, Any], transform)
+
+
+UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
+    "a missing field": (
+        frequencies(item="town"),
+        [ROW],
+        "element 0 .* no field for item='town': its fields are user, ",
+    ),
+    "a missing id": (frequencies(item="city", privacy_id="usr"), [ROW], "no field for privacy_id='usr'"),
+    "a path": (frequencies(item="geo.city"), [ROW], "item='geo.city'.*a name is one field, for a nested one give"),
+    "a later element": (frequencies(item="city"), [ROW, {"user": "u"}], "element 1 of the sample has no field"),
+    "None": (frequencies(item="city"), [{"city": None}], "item='city' is None: such a record is dropped"),
+    "a callable that raises": (frequencies(item=fails), [ROW], r"item \(a callable\) raises KeyError: 'nope'"),
+    "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
+    "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
+    "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
+    "a UUID id": (frequencies(item="city", privacy_id="id"), [ROW], r"privacy_id='id' is UUID\(.* \(UUID\)"),
+    "a float id": (frequencies(item="city", privacy_id="ms"), [ROW], "privacy_id='ms' is 1.0"),
+    "a float key": (per_key(key="ms", item="city"), [ROW], "key='ms' is 1.0"),
+    "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so key must be given"),
+    "an unlisted key": (
+        per_key(key="n", item="city", public_keys=["7"]),
+        [ROW],
+        r"key='n' is 7 \(int\), which is not one",
+    ),
+    "a fractional value": (quantiles(item="x"), [{"x": 1.5}], r"is 1.5 .*FloatDomain\(low, high, resolution\)"),
+    "text for a number": (quantiles(item="city"), [ROW], "is 'Oslo' .* IntegerDomain takes whole numbers"),
+    "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain takes datetime"),
+    "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain takes text"),
+    "a fractional weight": (
+        frequencies(item="city", privacy_id="user", weight="w"),
+        [{**ROW, "w": 3.5}],
+        "weight='w' is 3.5 .* a weight must be a whole number",
+    ),
+    "a row": (frequencies(item="town"), [beam.Row(city="Oslo")], "no field for item='town': its fields are city"),
+    "a list of rows": (
+        frequencies(item="city"),
+        [[ROW]],
+        "an element is a list: this is a container, not a record; unpack it",
+    ),
+    "a column": (frequencies(item="town"), pa.table({"city": ["Oslo"]}), "item='town' is not a column"),
+    "a float column": (frequencies(item="ms"), pd.DataFrame({"ms": [1.0, 1.5]}), r"row 1 .* item='ms' is .*1\.5"),
+    "fractions in a column": (
+        quantiles(item="x"),
+        pa.table({"x": [1.0, 2.5]}),
+        "row 1 of element 0 .* item='x' is 2.5",
+    ),
+    "a null in a column": (frequencies(item="x"), pa.table({"x": ["a", None]}), "row 1 .* is None"),
+    "a key in a column": (per_key(key="k", item="k", public_keys=["b"]), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
+    "empty": (frequencies(item="city"), [], "sample must hold at least one record"),
+    "an empty batch": (frequencies(item="x"), pa.table({"x": pa.array([], "string")}), "at least one record"),
+    "continual": (continual(item="town"), [ROW], "no field for item='town'"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_sample_that_cannot_be_used_is_an_error_that_says_why(name: str) -> None:
+    transform, sample, message = UNUSABLE[name]
+    with pytest.raises(ValueError, match=message):
+        transform.check(sample)
+
+
+def test_one_element_is_no_sample() -> None:
+    for sample in (ROW, "Oslo"):
+        with pytest.raises(TypeError, match="sample must be a list of elements, or one batch"):
+            frequencies(item="city").check(sample)
+
+
+def samples() -> Iterator[tuple[beam.PTransform, Any]]:
+    yield frequencies(item="city", privacy_id="user", weight="n"), [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)]
+    yield frequencies(), ["a", 1, b"b", ("a", 1)]
+    yield per_key(), [("a", "x"), (1, "y")]
+    yield per_key(public_keys=["a"]), [("a", "x")]
+    yield per_key(key="k", item="x"), pa.table({"k": ["a"], "x": [b"b"]})
+    yield quantiles(item="ms"), [ROW]
+    yield quantiles(YEAR, item="ts"), [ROW, pa.table({"ts": [DAY]})]
+    yield quantiles(IPv4Domain()), ["10.0.0.1", 17]
+    yield quantiles(FloatDomain(0, 1, 0.1)), [0, 0.3, np.float32(1)]
+    yield top(TextDomain(4)), ["Oslo"]
+    yield continual(item="city"), [ROW]
+
+
+def test_what_can_be_used_passes_in_silence() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for transform, sample in samples():
+            assert transform.check(sample) is transform
+
+
+CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
+    "a number": (quantiles(), [7, 101, -1], r"element 1 of the sample: item \(.*\) is 101 .* outside IntegerDomain\("),
+    "a float": (quantiles(FloatDomain(0, 1, 0.1)), [1.5], "outside FloatDomain"),
+    "a time": (quantiles(YEAR), [DAY - datetime.timedelta(1)], "outside TimestampDomain"),
+    "an address": (quantiles(IPv4Domain()), [1 << 32], "outside IPv4Domain"),
+    "a long text": (top(TextDomain(3)), ["Oslo"], "'Oslo' .* outside TextDomain"),
+    "a weight": (
+        frequencies(item="city", privacy_id="user", weight="w"),
+        [{**ROW, "w": 10}],
+        "weight='w' is 10 .* outside the weights 0 to 9",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLAMPED)
+def test_values_of_a_sample_that_would_be_clamped_are_warned_of_once(name: str) -> None:
+    transform, sample, message = CLAMPED[name]
+    with pytest.warns(ElementsWarning, match=message) as caught:
+        transform.check(sample)
+    assert len(caught) == 1

@@ -1,0 +1,187 @@
+"""Releases in files come back as they were; damaged records are refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms import trigger, window
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    FormatError,
+    PrivacySpec,
+    SketchSpec,
+    SketchTimeline,
+    TimelineNode,
+    WindowingError,
+    release,
+)
+from beam_dpsketch.transforms import (
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    ReadReleases,
+    WriteReleases,
+    read_releases,
+    window_file,
+)
+from beam_dpsketch.transforms.files import from_record, to_record
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
+
+PRIVACY = PrivacySpec(rho=0.1)
+RELEASED = release(CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a"]), PRIVACY)
+KEYS = ["text", "", 7, -7, (1 << 63) - 1, b"bytes", b"", ("tuple", 1, (b"x",)), ()]
+
+
+def written_and_read(elements: list[Any], directory: Path) -> list[Any]:
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pipeline | beam.Create(elements) | WriteReleases(str(directory / "releases"))
+    assert list(directory.glob("releases-*.dpsketch"))
+    return seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(directory / "releases-*.dpsketch")))
+
+
+def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> None:
+    kinds = [CountSketch, CountMin]
+    pairs = [(key, release(kinds[i % 2](SPEC), PRIVACY)) for i, key in enumerate(KEYS)]
+    alone = [release(kind(SPEC), PRIVACY) for kind in kinds]
+    read = written_and_read([*pairs, *alone], tmp_path)
+    assert dict(each for each in read if isinstance(each, tuple)) == dict(pairs)
+    assert {type(each[0]) for each in read if isinstance(each, tuple)} == {str, int, bytes, tuple}
+    assert {each.to_bytes() for each in read if not isinstance(each, tuple)} == {each.to_bytes() for each in alone}
+
+
+def test_a_pipeline_may_end_in_files(tmp_path: Path) -> None:
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        released = pipeline | beam.Create(["x"]) | PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+        released | WriteReleases(str(tmp_path / "out"))
+    (read,) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out*")))
+    assert read.spec == SPEC
+
+
+VISITS = [window.TimestampedValue((key, key), second) for key, second in (("a", 1), ("b", 3601), ("a", 3602))]
+NAMES = ["out-19700101T000000Z-19700101T010000Z.dpsketch", "out-19700101T010000Z-19700101T020000Z.dpsketch"]
+
+
+def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
+    return pipeline | beam.Create(VISITS) | beam.Map(lambda visit: visit)
+
+
+def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
+    """The same, closing the first window before the second opens, so that its file is there while the stream runs."""
+    return (
+        pipeline
+        | Stream()
+        .add_elements(VISITS[:1])
+        .advance_watermark_to(3600)
+        .add_elements(VISITS[1:])
+        .advance_watermark_to_infinity()
+    )
+
+
+@pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
+def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
+    (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
+    released = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", public_keys=["a", "b"], time_range=(0, 7200))
+    with beam.Pipeline(runner=runner) as pipeline:
+        windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
+        windowed | released | WriteReleases(str(tmp_path / "out"), overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+    for name in NAMES:
+        assert {key for key, _ in read_releases(str(tmp_path / name))} == {"a", "b"}
+    assert len({each for _, each in read_releases(str(tmp_path / "out-*"))}) == 4
+
+
+def test_names_of_windows_keep_fractions_of_seconds() -> None:
+    assert window_file("a/b", 0.25, Timestamp(1)) == "a/b-19700101T000000.250000Z-19700101T000001Z.dpsketch"
+
+
+def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
+    twice = beam.WindowInto(
+        window.FixedWindows(60),
+        trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
+        accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    )
+    pipeline = beam.Pipeline(runner=FN_API)
+    with pytest.raises(WindowingError, match="remove it from WindowInto"):
+        pipeline | beam.Create([RELEASED]) | twice | WriteReleases(str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (unbounded, BUNDLE_BASED)])
+def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_path: Path) -> None:
+    """When a window closes, all nodes that end with it are in its file."""
+    horizon = {"start": 0, "window_size": 3600, "windows": 2}
+    with beam.Pipeline(runner=runner) as pipeline:
+        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", **horizon)
+        nodes | WriteReleases(str(tmp_path / "out"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+    first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
+    assert SketchTimeline(first, **horizon).available == 1
+    assert SketchTimeline(both, **horizon).available == 2
+    found = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out-*")))
+    assert all(isinstance(node, TimelineNode) for node in found)
+    assert {(node.level, node.index): node.release for node in both} == {
+        (node.level, node.index): node.release for node in found
+    }
+
+
+def test_a_key_that_looks_like_a_node_stays_a_key() -> None:
+    pair = (("TimelineNode", 0, 1), RELEASED)
+    assert from_record(to_record(pair)) == pair
+
+
+DAMAGED = {
+    "empty": b"",
+    "too short": to_record(RELEASED)[:3],
+    "cut off": to_record(RELEASED)[:-1],
+    "too long": to_record(RELEASED) + b"x",
+    "length of the key": b"\xff\xff\xff\xff" + RELEASED.to_bytes(),
+    "key of no type": (1).to_bytes(4, "little") + b"?" + RELEASED.to_bytes(),
+    "key of a short integer": (2).to_bytes(4, "little") + b"u1" + RELEASED.to_bytes(),
+    "key of text that is none": (2).to_bytes(4, "little") + b"s\xff" + RELEASED.to_bytes(),
+    "no release": (0).to_bytes(4, "little") + b"something else",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_records_raise_format_error(damage: str) -> None:
+    with pytest.raises(FormatError):
+        from_record(DAMAGED[damage])
+
+
+def test_a_key_nested_without_end_raises_format_error() -> None:
+    key = b""
+    for _ in range(20_000):
+        key = b"t" + (len(key)).to_bytes(4, "little") + key
+    with pytest.raises(FormatError):
+        from_record(len(key).to_bytes(4, "little") + key + RELEASED.to_bytes())
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=80) | st.integers(0, 400).map(lambda place: flipped(to_record(("key", RELEASED)), place)))
+def test_any_other_bytes_raise_format_error_and_nothing_else(data: bytes) -> None:
+    try:
+        key, _ = from_record(data)
+    except FormatError:
+        return
+    assert key != "key"  # the key is not under the digest; TFRecord's own checksum covers it
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    place %= len(data)
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("element", ["Oslo", ("a", "Oslo"), ("a", "b", "c")])
+def test_elements_that_are_no_releases_are_refused_without_their_values(element: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"must be what a private transform gives: .*, got (str|tuple); apply"
+    ) as raised:
+        to_record(element)
+    assert "Oslo" not in str(raised.value)
