@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment, ratios, slopes, spread
@@ -42,7 +42,7 @@ def run(pool: str, kind: str, keep: int | None, size: int) -> None:
     element_type, user, page = ELEMENTS[kind]
     who: dict[str, Any] = {"unit": "record"}
     if keep is not None:
-        bounds = ContributionBounds(max_contributions_per_partition=keep)
+        bounds = RecordBounds(max_contributions_per_partition=keep)
         who = {"privacy_id": user, "bounds": bounds}
     elements = size // TABLE_ROWS if kind == "table" else size
     with sources.pipeline() as pipeline:

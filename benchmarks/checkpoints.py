@@ -23,7 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment
@@ -51,7 +51,7 @@ def per_key() -> beam.PTransform:
 
 
 def globally() -> beam.PTransform:
-    bounds = ContributionBounds(max_contributions_per_partition=KEEP)
+    bounds = RecordBounds(max_contributions_per_partition=KEEP)
     return PrivateFrequencies.Globally(SMALL, PRIVACY, privacy_id="user", item="page", bounds=bounds)
 
 

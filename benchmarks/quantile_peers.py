@@ -125,7 +125,7 @@ def main() -> None:
     )
     for bits in arguments.bits:
         for rho in arguments.rhos:
-            privacy = PrivacySpec(rho=rho, neighboring=NeighboringRelation.ADD_OR_REMOVE_ONE)
+            privacy = PrivacySpec(rho=rho, relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
             epsilon = privacy.epsilon(DELTA)
             rows = []
             for seed in range(arguments.seeds):

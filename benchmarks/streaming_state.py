@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.coders import FastPrimitivesCoder
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment
@@ -37,7 +37,7 @@ TRANSFORMS = {
         PRIVACY,
         privacy_id="user",
         item="page",
-        bounds=ContributionBounds(max_contributions_per_partition=KEEP),
+        bounds=RecordBounds(max_contributions_per_partition=KEEP),
     ),
 }
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     IntegerDomain,
     Interval,
     PrivacySpec,
@@ -45,7 +45,7 @@ DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 LATE = 15  # minutes
 
 # Of an aircraft, so many flights in each of so many windows of the horizon count. The noise grows with both.
-AIRCRAFT = ContributionBounds(max_contributions_per_partition=2, max_partitions=12)
+AIRCRAFT = RecordBounds(max_contributions_per_partition=2, max_partitions=12)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
-from beam_dpsketch import ContributionBounds, HeavyHitters, IPv4Domain, PrivacySpec
+from beam_dpsketch import RecordBounds, HeavyHitters, IPv4Domain, PrivacySpec
 from beam_dpsketch.transforms import PrivateTopK, TopK, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.running import interval, parsed, parser, read_release
@@ -50,7 +50,7 @@ def find_sources(
         item=column,
         privacy_id=privacy_id,
         unit="record" if privacy_id is None else None,
-        bounds=ContributionBounds(max_contributions_per_partition=max_records),
+        bounds=RecordBounds(max_contributions_per_partition=max_records),
     )
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, Frequency, IntegerDomain, PrivacyBudget, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, RecordBounds, Frequency, IntegerDomain, PrivacyBudget, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -37,8 +37,8 @@ DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 SHARES = (0.5, 0.9)
 
 # An aircraft that comes back to New York does so once or twice a day. Of the delays, one in a window is enough.
-DEPARTURES = ContributionBounds(max_contributions_per_partition=2)
-DELAYS = ContributionBounds(max_contributions_per_partition=1)
+DEPARTURES = RecordBounds(max_contributions_per_partition=2)
+DELAYS = RecordBounds(max_contributions_per_partition=1)
 DESTINATIONS_SHARE = Fraction(3, 4)  # of rho; the rest is for the delays
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_dpsketch import ContributionBounds, FloatDomain, PrivacySpec, ReleasedSketch, SketchSpec, __version__
+from beam_dpsketch import RecordBounds, FloatDomain, PrivacySpec, ReleasedSketch, SketchSpec, __version__
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, read_releases
 
 SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
@@ -10,7 +10,7 @@ SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
 
 def of_people() -> PrivateFrequencies.Globally:
     """A checked transform is of its own type."""
-    bounds = ContributionBounds(max_contributions_per_partition=10)
+    bounds = RecordBounds(max_contributions_per_partition=10)
     transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item="city", privacy_id="person", bounds=bounds)
     return transform.check([{"city": "Bern", "person": "someone"}])
 

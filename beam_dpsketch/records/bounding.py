@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.kept_copies import kept_copies
@@ -23,7 +23,7 @@ from beam_dpsketch.records.shard_hash import shard_hash
 class BoundingRule:
     """The rule that says which records of a table are kept."""
 
-    def __init__(self, bounds: ContributionBounds, ranks: Priorities) -> None:
+    def __init__(self, bounds: RecordBounds, ranks: Priorities) -> None:
         self._bounds = bounds
         self._ranks = ranks
 

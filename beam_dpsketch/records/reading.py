@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.ids import id_column
@@ -140,9 +140,7 @@ def any_usable(columns: Columns, records: RecordReader, recipe: SketchInput | No
     return {name: bool(usable(name, values, records, recipe).any()) for name, values in read if values is not None}
 
 
-def read_table(
-    records: RecordReader, columns: Columns, bounds: ContributionBounds, recipe: SketchInput | None
-) -> pa.Table:
+def read_table(records: RecordReader, columns: Columns, bounds: RecordBounds, recipe: SketchInput | None) -> pa.Table:
     """The records that count, as columns unit (as `hashing.ids` makes them), key (if keyed), item and weight.
 
     Args:
@@ -191,7 +189,7 @@ def _weights(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
-def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
+def total_weights(bounded: pa.Table, bounds: RecordBounds) -> np.ndarray:
     """The weights of bounded records, times their copies if they have a number of these."""
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 
 
 def select_within_bounds(
@@ -17,7 +17,7 @@ def select_within_bounds(
     partitions: np.ndarray,
     partition_ranks: np.ndarray,
     ranks: np.ndarray,
-    bounds: ContributionBounds,
+    bounds: RecordBounds,
 ) -> np.ndarray:
     """The positions of the records to keep, in no particular order.
 
@@ -79,7 +79,7 @@ def net_weights(
     return order[positions][net != 0], net[net != 0]
 
 
-def split(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Net weights, none of them 0, as records of at most max_weight each, equal ones as one with a number of copies.
 
     Returns positions, weights and copies. Each net weight becomes copies of max_weight, at most as many as could be

@@ -156,8 +156,10 @@ class TreeSpec:
     def level_spec(self, number: int) -> SketchSpec:
         """The spec of one level's sketch."""
         level = self.levels[number]
-        seed = 0 if level.sketch == "exact" else cells.derived_seed(self.seed, number)
-        return SketchSpec(depth=level.depth, width=level.width, seed=seed)
+        if level.sketch == "exact":
+            return SketchSpec(depth=level.depth, width=level.width)
+        seed = cells.derived_seed(self.seed, number)
+        return SketchSpec(kind=level.sketch, depth=level.depth, width=level.width, seed=seed)
 
 
 def _level_bits(domain: Domain, arity: int) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec, release
+from beam_dpsketch import RecordBounds, CountMin, CountSketch, PrivacySpec, SketchSpec, release
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import readings
 from benchmarks.paper import prototype
@@ -52,7 +52,7 @@ def estimates(
         if rho == "none":
             found = readings.frequencies(raw, items)
         else:  # one record has the weight 1, though records of an item were added together
-            found = release(raw, PrivacySpec(rho=float(rho)), bounds=ContributionBounds()).estimate(items)
+            found = release(raw, PrivacySpec(rho=float(rho)), bounds=RecordBounds()).estimate(items)
         yield "as written", rho, raw.spec.cells, found
 
 

@@ -40,7 +40,7 @@ def module(name: str) -> Any:
 
 def add_or_remove(rho: str) -> PrivacySpec:
     """What this package's release may spend."""
-    return PrivacySpec(rho=float(rho), neighboring=NeighboringRelation.ADD_OR_REMOVE_ONE)
+    return PrivacySpec(rho=float(rho), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
 
 
 def point_error(records: np.ndarray, answers: np.ndarray) -> float:

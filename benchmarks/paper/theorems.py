@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch import RecordBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.release.count_min import noise_offset
@@ -32,7 +32,7 @@ class Noise:
 
     def __init__(self, raw: LinearSketch, rho: float) -> None:
         self._raw = raw
-        (self.sigma_squared,) = calibrate(type(raw), raw.spec, PrivacySpec(rho=rho), bounds=ContributionBounds())
+        (self.sigma_squared,) = calibrate(type(raw), raw.spec, PrivacySpec(rho=rho), bounds=RecordBounds())
 
     def added_error(self, items: np.ndarray) -> np.ndarray:
         """Answers with new noise less those without, for Count-Min before its offset E."""

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 
-from beam_dpsketch import ContributionBounds, IntegerDomain
+from beam_dpsketch import RecordBounds, IntegerDomain
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from benchmarks import sources
 from benchmarks.throughput.pipelines import PRIVACY, SEED, SPEC, sketch
 from benchmarks.throughput.table import Bar, Row, Table
 
 LARGEST = 65_535
-BOUNDS = ContributionBounds()
+BOUNDS = RecordBounds()
 EPSILON, DELTA = 7.77, 1e-6  # what rho = 1 implies
 
 

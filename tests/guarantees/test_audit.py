@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, RecordBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -24,7 +24,7 @@ from tests.helpers.pipelines import FN_API, run
 SPEC = SketchSpec(depth=4, width=32_768)
 SIGMA_SQUARED = Fraction(144)
 PAIRS = [(key, (f"user {i}", f"word {i % 50}")) for i in range(600) for key in ("first", "second")]
-BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
 SKETCHES = {"count_sketch": CountSketch, "count_min": CountMin}
 
 
@@ -45,7 +45,7 @@ def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
     return PrivateFrequencies.PerKey(
         SPEC,
-        PrivacySpec(rho=Fraction(288, 2 * 144), neighboring=ADD_OR_REMOVE_ONE),
+        PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE),
         item=second_of,
         privacy_id=first_of,
         bounds=BOUNDS,

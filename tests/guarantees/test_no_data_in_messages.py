@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
+from beam_dpsketch import RecordBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.hashing.encodings import decode, encode
 from tests.helpers import by_hand, strategies
 
@@ -136,7 +136,7 @@ def test_bytes_that_cannot_be_decoded_are_not_shown(data):
 @pytest.mark.parametrize("spec", [SPEC, KEYED], ids=["murmur3", "blake2b"])
 def test_nothing_that_can_be_printed_shows_an_item_a_weight_or_a_counter(kind, spec):
     raw = kind(spec).accumulate([TEXT, NUMBER], [NUMBER, NUMBER])
-    released = release(raw, PrivacySpec(1), bounds=ContributionBounds(max_weight=1 << 31))
+    released = release(raw, PrivacySpec(1), bounds=RecordBounds(max_weight=1 << 31))
     for it in (raw, released, raw.spec, released.privacy):
         _check(repr(it) + str(it) + f"{it}")
 
@@ -154,7 +154,7 @@ def test_refused_merges_and_combinations_show_no_counter_and_no_key(kind):
 def test_refused_releases_show_no_counter(kind):
     raw = kind(SPEC).accumulate([TEXT], [NUMBER])
     _check_refused(lambda: release(raw, PrivacySpec(1)))
-    _check_refused(lambda: release(raw, PrivacySpec(10**9), bounds=ContributionBounds()))
+    _check_refused(lambda: release(raw, PrivacySpec(10**9), bounds=RecordBounds()))
     _check_refused(lambda: release(raw, 1.0))
 
 

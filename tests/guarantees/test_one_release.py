@@ -13,7 +13,7 @@ import pytest
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.transforms.window import GlobalWindow
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
+from beam_dpsketch import RecordBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, SketchSpec
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
@@ -35,7 +35,7 @@ WIDE = SketchSpec(depth=3, width=200)
 PRIVACY = PrivacySpec(rho=0.01)
 REPLAYED = "--direct_runner_bundle_repeat=3"
 TERMS = {
-    "bounds": ContributionBounds(),
+    "bounds": RecordBounds(),
     "unit": PrivacyUnit.RECORD,
     "windows": 1,
     "disclosed": Disclosure.NONE,
@@ -71,7 +71,7 @@ def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
-    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word, bounds=ContributionBounds())
+    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id=lambda word: word, bounds=RecordBounds())
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
@@ -83,7 +83,7 @@ def test_without_the_reshuffle_a_replayed_bundle_shows_the_sink_several_releases
 def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one() -> None:
     for transform in (
         PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
-        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user", bounds=ContributionBounds()),
+        PrivateFrequencies.Globally(WIDE, PRIVACY, privacy_id="user", bounds=RecordBounds()),
     ):
         (released,) = run([], transform)
         assert isinstance(released, ReleasedSketch)
@@ -162,24 +162,24 @@ def test_extract_output_draws_anew_and_leaves_the_accumulator_as_it_is(kind: Any
     assert accumulator.to_sketch().counters.max() == 901
 
 
-RECIPE = SketchInput(CountSketch, WIDE, ContributionBounds())
+RECIPE = SketchInput(CountSketch, WIDE, RecordBounds())
 RECORDS = RecordReader(Selectors(privacy_id="user"), keyed=False)
-BOUND = BoundingRule(ContributionBounds(), RandomPriorities(1))
+BOUND = BoundingRule(RecordBounds(), RandomPriorities(1))
 SHIPPED = [
     CountSketchFn(WIDE, PRIVACY),
     CountMinFn(WIDE, PRIVACY, item="word"),
     RawSketchFn(RECIPE, Selectors()),
     ReleaseOnce(PRIVACY, keyed=False, **TERMS),
     KeyRecords(RECORDS, RECIPE),
-    _ShardRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
-    _ShardWindowedRecords(RECORDS, ContributionBounds(), BOUND, RECIPE),
+    _ShardRecords(RECORDS, RecordBounds(), BOUND, RECIPE),
+    _ShardWindowedRecords(RECORDS, RecordBounds(), BOUND, RECIPE),
     _BoundShard(BOUND),
     SumBundle(RawSketchFn(RECIPE, Selectors()), keyed=True),
     MergeInState(MergeSums(RECIPE)),
     MergeInState(MergeTables(BOUND)),
     PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"),
     PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=[1]),
-    BoundContributions(ContributionBounds(), privacy_id="user"),
+    BoundContributions(RecordBounds(), privacy_id="user"),
 ]
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 

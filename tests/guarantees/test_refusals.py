@@ -16,7 +16,7 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
-from beam_dpsketch import ContributionBounds, PrivacyBudget, PrivacySpec, SketchSpec, WindowingError
+from beam_dpsketch import RecordBounds, PrivacyBudget, PrivacySpec, SketchSpec, WindowingError
 from beam_dpsketch.transforms import (
     BoundContributions,
     CountMinFn,
@@ -27,8 +27,8 @@ from beam_dpsketch.transforms import (
 from tests.helpers.pipelines import FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0)
-ONE = ContributionBounds(max_weight=1)
-SEVERAL = ContributionBounds(max_contributions_per_partition=3)
+ONE = RecordBounds(max_weight=1)
+SEVERAL = RecordBounds(max_contributions_per_partition=3)
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
@@ -268,13 +268,13 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a privacy id without bounds": (
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user"),
         ValueError,
-        r"bounds must be given with privacy_id, such as ContributionBounds\(max_contributions_per_partition=10\)",
+        r"bounds must be given with privacy_id, such as RecordBounds\(max_contributions_per_partition=10\)",
     ),
     **{
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight must be given where weight is, as in bounds=ContributionBounds\(max_weight=100\)",
+            r"max_weight must be given where weight is, as in bounds=RecordBounds\(max_weight=100\)",
         )
         for name, build in {
             "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit="record"),
@@ -284,7 +284,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         }.items()
     },
     "more partitions than keys": (
-        lambda: per_key(privacy_id="u", public_keys=["a", "b", "a"], bounds=ContributionBounds(max_partitions=3)),
+        lambda: per_key(privacy_id="u", public_keys=["a", "b", "a"], bounds=RecordBounds(max_partitions=3)),
         ValueError,
         "max_partitions must be at most 2, the number of public_keys, got 3: no privacy id can be in more",
     ),
@@ -295,7 +295,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a privacy_id",
     ),
     "several keys of a record": (
-        lambda: per_key(bounds=ContributionBounds(max_partitions=2), keys_are_public=True),
+        lambda: per_key(bounds=RecordBounds(max_partitions=2), keys_are_public=True),
         ValueError,
         "bounds must keep .* at 1 when the unit is one record",
     ),
@@ -324,7 +324,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one text as the keys": (lambda: per_key(public_keys="abc"), TypeError, "public_keys must be a list"),
     "a key that is no key": (lambda: per_key(public_keys=[1.5]), TypeError, "got float"),
     "partitions without keys": (
-        lambda: globally(privacy_id="user", bounds=ContributionBounds(max_partitions=2)),
+        lambda: globally(privacy_id="user", bounds=RecordBounds(max_partitions=2)),
         ValueError,
         "max_partitions must be 1 without keys",
     ),
@@ -335,7 +335,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
     "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
-    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a ContributionBounds"),
+    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a RecordBounds"),
     "a selector that selects nothing": (
         lambda: globally(item=3),
         TypeError,
@@ -352,7 +352,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bounding without bounds": (
         lambda: BoundContributions(3, privacy_id="user"),
         TypeError,
-        "bounds must be a ContributionBounds",
+        "bounds must be a RecordBounds",
     ),
     "a period of nothing": (
         lambda: globally(privacy_id="user", period=60),
@@ -376,9 +376,9 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "more time than there is": (lambda: globally(**OF_ID, period=1e30), ValueError, "within the times that Beam knows"),
     "time in words": (lambda: globally(**OF_ID, period="a day"), TypeError, "period must be a number, got str"),
     "no such relation": (
-        lambda: PrivacySpec(rho=1.0, neighboring="replace"),
+        lambda: PrivacySpec(rho=1.0, relation="replace"),
         TypeError,
-        "neighboring must be a NeighboringRelation",
+        "relation must be a NeighboringRelation",
     ),
 }
 

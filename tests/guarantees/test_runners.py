@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec
+from beam_dpsketch import RecordBounds, CountMin, CountSketch, PrivacySpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 
@@ -26,8 +26,8 @@ class Visit(NamedTuple):
 
 
 VISITS = [Visit(f"user {i % 7}", f"page {i % i_step}", i % 5 - 1) for i_step in (3, 11) for i in range(1, 40)]
-WIDE = ContributionBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
-SINGLE = ContributionBounds(max_weight=10, signed=True)
+WIDE = RecordBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
+SINGLE = RecordBounds(max_weight=10, signed=True)
 PRIVACY = PrivacySpec(rho=0.1)
 TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
 HALVES = [TABLE.slice(0, 30), TABLE.slice(30)]

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import window
 
-from beam_dpsketch import ContributionBounds, IncompatibleSketchError, PrivacySpec, ReleasedSketch, SketchTimeline
+from beam_dpsketch import RecordBounds, IncompatibleSketchError, PrivacySpec, ReleasedSketch, SketchTimeline
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     PrivateContinualFrequencies,
@@ -22,8 +22,8 @@ from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1)
 PEOPLE = [{"user": f"u{number % 5}", "key": "ab"[number % 2], "item": number % 3} for number in range(50)]
-OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds(max_partitions=2)}
-IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds()}
+OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": RecordBounds(max_partitions=2)}
+IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": RecordBounds()}
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
 HORIZON = {"start": 0, "window_size": 60, "windows": 4}
 

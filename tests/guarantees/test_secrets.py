@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.display import DisplayData
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch import RecordBounds, CountSketch, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import BoundContributions, CountSketchFn, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, run
 
 SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
-ONE = ContributionBounds(max_weight=1)
-WIDE = ContributionBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
+ONE = RecordBounds(max_weight=1)
+WIDE = RecordBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
 
 
 def fails(element: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.runners.direct.direct_userstate import BagRuntimeState
 from apache_beam.transforms.trigger import InMemoryUnmergedState
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
@@ -26,7 +26,7 @@ MARGIN = 8_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
 UNITS = {
     "record": {"unit": "record"},
-    "privacy id": {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)},
+    "privacy id": {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)},
 }
 MARKER = "-----"
 _kept: list[Any] = []

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountSketch, IntegerDomain, PrivacySpec, SketchSpec, TextDomain
+from beam_dpsketch import RecordBounds, CountSketch, IntegerDomain, PrivacySpec, SketchSpec, TextDomain
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.transforms import (
     BoundContributions,
@@ -84,10 +84,10 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS = {
-    "record": {"unit": "record", "bounds": ContributionBounds(max_weight=5, signed=True)},
+    "record": {"unit": "record", "bounds": RecordBounds(max_weight=5, signed=True)},
     "privacy id": {
         "privacy_id": "user",
-        "bounds": ContributionBounds(max_contributions_per_partition=100, max_weight=5, signed=True),
+        "bounds": RecordBounds(max_contributions_per_partition=100, max_weight=5, signed=True),
     },
 }
 
@@ -195,7 +195,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
         **HORIZON,
         item="item",
         weight="weight",
-        bounds=ContributionBounds(max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
+        bounds=RecordBounds(max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
         **unit,
     )
 
@@ -212,7 +212,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.
 STAYING, LEAVING = 4, 3
-TWO = ContributionBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
+TWO = RecordBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
 
 
 def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tuple[list[pa.Table], list[pa.Table]]:

@@ -11,7 +11,7 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, WindowingError
+from beam_dpsketch import RecordBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, WindowingError
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.statement import Disclosure
@@ -44,7 +44,7 @@ class WithWindow(beam.DoFn):
 
 UNITS = [
     {"unit": "record"},
-    {"privacy_id": len, "bounds": ContributionBounds(max_contributions_per_partition=9)},
+    {"privacy_id": len, "bounds": RecordBounds(max_contributions_per_partition=9)},
 ]
 
 
@@ -71,7 +71,7 @@ def test_each_window_of_a_stream_is_released_once_without_late_data(unit: dict[s
 def once(keyed: bool = False) -> ReleaseOnce:
     return ReleaseOnce(
         PRIVACY,
-        bounds=ContributionBounds(),
+        bounds=RecordBounds(),
         unit=PrivacyUnit.RECORD,
         windows=1,
         disclosed=Disclosure.NONE,
@@ -83,7 +83,7 @@ def pane(timing: int, index: int) -> PaneInfo:
     return PaneInfo(index == 0, False, timing, index, index)
 
 
-ACCUMULATOR = SketchAccumulator(SketchInput(CountSketch, SPEC, ContributionBounds()))
+ACCUMULATOR = SketchAccumulator(SketchInput(CountSketch, SPEC, RecordBounds()))
 
 
 @pytest.mark.parametrize("timing", [PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE, PaneInfoTiming.UNKNOWN])
@@ -107,7 +107,7 @@ def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
     """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
     times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
     source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
-    bounding = BoundContributions(ContributionBounds(max_contributions_per_partition=2), privacy_id=len)
+    bounding = BoundContributions(RecordBounds(max_contributions_per_partition=2), privacy_id=len)
     windows = beam.WindowInto(window.FixedWindows(60))
     with pytest.raises(WindowingError, match="fired more than once"):
         seen_by_sink(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
+from beam_dpsketch import RecordBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
@@ -24,9 +24,9 @@ def statement(**changes: Any) -> PrivacyStatement:
     fields: dict[str, Any] = {
         "rho": Fraction(1, 2),
         "sigma_squared_per_level": (Fraction(9),),
-        "neighboring": NeighboringRelation.REPLACE_ONE,
+        "relation": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": ContributionBounds(max_contributions_per_partition=3),
+        "bounds": RecordBounds(max_contributions_per_partition=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)

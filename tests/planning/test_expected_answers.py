@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -35,7 +35,7 @@ from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.release.noising import calibrate
 
 FALSE_ALARM = 1e-9
-PRIVACY, BOUNDS = PrivacySpec(rho=0.5), ContributionBounds(max_contributions_per_partition=20)
+PRIVACY, BOUNDS = PrivacySpec(rho=0.5), RecordBounds(max_contributions_per_partition=20)
 ITEMS = {
     "text": (PrefixTree, PrefixSpec(domain=TextDomain(4), depth=5, width=1024), "word"),
     "long text": (PrefixTree, PrefixSpec.for_memory(TextDomain(12)), "abcdefghijkl"),
@@ -191,5 +191,5 @@ def test_an_impossible_number_of_records_is_refused_by_its_name(n: int) -> None:
 def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec = PrefixSpec.for_memory(TextDomain(3))
     assert "kept records or more" in explanation(PrefixTree, spec, PRIVACY, BOUNDS, None)
-    weighted = ContributionBounds(max_weight=5)
+    weighted = RecordBounds(max_weight=5)
     assert "kept weight or more" in explanation(PrefixTree, spec, PRIVACY, weighted, None)

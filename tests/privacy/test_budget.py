@@ -53,13 +53,13 @@ def test_a_rho_that_is_not_a_number_is_refused(rho):
 
 
 def test_the_relation_must_be_one():
-    with pytest.raises(TypeError, match="neighboring must be a NeighboringRelation, got str"):
+    with pytest.raises(TypeError, match="relation must be a NeighboringRelation, got str"):
         PrivacySpec(1.0, "replace one")
 
 
 def test_the_default_relation_is_replacement():
-    assert PrivacySpec(1.0).neighboring is REPLACE_ONE
-    assert PrivacyBudget(1.0).spend(0.5).neighboring is REPLACE_ONE
+    assert PrivacySpec(1.0).relation is REPLACE_ONE
+    assert PrivacyBudget(1.0).spend(0.5).relation is REPLACE_ONE
 
 
 def test_a_spec_is_frozen_and_compared_by_value():
@@ -74,7 +74,7 @@ def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
     spec = PrivacySpec.from_epsilon_delta(epsilon, delta, ADD_OR_REMOVE_ONE)
     assert zcdp.delta(rho=spec.rho, epsilon=epsilon) <= delta
     assert epsilon * (1 - 1e-6) < spec.epsilon(delta) <= epsilon * (1 + 1e-12)
-    assert spec.neighboring is ADD_OR_REMOVE_ONE
+    assert spec.relation is ADD_OR_REMOVE_ONE
     assert PrivacyBudget.from_epsilon_delta(epsilon, delta).remaining == spec.rho
 
 
@@ -100,7 +100,7 @@ def test_parts_that_sum_to_the_budget_can_all_be_spent_and_nothing_more(parts):
     budget = PrivacyBudget(sum(exact), ADD_OR_REMOVE_ONE)
     for part, expected in zip(parts, exact, strict=True):
         spent = budget.spend(part)
-        assert (spent.rho, spent.neighboring) == (expected, ADD_OR_REMOVE_ONE)
+        assert (spent.rho, spent.relation) == (expected, ADD_OR_REMOVE_ONE)
     assert budget.remaining == 0
     with pytest.raises(BudgetExceededError):
         budget.spend(Fraction(1, 10**30))

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds, CountSketch, IntegerDomain, PrivacySpec, TextDomain, TreeSpec
+from beam_dpsketch import RecordBounds, CountSketch, IntegerDomain, PrivacySpec, TextDomain, TreeSpec
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
@@ -140,10 +140,10 @@ KINDS: dict[str, Callable[..., Any]] = {
     "top": lambda **rest: PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=1, item="page", memory=4096, **rest),
 }
 UNITS: dict[str, dict[str, Any]] = {
-    "record": {"unit": "record", "bounds": ContributionBounds(max_weight=2)},
+    "record": {"unit": "record", "bounds": RecordBounds(max_weight=2)},
     "id": {
         "privacy_id": "user",
-        "bounds": ContributionBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
+        "bounds": RecordBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
     },
 }
 
@@ -223,7 +223,7 @@ DOMAINS = [
     IPv4Domain(),
     TimestampDomain(DAY, DAY + datetime.timedelta(1)),
 ]
-BOUNDS = ContributionBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
+BOUNDS = RecordBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
 RECIPES = [
     SketchInput(CountSketch, SPEC, BOUNDS),
     *(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
@@ -309,7 +309,7 @@ class _EachWay(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
-        bounds = ContributionBounds(max_weight=1)
+        bounds = RecordBounds(max_weight=1)
         return [
             pcoll
             | way

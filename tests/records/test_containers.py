@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
+from beam_dpsketch import RecordBounds, CountSketch, PrivacySpec
 from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
@@ -26,7 +26,7 @@ from tests.helpers.pipelines import SPEC, exact, seen_by_sink
 PRIVACY = PrivacySpec(rho=0.1)
 SECRET = "planted-4711"
 RECORD = {"user": SECRET, "page": SECRET, "n": 1, "key": SECRET}
-BOUNDS = ContributionBounds(max_weight=3)
+BOUNDS = RecordBounds(max_weight=3)
 RECIPE = SketchInput(CountSketch, SPEC, BOUNDS)
 
 

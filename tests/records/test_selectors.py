@@ -11,14 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
+from beam_dpsketch import RecordBounds, CountSketch, PrivacySpec
 from beam_dpsketch.records.selectors import Selectors, reader, select_all
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
-WEIGHTED = ContributionBounds(max_weight=10)
+WEIGHTED = RecordBounds(max_weight=10)
 
 
 class Visit(NamedTuple):

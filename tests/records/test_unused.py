@@ -12,7 +12,7 @@ import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
+from beam_dpsketch import RecordBounds, IntegerDomain, PrivacySpec
 from beam_dpsketch.records import unused
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
@@ -20,8 +20,8 @@ from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 PRIVACY = PrivacySpec(rho=0.1)
 PLANTED = "planted-4711"
 ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unused.MANY)]
-WHERE = {"privacy_id": "user", "bounds": ContributionBounds(max_weight=9)}
-RECORD = {"unit": "record", "bounds": ContributionBounds(max_weight=9)}
+WHERE = {"privacy_id": "user", "bounds": RecordBounds(max_weight=9)}
+RECORD = {"unit": "record", "bounds": RecordBounds(max_weight=9)}
 
 
 def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:

@@ -16,7 +16,7 @@ import numpy as np
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     Level,
@@ -49,9 +49,9 @@ def good() -> dict[str, ReleasedSketch]:
         np.array([[300, -300, 0, 32_767]]),
         rho=Fraction(22, 7),
         sigma_squared_per_level=(Fraction(10**40 + 1, 3**50),),
-        neighboring=ADD_OR_REMOVE_ONE,
+        relation=ADD_OR_REMOVE_ONE,
         unit=PrivacyUnit.RECORD,
-        bounds=ContributionBounds(max_weight=100, signed=True),
+        bounds=RecordBounds(max_weight=100, signed=True),
         windows=12,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )
@@ -72,7 +72,7 @@ def good() -> dict[str, ReleasedSketch]:
             SketchSpec(depth=1, width=2),
             [[4, index]],
             unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=5),
+            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=5),
             windows=64,
             release_ids=(bytes(16) + bytes([index]) * 32,),
         )

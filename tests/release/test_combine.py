@@ -9,7 +9,7 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     IncompatibleSketchError,
@@ -67,7 +67,7 @@ def test_different_parts_of_one_run_keep_its_rho(kind):
     [
         {"release_ids": ids(2, 1)},
         {"release_ids": ids(1, 0, draw=1)},
-        {"release_ids": ids(1, 1), "bounds": ContributionBounds()},
+        {"release_ids": ids(1, 1), "bounds": RecordBounds()},
         {"release_ids": ids(1, 1), "windows": 2},
     ],
     ids=["another run", "another draw", "other bounds", "other windows"],
@@ -104,17 +104,17 @@ def test_the_statement_covers_both_inputs(kind):
         **OTHER_ID,
         windows=2,
         disclosed=Disclosure.WINDOWS,
-        bounds=ContributionBounds(max_partitions=5, signed=True),
+        bounds=RecordBounds(max_partitions=5, signed=True),
     )
     statement = first.combine(second).privacy
-    assert statement.bounds == ContributionBounds(max_contributions_per_partition=3, max_partitions=5, signed=True)
+    assert statement.bounds == RecordBounds(max_contributions_per_partition=3, max_partitions=5, signed=True)
     assert statement.windows == 4
     assert statement.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
 
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [({"neighboring": ADD_OR_REMOVE_ONE}, "neighboring"), ({"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}, "unit")],
+    [({"relation": ADD_OR_REMOVE_ONE}, "relation"), ({"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}, "unit")],
 )
 @pytest.mark.parametrize("units_disjoint", [False, True])
 def test_other_relations_and_units_are_refused(kind, changes, name, units_disjoint):

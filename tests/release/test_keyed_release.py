@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -60,10 +60,10 @@ OTHERS = {
     "context": {"keyed": KeyedRandomness(SECRET, b"contexts")},
     "sigma": {"privacy": PrivacySpec(rho=0.02)},
     "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12))},
-    "relation": {"privacy": PrivacySpec(rho=0.01, neighboring=ADD_OR_REMOVE_ONE)},
-    "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, neighboring=ADD_OR_REMOVE_ONE)},
-    "bounds": {"bounds": ContributionBounds(max_weight=2)},
-    "signed": {"bounds": ContributionBounds(signed=True)},
+    "relation": {"privacy": PrivacySpec(rho=0.01, relation=ADD_OR_REMOVE_ONE)},
+    "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, relation=ADD_OR_REMOVE_ONE)},
+    "bounds": {"bounds": RecordBounds(max_weight=2)},
+    "signed": {"bounds": RecordBounds(signed=True)},
     "unit": {"unit": PrivacyUnit.PRIVACY_ID},
     "windows": {"windows": 2},
     "windows at the same sigma": {"windows": 4, "privacy": PrivacySpec(rho=0.04)},

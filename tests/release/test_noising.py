@@ -16,7 +16,7 @@ import pytest
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     PrivacySpec,
@@ -30,11 +30,11 @@ from tests.helpers import by_hand, strategies, tolerances
 
 SPEC = SketchSpec(depth=5, width=64)
 PRIVACY = PrivacySpec(rho=0.5)
-ID_BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=4)
+ID_BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=4)
 
 
 @pytest.mark.parametrize(
-    ("kind", "neighboring", "squared_sensitivity"),
+    ("kind", "relation", "squared_sensitivity"),
     [
         (CountMin, ADD_OR_REMOVE_ONE, 5 * 144 * 2),
         (CountMin, REPLACE_ONE, 2 * 5 * 144 * 2),
@@ -42,9 +42,9 @@ ID_BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions
         (CountSketch, REPLACE_ONE, 4 * 5 * 144 * 2),
     ],
 )
-def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, neighboring, squared_sensitivity):
+def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relation, squared_sensitivity):
     raw = kind(SPEC).accumulate(["a"], [4])
-    privacy = PrivacySpec(0.1, neighboring)
+    privacy = PrivacySpec(0.1, relation)
     answer = release(raw, privacy, bounds=ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, windows=3, disclosed=Disclosure.KEYS)
     statement = answer.privacy
     assert type(answer) is by_hand.RELEASED[kind]
@@ -52,7 +52,7 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, neighb
     assert statement.rho == Fraction(1, 10)
     assert statement.sigma_squared == Fraction(squared_sensitivity * 3) / (2 * Fraction(1, 10))
     assert statement.sigma_squared_per_level == calibrate(kind, SPEC, privacy, bounds=ID_BOUNDS, windows=3)
-    assert statement.neighboring is neighboring
+    assert statement.relation is relation
     assert statement.unit is PrivacyUnit.PRIVACY_ID
     assert statement.bounds is ID_BOUNDS
     assert (statement.windows, statement.disclosed) == (3, Disclosure.KEYS)
@@ -77,7 +77,7 @@ def test_bounds_are_required_once_weights_were_given(kind):
         release(raw, PRIVACY)
     with pytest.raises(ValueError, match="bounds must be given"):
         release(kind(SPEC).merge(raw), PRIVACY)
-    assert release(kind(SPEC).accumulate(["a"]), PRIVACY).privacy.bounds == ContributionBounds()
+    assert release(kind(SPEC).accumulate(["a"]), PRIVACY).privacy.bounds == RecordBounds()
 
 
 @pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
@@ -91,7 +91,7 @@ def test_bounds_that_let_one_record_contribute_several_are_refused(unit):
     [
         ({"raw": np.zeros((2, 2))}, "raw must be a"),
         ({"privacy": 1.0}, "privacy must be a PrivacySpec, got float"),
-        ({"bounds": {"max_weight": 2}}, "bounds must be a ContributionBounds, got dict"),
+        ({"bounds": {"max_weight": 2}}, "bounds must be a RecordBounds, got dict"),
         ({"unit": "record"}, "unit must be a PrivacyUnit, got str"),
         ({"windows": 1.0}, "windows must be a whole number"),
     ],

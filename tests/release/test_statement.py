@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
+    RecordBounds,
     CountSketch,
     PrivacySpec,
     PrivacyUnit,
@@ -36,7 +36,7 @@ def test_the_statement_in_words():
         statement(
             rho=Fraction(1, 10),
             sigma_squared_per_level=(Fraction(400),),
-            bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
+            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
             windows=4,
             disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
         )
@@ -64,7 +64,7 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
 
 def test_the_relation_and_the_unit_are_in_the_words():
     text = str(
-        statement(neighboring=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=ContributionBounds())
+        statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds())
     )
     assert "added or removed (ADD_OR_REMOVE_ONE)" in text
     assert "within one window (not over several windows)" in text
@@ -122,7 +122,7 @@ def test_what_was_asked_for_is_printed(epsilon, delta):
     privacy = release(CountSketch(SketchSpec(depth=2, width=4)), asked).privacy
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
-    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, ContributionBounds(), None)
+    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, RecordBounds(), None)
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in words
     other = release(CountSketch(SketchSpec(depth=2, width=4)), PrivacySpec(rho=0.5)).privacy
     for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
@@ -139,7 +139,7 @@ def test_the_dictionary_is_plain(it):
     plain = it.as_dict()
     assert json.loads(json.dumps(plain)) == plain
     assert plain["unit"] == it.unit.value
-    assert plain["neighboring"] == it.neighboring.name
+    assert plain["relation"] == it.relation.name
     assert {name: plain[name] for name in dataclasses.asdict(it.bounds)} == dataclasses.asdict(it.bounds)
     assert plain["windows"] == it.windows
     assert plain["sigma_squared"] == [float(it.sigma_squared)]

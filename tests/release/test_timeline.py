@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -298,6 +298,6 @@ def test_only_nodes_of_equal_horizons_keep_their_rho() -> None:
 
 def test_a_record_over_a_horizon_is_one_record() -> None:
     with pytest.raises(ValueError, match="max_contributions_per_partition and max_partitions at 1"):
-        release(CountSketch(SPEC), PRIVACY, bounds=ContributionBounds(max_partitions=2), unit=OVER_HORIZON, windows=8)
+        release(CountSketch(SPEC), PRIVACY, bounds=RecordBounds(max_partitions=2), unit=OVER_HORIZON, windows=8)
     with pytest.raises(ValueError, match="power of two"):
         release(CountSketch(SPEC), PRIVACY, unit=OVER_HORIZON, windows=12)

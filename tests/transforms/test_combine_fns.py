@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -46,7 +46,7 @@ def test_accumulators_hold_the_exact_sketch_however_the_input_is_split(fn, raw, 
 @pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
 def test_each_output_is_one_release_of_a_record_in_it(fn, raw, spec) -> None:
     del raw
-    combine_fn = fn(spec, PrivacySpec(0.5), bounds=ContributionBounds(max_weight=3))
+    combine_fn = fn(spec, PrivacySpec(0.5), bounds=RecordBounds(max_weight=3))
     accumulator = sketched(combine_fn, [VALUES])
     first, second = combine_fn.extract_output(accumulator), combine_fn.extract_output(accumulator)
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE

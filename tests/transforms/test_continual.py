@@ -17,7 +17,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountMin,
     CountSketch,
     IntegerDomain,
@@ -249,7 +249,7 @@ def test_nodes_of_a_stream_are_out_when_their_last_window_closes() -> None:
 
 def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann has 5 records in one window and one in each of four others: two windows are kept, two records in each."""
-    bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2)
+    bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2)
     visits = [visit for visit in VISITS if visit.who != "bob"]
     nodes = sums(monkeypatch, bounded(frequencies(privacy_id="who", bounds=bounds), visits))
     records = [int(np.abs(nodes[0, index]).max()) for index in range(WINDOWS)]
@@ -263,7 +263,7 @@ def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.Monk
 
 
 def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=9, max_partitions=8)
+    bounds = RecordBounds(max_contributions_per_partition=9, max_partitions=8)
     transform = frequencies(privacy_id="who", bounds=bounds)
     assert same(sums(monkeypatch, bounded(transform)), expected(VISITS))
     statement = released(transform)[0].release.privacy
@@ -278,7 +278,7 @@ def test_of_the_privacy_ids_of_a_stream_the_first_windows_of_the_horizon_count(m
     """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
 
     def nodes(**bounds: int) -> Counters:
-        transform = frequencies(privacy_id="who", bounds=ContributionBounds(**bounds))
+        transform = frequencies(privacy_id="who", bounds=RecordBounds(**bounds))
         return sums(monkeypatch, lambda pipeline: pipeline | live() | transform, "--streaming", runner=BUNDLE_BASED)
 
     assert same(nodes(max_contributions_per_partition=9, max_partitions=8), expected(VISITS))
@@ -358,7 +358,7 @@ def test_batches_with_privacy_ids_are_refused() -> None:
                 pipeline
                 | beam.Create([batch])
                 | beam.Map(window.TimestampedValue, START)
-                | frequencies(privacy_id="who", bounds=ContributionBounds())
+                | frequencies(privacy_id="who", bounds=RecordBounds())
             )
         )
 
@@ -373,9 +373,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too far": ({"start": MAX_TIMESTAMP}, "must end before the last timestamp"),
     "no unit": ({"unit": None}, "exactly one of privacy_id and unit"),
     "both units": ({"unit": "record", "privacy_id": "who"}, "exactly one of privacy_id and unit"),
-    "records of a record": ({"bounds": ContributionBounds(max_partitions=2)}, "at 1 when the unit is one record"),
+    "records of a record": ({"bounds": RecordBounds(max_partitions=2)}, "at 1 when the unit is one record"),
     "too many windows": (
-        {"privacy_id": "who", "bounds": ContributionBounds(max_partitions=9)},
+        {"privacy_id": "who", "bounds": RecordBounds(max_partitions=9)},
         "max_partitions must be at most the 8 windows",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),

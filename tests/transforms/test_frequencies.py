@@ -14,7 +14,7 @@ from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountSketch,
     PrivacySpec,
     PrivacyUnit,
@@ -28,7 +28,7 @@ from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.5)
-ONE = ContributionBounds()
+ONE = RecordBounds()
 
 
 def first(value: tuple[Any, Any]) -> Any:
@@ -40,7 +40,7 @@ def second(value: tuple[Any, Any]) -> Any:
 
 
 def test_a_release_states_what_was_asked_for() -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=4, max_weight=2)
+    bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
     transform = PrivateFrequencies.Globally(
         SPEC, PRIVACY, item=second, privacy_id=first, bounds=bounds, sketch="count_min"
     )
@@ -86,7 +86,7 @@ def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str
         assert released.privacy.disclosed is Disclosure.NONE
 
 
-WIDE = ContributionBounds(max_contributions_per_partition=10, max_partitions=5)
+WIDE = RecordBounds(max_contributions_per_partition=10, max_partitions=5)
 
 
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
@@ -163,7 +163,7 @@ def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner
 
 def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
     transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, privacy_id=str, bounds=ContributionBounds(max_partitions=2), keys_are_public=True
+        SPEC, PRIVACY, privacy_id=str, bounds=RecordBounds(max_partitions=2), keys_are_public=True
     )
     outputs = seen_by_sink(
         lambda pipeline: (
@@ -222,7 +222,7 @@ def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output
         "rho": 0.5,
         "max_partitions": "1",
     }.items() <= items.items()
-    assert items["neighboring"] == "REPLACE_ONE"
+    assert items["relation"] == "REPLACE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))
 

@@ -16,7 +16,7 @@ import pytest
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     BytesDomain,
-    ContributionBounds,
+    RecordBounds,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
@@ -36,7 +36,7 @@ from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
 DELAYS = IntegerDomain(-60, 195)
-WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=2)
+WIDE = RecordBounds(max_contributions_per_partition=50, max_partitions=2)
 DAY = datetime.datetime(2024, 5, 1)
 
 
@@ -97,7 +97,7 @@ def test_kinds_of_elements_may_be_mixed_without_keys(unit: str) -> None:
     np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
 
 
-BOUND = ContributionBounds(max_contributions_per_partition=50)
+BOUND = RecordBounds(max_contributions_per_partition=50)
 
 
 @pytest.mark.parametrize("unit", ["record", None])
@@ -129,7 +129,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
     arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
-    arguments["bounds"] = ContributionBounds(signed=unit == "signed")
+    arguments["bounds"] = RecordBounds(signed=unit == "signed")
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
@@ -169,7 +169,7 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(
 
 def test_weights_count_and_are_clamped() -> None:
     rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
-    bounds = ContributionBounds(max_weight=10)
+    bounds = RecordBounds(max_weight=10)
     transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", weight="weight", unit="record", bounds=bounds)
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
 
@@ -212,14 +212,14 @@ def test_listed_keys_all_get_a_release_and_keys_of_the_data_are_disclosed() -> N
 
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
-    bounds = ContributionBounds(max_contributions_per_partition=7)
+    bounds = RecordBounds(max_contributions_per_partition=7)
     transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", privacy_id="user", bounds=bounds)
     spec = TreeSpec.for_memory(DELAYS)
     levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
 
 
-DELETIONS = ContributionBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
+DELETIONS = RecordBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
 
 
 @pytest.mark.parametrize("domain", [DELAYS, IPv4Domain()], ids=["exact", "sketched"])
@@ -254,7 +254,7 @@ def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
 
 def test_accumulators_of_trees_survive_their_bytes() -> None:
     for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
-        recipe = SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), ContributionBounds())
+        recipe = SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), RecordBounds())
         accumulator = SketchAccumulator(recipe)
         for value in range(count):
             accumulator.add(value % 190)
@@ -296,7 +296,7 @@ def per_key(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> A
         (lambda: globally(unit="person"), "unit must be one of 'record', got 'person'"),
         (lambda: globally(unit="record", bounds=BOUND), "bounds must keep max_contributions_per_partition"),
         (lambda: globally(privacy_id="u", bounds=WIDE), "bounds.max_partitions must be 1 without keys"),
-        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
+        (lambda: globally(unit="record", bounds=5), "bounds must be a RecordBounds, got int"),
         (lambda: globally(unit="record", privacy=1.0), "privacy must be a PrivacySpec, got float"),
         (lambda: globally(unit="record", domain="0-10"), "domain must be a Domain, got str"),
         (lambda: globally(unit="record", domain=BytesDomain(4)), "domain must be a Domain, got BytesDomain"),

@@ -14,7 +14,7 @@ import pytest
 
 from beam_dpsketch import (
     BytesDomain,
-    ContributionBounds,
+    RecordBounds,
     DyadicCountSketch,
     IPv4Domain,
     PrefixSpec,
@@ -67,7 +67,7 @@ def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str)
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
     arguments: dict[str, Any] = {"unit": "record"}
     if unit != "record":
-        arguments = {"privacy_id": "user", "bounds": ContributionBounds()}
+        arguments = {"privacy_id": "user", "bounds": RecordBounds()}
     keyed = PrivateTopK.PerKey(
         TextDomain(5), PRIVACY, k=3, key="key", item="word", public_keys=["k0", "k1", "absent"], **arguments
     )
@@ -97,7 +97,7 @@ BYTES = [b"", b"\0", b"\0\0", b"a\0", b"a", b"\xff\xfe", b"longer than that", b"
 def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bool) -> None:
     """Zero bytes at the end are what arrays of fixed-size bytes lose."""
     rows = [{"user": number, "item": item} for number, item in enumerate(BYTES)]
-    bounds = ContributionBounds(signed=signed)
+    bounds = RecordBounds(signed=signed)
     transform = PrivateTopK.Globally(BytesDomain(4), PRIVACY, k=1, item="item", privacy_id="user", bounds=bounds)
     expected = prefix_vector(BytesDomain(4), BYTES)
     for elements in (rows, [pa.Table.from_pylist(rows)]):
@@ -106,7 +106,7 @@ def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bo
 
 def test_deleted_words_might_never_have_been_there() -> None:
     """Netting is by what the tree sees: a long word and another of the same beginning are one item."""
-    bounds = ContributionBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
+    bounds = RecordBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
     rows = [("u", "kept", 3), ("u", "gone", 5), ("u", "gone", -5), ("v", "longest", 4), ("v", "longer", -4)]
     transform = PrivateTopK.Globally(
         TextDomain(4), PRIVACY, k=1, item=second, weight=third, privacy_id=first, bounds=bounds
@@ -128,7 +128,7 @@ def third(row: Any) -> Any:
 
 def test_each_privacy_id_counts_as_often_as_allowed() -> None:
     rows = [("one", f"w{number}") for number in range(100)] + [("two", "x")]
-    bounds = ContributionBounds(max_contributions_per_partition=3)
+    bounds = RecordBounds(max_contributions_per_partition=3)
     transform = PrivateTopK.Globally(TextDomain(4), PRIVACY, k=1, item=second, privacy_id=first, bounds=bounds)
     tree = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), exact_vectors(rows, transform))
     # All words of "one" share their first byte; "x" may share its column in a row.
@@ -194,7 +194,7 @@ def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any: 
         (lambda: globally(unit="record", memory=100), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
         (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 2560 bytes"),
         (lambda: globally(unit="record", domain=str), "domain must be a Domain, got"),
-        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
+        (lambda: globally(unit="record", bounds=5), "bounds must be a RecordBounds, got int"),
         (
             lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record"),
             "exactly one of public_keys and keys_are_public=True must be given",
@@ -212,6 +212,6 @@ def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, messag
 
 def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
     table = pa.table({"word": [b"bytes"], "user": [1]})
-    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": ContributionBounds()}):
+    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": RecordBounds()}):
         with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
             run([table], globally(item="word", **arguments))

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import RecordBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import Columns, RecordReader, by_key, read_table
@@ -41,7 +41,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by
 ONE_COUNTER = SketchSpec(depth=1, width=1)
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(120, 60)
-BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
+BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
 Timed = tuple[Any, float]
 Totals = dict[tuple[float, Any], int]
 
@@ -53,7 +53,7 @@ def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
-    bounds = ContributionBounds(max_contributions_per_partition=300)
+    bounds = RecordBounds(max_contributions_per_partition=300)
     arguments = {"item": "item", "privacy_id": "user", "bounds": bounds, "max_windows": 2} | arguments
     return PrivateFrequencies.Globally(ONE_COUNTER, PRIVACY, sketch="count_min", **arguments)
 
@@ -91,7 +91,7 @@ def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> T
     return {place: total for place, total in found.items() if total}
 
 
-def assert_within(found: Totals, windows: Any, bounds: ContributionBounds, max_windows: int, period: float) -> None:
+def assert_within(found: Totals, windows: Any, bounds: RecordBounds, max_windows: int, period: float) -> None:
     """What one id contributed: the windows by the period in which they end, the keys of each, and their totals."""
     size = float(windows.size)
     by_period: dict[float, set[float]] = defaultdict(set)
@@ -301,7 +301,7 @@ def test_random_windows_on_every_runner(name: str) -> None:
 
 RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
 SMALL_BOUNDS = st.builds(
-    ContributionBounds,
+    RecordBounds,
     max_contributions_per_partition=st.integers(1, 3),
     max_partitions=st.integers(1, 3),
     max_weight=st.integers(1, 3),
@@ -310,7 +310,7 @@ SMALL_BOUNDS = st.builds(
 
 
 def bounded(
-    bundles: list[list[Timed]], windows: Any, bounds: ContributionBounds, max_windows: int, salt: int
+    bundles: list[list[Timed]], windows: Any, bounds: RecordBounds, max_windows: int, salt: int
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
@@ -362,7 +362,7 @@ def random_rows(seed: int, size: int) -> list[Timed]:
     bounds=SMALL_BOUNDS,
 )
 def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
-    seed: int, size: int, bundle_count: int, windows: Any, max_windows: int, bounds: ContributionBounds
+    seed: int, size: int, bundle_count: int, windows: Any, max_windows: int, bounds: RecordBounds
 ) -> None:
     rows = random_rows(seed, size)
     split = [rows[start::bundle_count] for start in range(bundle_count)]
@@ -387,7 +387,7 @@ def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
 @pytest.mark.parametrize("signed", [False, True])
 def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: bool) -> None:
     """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
-    rows, bounds = random_rows(2, 400), ContributionBounds(max_contributions_per_partition=2, signed=signed)
+    rows, bounds = random_rows(2, 400), RecordBounds(max_contributions_per_partition=2, signed=signed)
     as_numbers, as_bytes = (
         bounded([[({**row, "user": kind(int(row["user"][1:]))}, at) for row, at in rows]], FIXED, bounds, 2, salt=5)
         for kind in (int, np.int64)
@@ -399,7 +399,7 @@ def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: 
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):
-        bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
+        bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
@@ -413,7 +413,7 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
 ) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
     monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 1)
-    bounds = ContributionBounds(max_contributions_per_partition=2, signed=True)
+    bounds = RecordBounds(max_contributions_per_partition=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]
     for salt in range(20):
@@ -423,7 +423,7 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 windows are equally frequent, over units with one record in each window."""
-    bounds = ContributionBounds()
+    bounds = RecordBounds()
     recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
     records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
@@ -448,7 +448,7 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_explanation_counts_the_windows() -> None:
-    bounds = ContributionBounds()
+    bounds = RecordBounds()
     text = globally(bounds=bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
     (once,) = calibrate(CountMin, ONE_COUNTER, PRIVACY, bounds=bounds)
@@ -488,7 +488,7 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
     windows, arguments, unit, disclosed, words = STATEMENTS[name]
-    transform = globally(bounds=ContributionBounds(), **arguments)
+    transform = globally(bounds=RecordBounds(), **arguments)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([(row("u"), 1.0)]) | beam.Map(stamp) | beam.WindowInto(windows) | transform

@@ -9,7 +9,7 @@ import pytest
 from apache_beam import coders
 from apache_beam.internal import cloudpickle_pickler
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
+from beam_dpsketch import RecordBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
@@ -18,7 +18,7 @@ from beam_dpsketch.transforms.steps.coders import AccumulatorCoder, ReleasedSket
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 
 SPEC = SketchSpec(depth=5, width=2048)
-RECIPE = SketchInput(CountSketch, SPEC, ContributionBounds())
+RECIPE = SketchInput(CountSketch, SPEC, RecordBounds())
 
 
 def filled(count: int) -> SketchAccumulator:

@@ -17,7 +17,7 @@ import pytest
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec, WindowingError
+from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec, WindowingError
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release
@@ -195,5 +195,5 @@ def test_messages_name_the_step_and_the_way_out() -> None:
 
 def test_a_privacy_id_may_have_copies() -> None:
     pairs = beam.Pipeline(runner=FN_API) | beam.Create([("k", "a")]) | Steps(["sliding", "group", "twice", "global"])
-    by_id: Any = {"privacy_id": lambda pair: pair[0], "item": lambda pair: pair[1], "bounds": ContributionBounds()}
+    by_id: Any = {"privacy_id": lambda pair: pair[0], "item": lambda pair: pair[1], "bounds": RecordBounds()}
     assert pairs | PrivateFrequencies.Globally(ONE_CELL, PRIVACY, **by_id) is not None

@@ -20,7 +20,7 @@ from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import RecordBounds, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.statement import Disclosure
@@ -96,7 +96,7 @@ class ReleasedAtOnce(beam.PTransform):
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
-    terms = {"bounds": ContributionBounds(), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
+    terms = {"bounds": RecordBounds(), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
     return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, **terms)
 
 
@@ -171,7 +171,7 @@ class Wrapped(beam.PTransform):
 
 
 HORIZON = {"start": 0, "window_size": 50, "windows": 4}
-BOUNDS = {"privacy_id": lambda e: e[1], "bounds": ContributionBounds(max_contributions_per_partition=3)}
+BOUNDS = {"privacy_id": lambda e: e[1], "bounds": RecordBounds(max_contributions_per_partition=3)}
 PLACED = {
     "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
     "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **BOUNDS),

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     ElementsWarning,
     FloatDomain,
     IntegerDomain,
@@ -37,7 +37,7 @@ from beam_dpsketch.transforms import (
 from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
-FOUR = ContributionBounds(max_contributions_per_partition=4, max_weight=9)
+FOUR = RecordBounds(max_contributions_per_partition=4, max_weight=9)
 DAY = datetime.datetime(2026, 3, 2)
 YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
 USER = {"privacy_id": "user", "bounds": FOUR}
@@ -125,7 +125,7 @@ DECLARED: dict[str, Mistake] = {
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
     "a float key": (lambda: built(Visit, per_key(key="ms", item="city")), "key='ms' has type float"),
     "a text weight": (
-        lambda: built(Visit, frequencies(item="city", weight="user", bounds=ContributionBounds(max_weight=1))),
+        lambda: built(Visit, frequencies(item="city", weight="user", bounds=RecordBounds(max_weight=1))),
         "weight='user' has type str, but a weight must be a whole number",
     ),
     "text for a time": (lambda: built(Visit, quantiles(YEAR, item="user")), "has type str, but TimestampDomain takes"),
@@ -205,7 +205,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
     "float weights": (
         Visit,
-        frequencies(item="city", weight="ms", bounds=ContributionBounds(max_weight=9)),
+        frequencies(item="city", weight="ms", bounds=RecordBounds(max_weight=9)),
         ["weight='ms', of type float, which counts only where it is whole"],
     ),
     "continual": (Any, continual(item="town"), ["PrivateContinualFrequencies.Globally cannot check item='town'"]),

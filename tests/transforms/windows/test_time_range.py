@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
-    ContributionBounds,
+    RecordBounds,
     CountSketch,
     IntegerDomain,
     PrivacySpec,
@@ -49,7 +49,7 @@ TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
     "top-K": lambda **arguments: PrivateTopK.Globally(DOMAIN, PRIVACY, k=1, item=len, **arguments),
     "top-K per key": lambda **arguments: PrivateTopK.PerKey(DOMAIN, PRIVACY, k=1, item=len, **arguments),
 }
-BOUNDED = {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)}
+BOUNDED = {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)}
 
 
 def paired(item: str) -> tuple[str, str]:
