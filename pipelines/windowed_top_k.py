@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, RecordBounds, Frequency, IntegerDomain, PrivacyBudget, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, Frequency, IntegerDomain, PrivacyBudget, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE, known.delta)
+    budget = PrivacyBudget(known.privacy.rho, relation=ADD_OR_REMOVE_ONE, delta=known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
     destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)

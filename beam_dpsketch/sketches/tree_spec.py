@@ -132,6 +132,11 @@ class TreeSpec:
         return cls(domain=domain, levels=tuple(levels), seed=seed)
 
     @classmethod
+    def for_search(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, seed: int = 0) -> TreeSpec:
+        """Return the layout for lists of the most frequent values: few levels, half of rho for the finest."""
+        return cls.for_memory(domain, memory, seed=seed, arity=16, leaf_share=Fraction(1, 2))
+
+    @classmethod
     def paper_layout(
         cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
     ) -> TreeSpec:

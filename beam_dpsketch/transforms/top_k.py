@@ -6,7 +6,6 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import apache_beam as beam
@@ -24,9 +23,6 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.family import Family
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
-
-SEARCH_ARITY = 16
-LEAF_SHARE = Fraction(1, 2)
 
 Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
 
@@ -106,7 +102,7 @@ def search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
         return domain
     if isinstance(domain, BytesDomain):
         return PrefixSpec.for_memory(domain)
-    return TreeSpec.for_memory(domain, arity=SEARCH_ARITY, leaf_share=LEAF_SHARE)
+    return TreeSpec.for_search(domain)
 
 
 def _top(released: Any, k: int) -> TopK:

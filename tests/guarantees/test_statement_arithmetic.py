@@ -26,14 +26,19 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    RecordBounds,
     CountMin,
     CountSketch,
+    Horizon,
     IntegerDomain,
     NeighboringRelation,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    Record,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
+    TreeSpec,
 )
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
@@ -77,7 +82,7 @@ def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
     pipeline.visit(visitor)
-    accumulator = SketchAccumulator(SketchInput(KINDS[sketch], TINY, RecordBounds()))
+    accumulator = SketchAccumulator(SketchInput(TINY, RecordBounds(1)))
     keyed = isinstance(transform, PrivateFrequencies.PerKey)
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
@@ -239,7 +244,7 @@ def test_an_id_over_several_windows(
     assert loss(change, statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
-    of_one = calibrate(KINDS[sketch], TINY, PrivacySpec(rho=RHO, relation=relation), bounds=bounds)
+    of_one = calibrate(TINY, ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds))
     assert Fraction(change) / (2 * of_one[0]) == max_windows * RHO
 
 
@@ -253,7 +258,7 @@ def test_an_id_within_one_window(
     kind = PrivateFrequencies.PerKey if keys > 1 else PrivateFrequencies.Globally
     of_keys = {"keys_are_public": True} if keys > 1 else {}
     privacy = PrivacySpec(rho=RHO, relation=relation)
-    transform = kind(TINY, privacy, bounds=bounds, sketch=sketch, privacy_id=str, **of_keys)
+    transform = kind(TINY, privacy, sketch=sketch, **of_keys, unit=PrivacyId(str, bounds))
     statement = declared(transform, window.FixedWindows(10) if fixed else None, sketch=sketch)
     assert statement.unit is (PrivacyUnit.PRIVACY_ID_IN_WINDOW if fixed else PrivacyUnit.PRIVACY_ID)
     of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
@@ -276,9 +281,11 @@ def test_an_id_within_one_window(
 def test_a_record_in_overlapping_windows(
     sketch: str, relation: NeighboringRelation, max_weight: int, signed: bool, size: int, step: int
 ) -> None:
-    bounds = RecordBounds(max_weight=max_weight, signed=signed)
+    bounds = RecordBounds(1, max_weight=max_weight, signed=signed)
     privacy = PrivacySpec(rho=RHO, relation=relation)
-    transform = PrivateFrequencies.Globally(TINY, privacy, bounds=bounds, sketch=sketch, unit="record")
+    transform = PrivateFrequencies.Globally(
+        dataclasses.replace(TINY, kind=sketch), privacy, unit=Record(max_weight=bounds.max_weight, signed=bounds.signed)
+    )
     windows = window.SlidingWindows(size, step)
     statement = declared(transform, windows, sketch=sketch)
     assert statement.unit is PrivacyUnit.RECORD
@@ -300,18 +307,15 @@ def test_all_nodes_of_a_horizon(
 ) -> None:
     """Of a record, or of an id that reaches max_partitions windows of the horizon."""
     if record:
-        bounds = RecordBounds(max_weight=bounds.max_weight, signed=bounds.signed)
+        bounds = RecordBounds(1, max_weight=bounds.max_weight, signed=bounds.signed)
     size = len(held(bounds)) ** bounds.max_partitions * windows**bounds.max_partitions
     assume(size <= MOST_INPUTS)
     transform = PrivateContinualFrequencies.Globally(
-        TINY,
+        dataclasses.replace(TINY, kind=sketch),
         PrivacySpec(rho=RHO, relation=relation),
-        start=0,
-        window_size=10,
-        windows=windows,
+        Horizon(0, 10, windows),
         bounds=bounds,
-        sketch=sketch,
-        **({"unit": "record"} if record else {"privacy_id": str}),
+        **{"unit": "record"} if record else {"privacy_id": str},
     )
     statement = declared(transform, None, sketch=sketch, unbounded=unbounded)
     assert statement.unit is (PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
@@ -340,10 +344,10 @@ def transforms(**arguments: Any) -> dict[str, beam.PTransform]:
     return {
         "frequencies": PrivateFrequencies.Globally(spec, privacy, **of_all),
         "frequencies per key": PrivateFrequencies.PerKey(spec, privacy, **of_keys),
-        "quantiles": PrivateQuantiles.Globally(DOMAIN, privacy, memory=1 << 10, **of_all),
-        "quantiles per key": PrivateQuantiles.PerKey(DOMAIN, privacy, memory=1 << 10, **of_keys),
-        "top-K": PrivateTopK.Globally(DOMAIN, privacy, k=1, memory=1 << 10, **of_all),
-        "top-K per key": PrivateTopK.PerKey(DOMAIN, privacy, k=1, memory=1 << 10, **of_keys),
+        "quantiles": PrivateQuantiles.Globally(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_all),
+        "quantiles per key": PrivateQuantiles.PerKey(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_keys),
+        "top-K": PrivateTopK.Globally(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_all),
+        "top-K per key": PrivateTopK.PerKey(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_keys),
     }
 
 

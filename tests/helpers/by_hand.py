@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import RecordBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
+from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch

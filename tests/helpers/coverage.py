@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, SketchSpec, release
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.sketches import LinearSketch
 
 FALSE_ALARM = 1e-9
@@ -62,7 +62,7 @@ def measure(
     found = {name: Coverage(np.zeros(len(queries), dtype=np.int64), 0.0, releases) for name in intervals}
     for seed in range(releases):
         raw = kind(dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
-        released = release(raw, PrivacySpec(rho, ADD_OR_REMOVE_ONE))
+        released = release(raw, ReleaseTerms(PrivacySpec(rho, relation=ADD_OR_REMOVE_ONE)))
         for name, interval in intervals.items():
             lower, upper = interval(released, queries)
             found[name].misses += (truth < lower) | (truth > upper)

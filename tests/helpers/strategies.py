@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from beam_dpsketch import RecordBounds, CountMin, CountSketch, NeighboringRelation, PrivacyUnit, SketchSpec
+from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
@@ -71,7 +71,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         relation=draw(st.sampled_from(NeighboringRelation)),
         unit=unit,
         bounds=draw(bounds(single=unit.name.startswith("RECORD"))),
-        windows=draw(st.integers(1, (1 << 32) - 1)),
+        window_count=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     BytesDomain,
-    RecordBounds,
     Domain,
     DyadicCountSketch,
     FloatDomain,
@@ -24,6 +23,7 @@ from beam_dpsketch import (
     PrefixTree,
     PrivacyStatement,
     PrivacyUnit,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
     TextDomain,
@@ -154,5 +154,5 @@ def releases(draw: st.DrawFn) -> Any:
 
 _SIGMAS = st.fractions(Fraction(1, 4), 1 << 60)
 
-ONE = RecordBounds()
+ONE = RecordBounds(1)
 """One record of weight 1: for raw sketches whose weights stand for as many records."""

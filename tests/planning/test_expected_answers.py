@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from beam_dpsketch.planning.explanation import explanation
 from scipy import stats
 
 from beam_dpsketch import (
-    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -25,13 +25,14 @@ from beam_dpsketch import (
     PrefixTree,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
     TextDomain,
     TreeSpec,
     release,
 )
 from beam_dpsketch.planning import expected_answers
-from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.release.noising import calibrate
 
 FALSE_ALARM = 1e-9
@@ -50,7 +51,7 @@ ITEMS = {
 
 
 def released(raw: Any) -> Any:
-    return release(raw, PRIVACY, bounds=BOUNDS, unit=PrivacyUnit.PRIVACY_ID)
+    return release(raw, ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID))
 
 
 def times_found(kind: Any, spec: Any, item: Any, weight: float, releases: int) -> int:
@@ -71,7 +72,7 @@ def at_most(found: int, of: int, probability: float) -> bool:
 def check_limits(name: str, releases: int) -> None:
     """The search takes deviations from the counters, where the item is too: so 93 and 43 % are what is demanded."""
     kind, spec, item = ITEMS[name]
-    limits = expected_answers.noise_detection(kind, spec, calibrate(kind, spec, PRIVACY, bounds=BOUNDS))
+    limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
     likely, even = (times_found(kind, spec, item, weight, releases) for weight in (limits.likely, limits.even))
     assert at_least(likely, releases, 0.93)
     assert at_least(even, releases, 0.43)
@@ -93,14 +94,14 @@ def test_the_search_finds_items_at_the_limits_as_often_as_said_of_many(name: str
 @pytest.mark.slow
 def test_short_items_are_found_below_the_limit() -> None:
     kind, spec, _ = ITEMS["long text"]
-    limits = expected_answers.noise_detection(kind, spec, calibrate(kind, spec, PRIVACY, bounds=BOUNDS))
+    limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
     assert at_least(times_found(kind, spec, "ab", limits.likely, 300), 300, 0.95)
 
 
 def test_the_limit_of_a_release_is_that_of_its_noise() -> None:
     """Deviations are means over thousands of counters, known to about a per cent."""
     for kind, spec, _ in ITEMS.values():
-        limits = expected_answers.noise_detection(kind, spec, calibrate(kind, spec, PRIVACY, bounds=BOUNDS))
+        limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
         assert released(kind(spec)).top_k(1).detection_limit == pytest.approx(limits.likely, rel=0.15)
         assert limits.even < limits.likely
 
@@ -132,7 +133,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
 def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""
     spec = SketchSpec(depth=depth, width=1 << 14)
-    (variance,) = calibrate(CountSketch, spec, PRIVACY, bounds=BOUNDS)
+    (variance,) = calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS))
     half = expected_answers.noise_half_width(CountSketch, spec, variance)
     errors = np.concatenate([np.abs(released(CountSketch(spec)).estimate(range(200))) for _ in range(60)])
     for factor, holds in ((1.0, True), (0.7, False), (1.5, False)):
@@ -144,7 +145,7 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
 
 def test_count_min_says_the_width_of_its_offsets() -> None:
     spec = SketchSpec(depth=5, width=1 << 12)
-    (variance,) = calibrate(CountMin, spec, PRIVACY, bounds=BOUNDS)
+    (variance,) = calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS))
     lower, upper = released(CountMin(spec)).interval([0])
     half = expected_answers.noise_half_width(CountMin, spec, variance)
     assert half <= float(upper[0] - lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
@@ -191,5 +192,5 @@ def test_an_impossible_number_of_records_is_refused_by_its_name(n: int) -> None:
 def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec = PrefixSpec.for_memory(TextDomain(3))
     assert "kept records or more" in explanation(PrefixTree, spec, PRIVACY, BOUNDS, None)
-    weighted = RecordBounds(max_weight=5)
+    weighted = RecordBounds(1, max_weight=5)
     assert "kept weight or more" in explanation(PrefixTree, spec, PRIVACY, weighted, None)

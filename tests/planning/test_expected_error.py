@@ -1,9 +1,12 @@
+from beam_dpsketch import ReleaseTerms
+
 """The planner's closed form is the error of the fitted tree, and its refusals and words are right."""
 
 import math
 
 import numpy as np
 import pytest
+from beam_dpsketch.planning.tree_plan import TreePlan
 
 from beam_dpsketch import (
     DyadicCountSketch,
@@ -15,8 +18,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.planner import plan
-from beam_dpsketch.planning.tree_plan import TreePlan
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.tree import least_squares
 from beam_dpsketch.release.tree.cumulative import CumulativeTree
@@ -37,7 +39,7 @@ def _open_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, total):
     """The variances are themselves tested against a dense covariance matrix in `test_consistency`."""
     spec = TreeSpec.for_memory(IntegerDomain(0, size - 1), 10**6, arity=arity)
-    sigma_squared = calibrate(DyadicCountSketch, spec, PrivacySpec(0.5), bounds=DEFAULT_BOUNDS)
+    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
     levels = tree_levels(spec, np.zeros(spec.cells, dtype=np.int64), tuple(map(float, sigma_squared)))
     tree = CumulativeTree(levels, fitted_tree(levels, total=total), size=size, total=total)
     mean = tree.rank_variance(np.arange(size, dtype=np.uint64)).mean()
@@ -49,12 +51,12 @@ def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, to
 def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
     """600 releases: the root mean square is known to about 1.5 %, so 15 % is ten standard deviations."""
     size, spec = 256, TreeSpec.for_memory(IntegerDomain(0, 255), 10**6, arity=4)
-    sigma_squared = calibrate(DyadicCountSketch, spec, PrivacySpec(0.5), bounds=DEFAULT_BOUNDS)
+    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
     truth = np.bincount(np.arange(500) * 7919 % 97, minlength=size)
     raw = DyadicCountSketch(spec).accumulate(np.repeat(np.arange(size), truth))
     squares = []
     for _ in range(600):
-        noisy = release(raw, PrivacySpec(0.5)).counters
+        noisy = release(raw, ReleaseTerms(PrivacySpec(0.5))).counters
         tree = fitted_tree(tree_levels(spec, noisy, tuple(map(float, sigma_squared))), total=total)
         squares.append(np.mean((np.cumsum(tree[-1].fitted) - np.cumsum(truth)) ** 2))
     measured = math.sqrt(np.mean(squares))

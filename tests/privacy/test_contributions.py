@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from beam_dpsketch import RecordBounds, PrivacyUnit
+from beam_dpsketch import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, check_unit_fits_bounds
 from tests.helpers import strategies
 
@@ -43,7 +43,7 @@ def test_numpy_integers_become_python_integers(name):
 
 def test_signed_is_a_bool():
     with pytest.raises(TypeError, match="signed must be a bool, got int"):
-        RecordBounds(signed=1)
+        RecordBounds(1, signed=1)
 
 
 def test_the_bounds_together_have_a_limit():
@@ -53,8 +53,8 @@ def test_the_bounds_together_have_a_limit():
 
 
 def test_weights_are_clamped_to_zero_or_symmetrically():
-    assert RecordBounds(max_weight=5).min_weight == 0
-    assert RecordBounds(max_weight=5, signed=True).min_weight == -5
+    assert RecordBounds(1, max_weight=5).min_weight == 0
+    assert RecordBounds(1, max_weight=5, signed=True).min_weight == -5
     assert RecordBounds(max_weight=5, max_contributions_per_partition=3).max_weight_per_partition == 15
 
 
@@ -70,7 +70,7 @@ def test_a_union_allows_all_that_either_allows_and_no_more(first, second):
 @pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
 @pytest.mark.parametrize("name", ["max_contributions_per_partition", "max_partitions"])
 def test_one_record_is_one_contribution(unit, name):
-    check_unit_fits_bounds(unit, RecordBounds(max_weight=9, signed=True))
+    check_unit_fits_bounds(unit, RecordBounds(1, max_weight=9, signed=True))
     with pytest.raises(ValueError, match="name a privacy_id"):
         check_unit_fits_bounds(unit, RecordBounds(**{name: 2}))
 
@@ -81,7 +81,7 @@ def test_a_privacy_id_may_have_many(unit):
 
 
 def test_a_largest_weight_that_was_given_is_told_from_the_default() -> None:
-    given, default = RecordBounds(max_weight=1), RecordBounds()
+    given, default = RecordBounds(1, max_weight=1), RecordBounds(1)
     assert given == default
     assert repr(given) == repr(default)
     for bounds in (given, default):

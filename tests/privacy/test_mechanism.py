@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, PrivacySpec, SketchSpec, release
+from beam_dpsketch import CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
 
@@ -53,7 +53,7 @@ def test_sigma_above_2_to_the_50_is_refused():
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 def test_a_release_refuses_what_hides_nothing(kind):
     with pytest.raises(ValueError, match="hides nothing"):
-        release(kind(SketchSpec(depth=1, width=4)), PrivacySpec(rho=100.0))
+        release(kind(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=100.0)))
 
 
 def test_noise_is_drawn_once_for_each_cell(frozen_noise):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, RecordBounds, CountSketch, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.mechanism import sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 
@@ -105,20 +105,16 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, rela
             unit[list(chosen)] = weights
             units.add(tuple(unit.ravel()))
     matrices = _hash_functions(items=items, depth=1, width=2, signed=has_signs)
-    worst = _worst(
-        np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, relation
-    )
-    assert worst == squared_l2_sensitivity(
-        cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation
-    )
+    worst = _worst(np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, relation)
+    assert worst == squared_l2_sensitivity(cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation)
 
 
 @pytest.mark.parametrize("relation", _RELATIONS)
 @pytest.mark.parametrize("has_signs", [False, True])
 def test_windows_count_like_partitions(relation, has_signs):
     common = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation}
-    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(max_weight=3), windows=7)
-    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(max_weight=3, max_partitions=7))
+    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), window_count=7)
+    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_partitions=7))
     assert by_windows == by_partitions
 
 
@@ -133,7 +129,7 @@ def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():
     squared_change = int(np.square(change).sum())
     assert squared_change == 4 * spec.depth == 12
     assert squared_change == squared_l2_sensitivity(
-        cells_per_item=spec.depth, has_signs=True, bounds=RecordBounds(), relation=REPLACE_ONE
+        cells_per_item=spec.depth, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE
     )
     rho = Fraction(1)
     of_the_paper = sigma_squared(squared_sensitivity=2 * spec.depth, rho=rho)
@@ -147,7 +143,7 @@ def test_numpy_integers_do_not_overflow(number):
         max_weight=number(17), max_contributions_per_partition=number(100), max_partitions=number(100)
     )
     answer = squared_l2_sensitivity(
-        cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, windows=number(100)
+        cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, window_count=number(100)
     )
     assert type(answer) is int
     assert answer == 4 * 64 * 1700**2 * 100 * 100
@@ -158,4 +154,4 @@ def test_numpy_integers_do_not_overflow(number):
 def test_counts_below_one_are_refused(name, value, error):
     arguments = {"cells_per_item": 1, "windows": 1, name: value}
     with pytest.raises(error, match=name):
-        squared_l2_sensitivity(**arguments, has_signs=True, bounds=RecordBounds(), relation=REPLACE_ONE)
+        squared_l2_sensitivity(**arguments, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE)

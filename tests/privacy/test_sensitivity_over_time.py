@@ -11,12 +11,13 @@ import pytest
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    RecordBounds,
     CountMin,
     CountSketch,
     NeighboringRelation,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
 )
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity_over_time, tree_height
@@ -68,15 +69,15 @@ def worst(*, windows: int, bounds: RecordBounds, signs: bool, relation: Neighbor
 @pytest.mark.parametrize(
     ("windows", "bounds"),
     [
-        (2, RecordBounds()),
-        (8, RecordBounds()),
-        (8, RecordBounds(max_weight=2, signed=True)),
-        (4, RecordBounds(max_partitions=2)),
-        (4, RecordBounds(max_partitions=3)),
-        (4, RecordBounds(max_partitions=4)),
+        (2, RecordBounds(1)),
+        (8, RecordBounds(1)),
+        (8, RecordBounds(1, max_weight=2, signed=True)),
+        (4, RecordBounds(1, max_partitions=2)),
+        (4, RecordBounds(1, max_partitions=3)),
+        (4, RecordBounds(1, max_partitions=4)),
         (4, RecordBounds(max_partitions=2, max_contributions_per_partition=2)),
-        (4, RecordBounds(max_partitions=2, max_weight=2, signed=True)),
-        (8, RecordBounds(max_partitions=3)),
+        (4, RecordBounds(1, max_partitions=2, max_weight=2, signed=True)),
+        (8, RecordBounds(1, max_partitions=3)),
     ],
 )
 def test_the_formula_is_the_worst_case_and_is_attained(
@@ -84,7 +85,7 @@ def test_the_formula_is_the_worst_case_and_is_attained(
 ) -> None:
     assert worst(windows=windows, bounds=bounds, signs=signs, relation=relation) == (
         squared_l2_sensitivity_over_time(
-            cells_per_item=1, has_signs=signs, bounds=bounds, relation=relation, windows=windows
+            cells_per_item=1, has_signs=signs, bounds=bounds, relation=relation, window_count=windows
         )
     )
 
@@ -99,12 +100,7 @@ def test_rho_covers_every_record_under_the_package_s_hash(
     for seed in range(30):
         spec = SketchSpec(depth=2, width=2, seed=seed)
         (sigma_squared,) = calibrate(
-            kind,
-            spec,
-            privacy,
-            bounds=RecordBounds(),
-            unit=PrivacyUnit.RECORD_OVER_HORIZON,
-            windows=4,
+            spec, ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4)
         )
         inputs = [np.zeros((4, spec.cells), dtype=int)]
         for window, item in itertools.product(range(4), range(6)):
@@ -121,7 +117,7 @@ def test_rho_covers_every_record_under_the_package_s_hash(
 def test_at_most_the_square_of_all_windows_on_each_level(windows: int, reached: int) -> None:
     """m^2 (log2 T + 1) is the bound without looking at levels; a single window attains it."""
     of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "windows": windows}
-    bounds = RecordBounds(max_partitions=reached, max_weight=2)
+    bounds = RecordBounds(1, max_partitions=reached, max_weight=2)
     square = squared_l2_sensitivity_over_time(**of, bounds=bounds)
     simple = 4 * 3 * 4 * reached**2 * tree_height(windows)
     assert square == simple if reached == 1 else square < simple
@@ -132,9 +128,9 @@ def test_more_windows_than_the_horizon_has_are_refused() -> None:
         squared_l2_sensitivity_over_time(
             cells_per_item=1,
             has_signs=True,
-            bounds=RecordBounds(max_partitions=5),
+            bounds=RecordBounds(1, max_partitions=5),
             relation=REPLACE_ONE,
-            windows=4,
+            window_count=4,
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import RecordBounds, CountMin, CountSketch, SketchSpec
+from beam_dpsketch import CountMin, CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
@@ -23,8 +23,8 @@ from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
-BOUNDS = RecordBounds(max_weight=1000, signed=True)
-RECIPES = [SketchInput(kind, spec, BOUNDS) for kind in (CountMin, CountSketch) for spec in (SMALL, LARGE)]
+BOUNDS = RecordBounds(1, max_weight=1000, signed=True)
+RECIPES = [SketchInput(spec, BOUNDS) for kind in (CountMin, CountSketch) for spec in (SMALL, LARGE)]
 ITEMS = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.binary(max_size=2), st.tuples(st.integers(0, 2)))
 RECORDS = st.lists(st.tuples(ITEMS, st.integers(-9, 9)), max_size=40)
 # How a part of the data gets in: one by one, with weights, hashed already; and what happens to it afterwards.
@@ -130,7 +130,7 @@ def test_merging_nothing_and_empty_accumulators_gives_zeros(recipe: SketchInput)
 @pytest.mark.parametrize("spec", [SMALL, LARGE])
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
 def test_the_steps_from_waiting_to_dense_lose_nothing(spec: SketchSpec, count: int) -> None:
-    recipe = SketchInput(CountSketch, spec, BOUNDS)
+    recipe = SketchInput(spec, BOUNDS)
     fn = RawSketchFn(recipe, Selectors())
     items = [f"item {i % 77}" for i in range(count)]
     one_by_one = functools.reduce(fn.add_input, items, fn.create_accumulator())
@@ -171,7 +171,7 @@ def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_
 def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
     weights: list[int], copies: list[int] | None
 ) -> None:
-    recipe = SketchInput(CountMin, SMALL, RecordBounds(max_weight=4, signed=True))
+    recipe = SketchInput(SMALL, RecordBounds(1, max_weight=4, signed=True))
     for items in (list(range(40)), [item % 3 for item in range(40)]):
         kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
         kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
@@ -188,7 +188,7 @@ def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
 def test_counters_of_any_size_survive_the_bytes() -> None:
     for weight in (1, 127, 128, 1 << 15, (1 << 31) - 1, 1 << 31, 1 << 40, -(1 << 63)):
         for spec in (SMALL, LARGE):
-            recipe = SketchInput(CountMin, spec, BOUNDS)
+            recipe = SketchInput(spec, BOUNDS)
             accumulator = SketchAccumulator(recipe)
             keys = np.arange(20, dtype=np.uint64)
             accumulator.add_contributions(WeightedItems(keys, np.full(20, weight, dtype=np.int64)))
@@ -197,7 +197,7 @@ def test_counters_of_any_size_survive_the_bytes() -> None:
 
 
 def test_what_cannot_be_counted_contributes_nothing_wherever_it_waits() -> None:
-    recipe = SketchInput(CountSketch, SMALL, BOUNDS)
+    recipe = SketchInput(SMALL, BOUNDS)
     accumulator = SketchAccumulator(recipe)
     bad = [None, 1.5, True, [], {}, object(), 1 << 64, -(1 << 63) - 1, ("a", None), (1, (2.0,)), np.float64(1)]
     for item in [*bad, "good", np.int64(3), *bad]:
@@ -207,7 +207,7 @@ def test_what_cannot_be_counted_contributes_nothing_wherever_it_waits() -> None:
 
 
 def test_the_text_form_shows_no_data() -> None:
-    accumulator = SketchAccumulator(SketchInput(CountSketch, SMALL, BOUNDS))
+    accumulator = SketchAccumulator(SketchInput(SMALL, BOUNDS))
     accumulator.add("planted secret")
     assert "secret" not in repr(accumulator) + str(accumulator)
 

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import RecordBounds, CountSketch, IntegerDomain, PrivacySpec, TextDomain, TreeSpec
+from beam_dpsketch import AssumePublicKeys, CountSketch, IntegerDomain, PrivacySpec, RecordBounds, TextDomain, TreeSpec
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
@@ -29,8 +29,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
-from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
+from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.bounding import _unkeyed
 from beam_dpsketch.transforms.steps.keying import KeyRecords
@@ -137,10 +136,10 @@ KINDS: dict[str, Callable[..., Any]] = {
     "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
     "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
     "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=1, item="page", memory=4096, **rest),
+    "top": lambda **rest: PrivateTopK.PerKey(PrefixSpec.for_memory(TextDomain(3), 4096), PRIVACY, k=1, item="page", **rest),
 }
 UNITS: dict[str, dict[str, Any]] = {
-    "record": {"unit": "record", "bounds": RecordBounds(max_weight=2)},
+    "record": {"unit": "record", "bounds": RecordBounds(1, max_weight=2)},
     "id": {
         "privacy_id": "user",
         "bounds": RecordBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
@@ -160,7 +159,7 @@ class _Vectors(ExactCounters):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_records_count_the_same_in_every_form_fused_and_across_a_stage_boundary(kind: str, unit: str) -> None:
-    private = KINDS[kind](key="key", keys_are_public=True, **UNITS[unit])
+    private = KINDS[kind](**UNITS[unit], keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         made = pipeline | beam.Create([0])
@@ -225,12 +224,9 @@ DOMAINS = [
 ]
 BOUNDS = RecordBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
 RECIPES = [
-    SketchInput(CountSketch, SPEC, BOUNDS),
-    *(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
-    *(
-        SketchInput(PrefixTree, PrefixSpec.for_memory(domain(3), 20_000), BOUNDS)
-        for domain in (TextDomain, BytesDomain)
-    ),
+    SketchInput(SPEC, BOUNDS),
+    *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
+    *(SketchInput(PrefixSpec.for_memory(domain(3), 20_000), BOUNDS) for domain in (TextDomain, BytesDomain)),
 ]
 GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
 
@@ -309,7 +305,7 @@ class _EachWay(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
-        bounds = RecordBounds(max_weight=1)
+        bounds = RecordBounds(1, max_weight=1)
         return [
             pcoll
             | way

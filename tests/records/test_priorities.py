@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import RecordBounds, PrivacySpec, WindowingError
+from beam_dpsketch import PrivacySpec, PublicKeys, RecordBounds, WindowingError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.codec import concat_tables
@@ -145,7 +145,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
-    bound = BoundingRule(RecordBounds(), ranks())
+    bound = BoundingRule(RecordBounds(1), ranks())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
@@ -212,7 +212,7 @@ class Windowed(beam.PTransform):
 FIELDS = {"item": "item", "privacy_id": "user", "bounds": BOUNDS}
 PIPELINES = {
     "globally": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
-    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, key="key", public_keys=["a", "b"], **FIELDS),
+    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **FIELDS, keys=PublicKeys(["a", "b"], "key")),
     "windows": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
     "over windows": PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, **FIELDS),
 }

@@ -17,9 +17,7 @@ from beam_dpsketch.records.selection import in_kept_parts, net_weights, select_w
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
-BOUNDS = st.builds(
-    RecordBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3)
-)
+BOUNDS = st.builds(RecordBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3))
 GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
 
 

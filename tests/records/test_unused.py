@@ -12,7 +12,7 @@ import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 
-from beam_dpsketch import RecordBounds, IntegerDomain, PrivacySpec
+from beam_dpsketch import IntegerDomain, PrivacySpec, PublicKeys, Record, RecordBounds, TimeRange
 from beam_dpsketch.records import unused
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
@@ -20,8 +20,8 @@ from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 PRIVACY = PrivacySpec(rho=0.1)
 PLANTED = "planted-4711"
 ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unused.MANY)]
-WHERE = {"privacy_id": "user", "bounds": RecordBounds(max_weight=9)}
-RECORD = {"unit": "record", "bounds": RecordBounds(max_weight=9)}
+WHERE = {"privacy_id": "user", "bounds": RecordBounds(1, max_weight=9)}
+RECORD = {"unit": "record", "bounds": RecordBounds(1, max_weight=9)}
 
 
 def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
@@ -61,7 +61,7 @@ DROPPED = {
     "item='share'": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item="share", **RECORD),
     "weight='share'": frequencies(item="city", weight="share", **RECORD),
     "key='share'": per_key(key="share", item="city", **RECORD),
-    "key='user'": per_key(key="user", item="city", unit="record", public_keys=["listed"], keys_are_public=False),
+    "key='user'": per_key(item="city", unit=Record(), keys=PublicKeys(["listed"], "user")),
     "privacy_id='usr'": frequencies(item="city", **{**WHERE, "privacy_id": "usr"}),
     "item='place'": frequencies(item="place", **WHERE),
     "weight='n'": frequencies(item="city", weight="n", **WHERE),
@@ -105,9 +105,9 @@ def test_a_stream_logs_it_too(caplog: pytest.LogCaptureFixture) -> None:
 
 HORIZON = {"start": 0, "window_size": 60, "windows": 4, "item": "city"}
 WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
-    "record": lambda: frequencies(item="city", unit="record"),
+    "record": lambda: frequencies(item="city", unit=Record()),
     "id": lambda: frequencies(item="city", **WHERE),
-    "declared": lambda: frequencies(item="city", unit="record", time_range=(0, 120)),
+    "declared": lambda: frequencies(item="city", unit=Record(), windows=TimeRange(0, 120)),
     "limited": lambda: frequencies(item="city", max_windows=2, **WHERE),
 }
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    RecordBounds,
     CountMin,
     CountSketch,
     Level,
     PrefixSpec,
     PrivacyUnit,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
     SketchSpec,
@@ -39,7 +39,9 @@ DIGEST_BYTES = 16
 
 def good() -> dict[str, ReleasedSketch]:
     """Releases by file name: every integer size, item hash, relation, unit and disclosure is in one of them."""
-    count_min = CountMin(SketchSpec(depth=3, width=8, seed=7)).accumulate(["a"] * 5 + ["b"] * 2 + [1, b"c"])
+    count_min = CountMin(SketchSpec(kind="count_min", depth=3, width=8, seed=7)).accumulate(
+        ["a"] * 5 + ["b"] * 2 + [1, b"c"]
+    )
     count_sketch = CountSketch(
         SketchSpec(depth=2, width=5, seed=(1 << 64) - 1, item_hash="blake2b", item_key=bytes(range(16)))
     ).accumulate(["a", "b", ("a", 1)], [1 << 40, -(1 << 35), 3])
@@ -51,7 +53,7 @@ def good() -> dict[str, ReleasedSketch]:
         sigma_squared_per_level=(Fraction(10**40 + 1, 3**50),),
         relation=ADD_OR_REMOVE_ONE,
         unit=PrivacyUnit.RECORD,
-        bounds=RecordBounds(max_weight=100, signed=True),
+        bounds=RecordBounds(1, max_weight=100, signed=True),
         windows=12,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )

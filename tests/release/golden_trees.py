@@ -9,13 +9,13 @@ from fractions import Fraction
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    RecordBounds,
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
     PrefixSpec,
     PrefixTree,
     PrivacyUnit,
+    RecordBounds,
     ReleasedSketch,
     TextDomain,
     TreeSpec,
@@ -40,7 +40,7 @@ def good() -> dict[str, ReleasedSketch]:
             rho=Fraction(22, 7),
             relation=ADD_OR_REMOVE_ONE,
             unit=PrivacyUnit.RECORD,
-            bounds=RecordBounds(max_weight=100, signed=True),
+            bounds=RecordBounds(1, max_weight=100, signed=True),
             sigma_squared_per_level=tuple(Fraction(number + 1, 3) for number in range(8)),
             disclosed=Disclosure.KEYS,
         ),

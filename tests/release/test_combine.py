@@ -9,12 +9,13 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    RecordBounds,
     CountMin,
     CountSketch,
     IncompatibleSketchError,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
     release,
 )
@@ -67,7 +68,7 @@ def test_different_parts_of_one_run_keep_its_rho(kind):
     [
         {"release_ids": ids(2, 1)},
         {"release_ids": ids(1, 0, draw=1)},
-        {"release_ids": ids(1, 1), "bounds": RecordBounds()},
+        {"release_ids": ids(1, 1), "bounds": RecordBounds(1)},
         {"release_ids": ids(1, 1), "windows": 2},
     ],
     ids=["another run", "another draw", "other bounds", "other windows"],
@@ -104,7 +105,7 @@ def test_the_statement_covers_both_inputs(kind):
         **OTHER_ID,
         windows=2,
         disclosed=Disclosure.WINDOWS,
-        bounds=RecordBounds(max_partitions=5, signed=True),
+        bounds=RecordBounds(1, max_partitions=5, signed=True),
     )
     statement = first.combine(second).privacy
     assert statement.bounds == RecordBounds(max_contributions_per_partition=3, max_partitions=5, signed=True)
@@ -191,7 +192,7 @@ def test_estimates_of_the_union_are_those_of_the_sum(kind):
 
 def test_real_releases_combine(kind):
     spec = SketchSpec(depth=5, width=256)
-    releases = [release(kind(spec).accumulate(["a"] * 10_000), PrivacySpec(rho=1.0)) for _ in range(3)]
+    releases = [release(kind(spec).accumulate(["a"] * 10_000), ReleaseTerms(PrivacySpec(rho=1.0))) for _ in range(3)]
     both = releases[0].combine(releases[1]).combine(releases[2])
     assert both.privacy.rho == 3
     assert both.privacy.sigma_squared == 3 * releases[0].privacy.sigma_squared

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from beam_dpsketch import RecordBounds, CountMin, CountSketch, Frequency, PrivacySpec, SketchSpec, release
+from beam_dpsketch import CountMin, CountSketch, Frequency, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.release.count_sketch import median_margin
 from tests.hashing import derivations
 from tests.helpers import by_hand, coverage, strategies
@@ -164,7 +164,7 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     spec, truth = SketchSpec(depth=5, width=1 << 13), 50
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
-        released = release(raw, PrivacySpec(Fraction(1, 1000)), bounds=RecordBounds())
+        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1)))
         listed += sum(each.lower <= truth <= each.upper for each in released.top_k(items, 5))
         lower, upper = released.interval(items, 1 - 0.05 / len(items))
         all_hold += bool(((lower <= truth) & (truth <= upper)).all())

@@ -10,20 +10,21 @@ from fractions import Fraction
 
 import dp_accounting
 import pytest
+from beam_dpsketch.planning.explanation import explanation
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    RecordBounds,
     CountSketch,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
     release,
 )
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.planning.explanation import explanation
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure
@@ -63,9 +64,7 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
 
 
 def test_the_relation_and_the_unit_are_in_the_words():
-    text = str(
-        statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds())
-    )
+    text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
     assert "added or removed (ADD_OR_REMOVE_ONE)" in text
     assert "within one window (not over several windows)" in text
     assert "weights 0 to 1" in text
@@ -118,13 +117,13 @@ def test_printed_and_exported_losses_are_never_below_the_truth(it):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-7), (0.1, 1e-5), (2.5, 3e-9)])
 def test_what_was_asked_for_is_printed(epsilon, delta):
-    asked = PrivacySpec.from_epsilon_delta(epsilon, delta)
-    privacy = release(CountSketch(SketchSpec(depth=2, width=4)), asked).privacy
+    asked = PrivacySpec(epsilon=epsilon, delta=delta)
+    privacy = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(asked)).privacy
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
-    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, RecordBounds(), None)
+    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, RecordBounds(1), None)
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in words
-    other = release(CountSketch(SketchSpec(depth=2, width=4)), PrivacySpec(rho=0.5)).privacy
+    other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PrivacySpec(rho=0.5))).privacy
     for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
         assert both.shown_delta == min(delta, 1e-6)
 

@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
+    Horizon,
     IncompatibleSketchError,
     IntegerDomain,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
     SketchTimeline,
     TimelineNode,
@@ -47,7 +49,11 @@ def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -
         for index, node in enumerate(nodes):
             ends = (1_000_000 * (start + size * (window << level)) for window in (index, index + 1))
             of_run = {"run": run, "part": part_name(("level", level), *ends)}
-            yield TimelineNode(level, index, release(node, PRIVACY, unit=OVER_HORIZON, windows=len(leaves), **of_run))
+            yield TimelineNode(
+                level,
+                index,
+                release(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves), **of_run)),
+            )
         if len(nodes) == 1:
             return
         pairs = zip(nodes[::2], nodes[1::2], strict=True)
@@ -60,7 +66,7 @@ def empty_timeline(windows: int, spec: SketchSpec) -> SketchTimeline:
 
 
 def timeline(nodes: Any, windows: int) -> SketchTimeline:
-    return SketchTimeline(nodes, start=float(START), window_size=float(SIZE), windows=windows)
+    return SketchTimeline(nodes, Horizon(float(START), float(SIZE), windows))
 
 
 @functools.cache
@@ -234,7 +240,7 @@ def test_nodes_of_something_else_are_refused() -> None:
         timeline(nodes[:1], 4)
     with pytest.raises(ValueError, match=r"no node \(0, 7\) is in a tree over 4 windows"):
         timeline(nodes[7:8], 4)
-    single = TimelineNode(0, 0, release(CountSketch(SPEC), PRIVACY))
+    single = TimelineNode(0, 0, release(CountSketch(SPEC), ReleaseTerms(PRIVACY)))
     with pytest.raises(ValueError, match="was not released for a horizon"):
         timeline([single], 8)
     with pytest.raises(ValueError, match="windows must be a power of two, got 6"):
@@ -268,7 +274,7 @@ def test_two_draws_of_a_node_do_not_make_a_range() -> None:
     """As after a failure: their sum is no range, and both together cost twice."""
     raw = CountSketch(SPEC)
     of_run = {"run": bytes(16), "part": b"a node", "unit": OVER_HORIZON, "windows": 8}
-    first, second = (release(raw, PRIVACY, **of_run) for _ in range(2))
+    first, second = (release(raw, ReleaseTerms(PRIVACY, **of_run)) for _ in range(2))
     with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
         first.combine_within_horizon(second)
 
@@ -281,13 +287,13 @@ def test_averages_of_other_sketches_are_refused() -> None:
 
 def test_only_nodes_of_equal_horizons_keep_their_rho() -> None:
     first, second, *_ = (node.release for node in eight()[1])
-    single = release(CountSketch(SPEC), PRIVACY)
-    dearer = release(CountSketch(SPEC), PrivacySpec(rho=2.0), unit=OVER_HORIZON, windows=8)
-    longer = release(CountSketch(SPEC), PRIVACY, unit=OVER_HORIZON, windows=16)
+    single = release(CountSketch(SPEC), ReleaseTerms(PRIVACY))
+    dearer = release(CountSketch(SPEC), ReleaseTerms(PrivacySpec(rho=2.0), unit=OVER_HORIZON, window_count=8))
+    longer = release(CountSketch(SPEC), ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=16))
     for other in (dearer, longer):
         with pytest.raises(IncompatibleSketchError, match="nodes of one horizon have one rho"):
             first.combine_within_horizon(other)
-    for one, other in ((single, release(CountSketch(SPEC), PRIVACY)), (first, single)):
+    for one, other in ((single, release(CountSketch(SPEC), ReleaseTerms(PRIVACY))), (first, single)):
         with pytest.raises(IncompatibleSketchError):
             one.combine_within_horizon(other)
     with pytest.raises(IncompatibleSketchError, match="with itself"):
@@ -298,6 +304,9 @@ def test_only_nodes_of_equal_horizons_keep_their_rho() -> None:
 
 def test_a_record_over_a_horizon_is_one_record() -> None:
     with pytest.raises(ValueError, match="max_contributions_per_partition and max_partitions at 1"):
-        release(CountSketch(SPEC), PRIVACY, bounds=RecordBounds(max_partitions=2), unit=OVER_HORIZON, windows=8)
+        release(
+            CountSketch(SPEC),
+            ReleaseTerms(PRIVACY, RecordBounds(1, max_partitions=2), unit=OVER_HORIZON, window_count=8),
+        )
     with pytest.raises(ValueError, match="power of two"):
-        release(CountSketch(SPEC), PRIVACY, unit=OVER_HORIZON, windows=12)
+        release(CountSketch(SPEC), ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=12))

@@ -82,12 +82,12 @@ def test_count_sketch_width_is_the_least_that_its_rule_allows(relative_error, fa
 
 def test_published_dimensions():
     accuracy = {"relative_error": 0.01, "failure_probability": 0.01}
-    count_min = SketchSpec.for_accuracy(**accuracy, sketch="count_min")
+    count_min = SketchSpec.for_accuracy(**accuracy, kind="count_min")
     assert (count_min.depth, count_min.width) == (6, math.ceil(math.e / 0.01))
     assert SketchSpec.for_accuracy(**accuracy).width == 512
     assert SketchSpec.paper_dimensions(**accuracy).width == 100
     with pytest.raises(ValueError, match="sketch must be one of"):
-        SketchSpec.for_accuracy(**accuracy, sketch="bloom")
+        SketchSpec.for_accuracy(**accuracy, kind="bloom")
 
 
 def _error(sketch, item, truth):
@@ -138,7 +138,7 @@ def _accepts(failures, failure_probability):
 def test_for_accuracy_keeps_its_promise_on_worst_inputs(kind, failure_probability, weights_of):
     """False alarm at most 1e-9 for each case (exact binomial); the seeds are fixed."""
     accuracy = {"relative_error": 0.05, "failure_probability": failure_probability}
-    spec = SketchSpec.for_accuracy(**accuracy, sketch=kind.name)
+    spec = SketchSpec.for_accuracy(**accuracy, kind=kind.name)
     failures = _failures(kind, spec, 0.05, weights_of(0.05))
     assert _accepts(failures, failure_probability)
 

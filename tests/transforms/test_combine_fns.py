@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    RecordBounds,
     CountMin,
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.transforms import CountMinFn, CountSketchFn, DyadicCountSketchFn
+from beam_dpsketch.transforms import PrivateSketchFn
 from tests.helpers.pipelines import run
 
 FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)
 VALUES = [value * value % 1000 for value in range(3000)]
 CASES = [
-    (CountMinFn, CountMin, FLAT),
-    (CountSketchFn, CountSketch, FLAT),
-    (DyadicCountSketchFn, DyadicCountSketch, TREE),
+    (PrivateSketchFn, CountMin, FLAT),
+    (PrivateSketchFn, CountSketch, FLAT),
+    (PrivateSketchFn, DyadicCountSketch, TREE),
 ]
 
 
@@ -46,7 +46,7 @@ def test_accumulators_hold_the_exact_sketch_however_the_input_is_split(fn, raw, 
 @pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
 def test_each_output_is_one_release_of_a_record_in_it(fn, raw, spec) -> None:
     del raw
-    combine_fn = fn(spec, PrivacySpec(0.5), bounds=RecordBounds(max_weight=3))
+    combine_fn = fn(spec, PrivacySpec(0.5), bounds=RecordBounds(1, max_weight=3))
     accumulator = sketched(combine_fn, [VALUES])
     first, second = combine_fn.extract_output(accumulator), combine_fn.extract_output(accumulator)
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
@@ -70,7 +70,7 @@ def test_a_spec_of_another_sketch_is_refused(fn, raw, spec) -> None:
 
 
 def test_every_level_of_a_tree_is_the_sketch_of_the_ancestors() -> None:
-    tree = sketched(DyadicCountSketchFn(TREE, PrivacySpec(0.5)), [VALUES]).to_sketch()
+    tree = sketched(PrivateSketchFn(TREE, PrivacySpec(0.5)), [VALUES]).to_sketch()
     assert {type(level).__name__ for level in tree.levels} == {"ExactHistogram", "CountSketch"}
     for number, level in enumerate(tree.levels):
         ancestors = np.array(VALUES, dtype=np.uint64) >> np.uint64(TREE.shift(number))

@@ -17,16 +17,20 @@ from apache_beam.transforms import trigger, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from beam_dpsketch import (
-    RecordBounds,
     CountMin,
     CountSketch,
+    Horizon,
     IntegerDomain,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    Record,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     SketchSpec,
     SketchTimeline,
     TimelineNode,
+    TreeSpec,
     WindowingError,
 )
 from beam_dpsketch.privacy import mechanism
@@ -147,7 +151,7 @@ def test_the_statement() -> None:
         assert statement.unit is PrivacyUnit.RECORD_OVER_HORIZON
         assert (statement.rho, statement.windows, statement.disclosed) == (Fraction(1, 10), WINDOWS, Disclosure.NONE)
         assert statement.sigma_squared == Fraction(4 * SPEC.depth * 4, 2) / Fraction(1, 10)
-    line = SketchTimeline(nodes, start=START, window_size=SIZE, windows=WINDOWS)
+    line = SketchTimeline(nodes, Horizon(START, SIZE, WINDOWS))
     assert line.available == WINDOWS
     assert line.prefix(6).privacy.rho == Fraction(1, 10)
 
@@ -251,7 +255,7 @@ def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.Monk
     """Ann has 5 records in one window and one in each of four others: two windows are kept, two records in each."""
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2)
     visits = [visit for visit in VISITS if visit.who != "bob"]
-    nodes = sums(monkeypatch, bounded(frequencies(privacy_id="who", bounds=bounds), visits))
+    nodes = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", bounds)), visits))
     records = [int(np.abs(nodes[0, index]).max()) for index in range(WINDOWS)]
     assert sum(count > 0 for count in records) == 2
     assert sum(records) in (2, 3)
@@ -264,7 +268,7 @@ def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.Monk
 
 def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = RecordBounds(max_contributions_per_partition=9, max_partitions=8)
-    transform = frequencies(privacy_id="who", bounds=bounds)
+    transform = frequencies(unit=PrivacyId("who", bounds))
     assert same(sums(monkeypatch, bounded(transform)), expected(VISITS))
     statement = released(transform)[0].release.privacy
     assert statement.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
@@ -278,7 +282,7 @@ def test_of_the_privacy_ids_of_a_stream_the_first_windows_of_the_horizon_count(m
     """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
 
     def nodes(**bounds: int) -> Counters:
-        transform = frequencies(privacy_id="who", bounds=RecordBounds(**bounds))
+        transform = frequencies(unit=PrivacyId("who", RecordBounds(**bounds)))
         return sums(monkeypatch, lambda pipeline: pipeline | live() | transform, "--streaming", runner=BUNDLE_BASED)
 
     assert same(nodes(max_contributions_per_partition=9, max_partitions=8), expected(VISITS))
@@ -300,11 +304,11 @@ def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 def test_quantiles_over_time() -> None:
     transform = PrivateContinualQuantiles.Globally(
-        IntegerDomain(0, 999), PrivacySpec(rho=1.0), unit="record", memory=1 << 14, **HORIZON
+        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), **HORIZON, unit=Record()
     )
     values = [window.TimestampedValue(i % 1000, START + (i // 1000) * 2) for i in range(40_000)]
     nodes = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
-    answer = SketchTimeline(nodes, start=START, window_size=SIZE, windows=WINDOWS).between(1, 5)
+    answer = SketchTimeline(nodes, Horizon(START, SIZE, WINDOWS)).between(1, 5)
     assert isinstance(answer, ReleasedDyadicCountSketch)
     assert abs(answer.quantile(0.5) - 500) <= 20
     assert math.isclose(answer.total(), 25_000, rel_tol=0.02)
@@ -358,7 +362,7 @@ def test_batches_with_privacy_ids_are_refused() -> None:
                 pipeline
                 | beam.Create([batch])
                 | beam.Map(window.TimestampedValue, START)
-                | frequencies(privacy_id="who", bounds=RecordBounds())
+                | frequencies(unit=PrivacyId("who", RecordBounds(1)))
             )
         )
 
@@ -373,9 +377,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "too far": ({"start": MAX_TIMESTAMP}, "must end before the last timestamp"),
     "no unit": ({"unit": None}, "exactly one of privacy_id and unit"),
     "both units": ({"unit": "record", "privacy_id": "who"}, "exactly one of privacy_id and unit"),
-    "records of a record": ({"bounds": RecordBounds(max_partitions=2)}, "at 1 when the unit is one record"),
+    "records of a record": ({"bounds": RecordBounds(1, max_partitions=2)}, "at 1 when the unit is one record"),
     "too many windows": (
-        {"privacy_id": "who", "bounds": RecordBounds(max_partitions=9)},
+        {"privacy_id": "who", "bounds": RecordBounds(1, max_partitions=9)},
         "max_partitions must be at most the 8 windows",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import secrets
@@ -22,7 +23,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import RecordBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    TimeRange,
+    TreeSpec,
+)
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import Columns, RecordReader, by_key, read_table
@@ -49,13 +61,15 @@ Totals = dict[tuple[float, Any], int]
 def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
     """A transform with one counter in each release, which adds up weights."""
     arguments = {"key": "key", "item": "item", "privacy_id": "user", "bounds": BOUNDS, "max_windows": 2} | arguments
-    return PrivateFrequencies.PerKey(ONE_COUNTER, PRIVACY, sketch="count_min", keys_are_public=True, **arguments)
+    return PrivateFrequencies.PerKey(
+        dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments, keys=AssumePublicKeys()
+    )
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
     bounds = RecordBounds(max_contributions_per_partition=300)
     arguments = {"item": "item", "privacy_id": "user", "bounds": bounds, "max_windows": 2} | arguments
-    return PrivateFrequencies.Globally(ONE_COUNTER, PRIVACY, sketch="count_min", **arguments)
+    return PrivateFrequencies.Globally(dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments)
 
 
 def row(user: Any, key: str = "k", weight: int = 1) -> dict[str, Any]:
@@ -169,7 +183,7 @@ def test_first_come_starts_again_in_each_period_of_a_stream() -> None:
     source = stream(regulars(10), range(60, 660, 60))
     found = totals(source, FIXED, globally(period=300), BUNDLE_BASED)
     assert found == {(start, None): 30 for start in (0, 60, 300, 360)}
-    ranged = totals(stream(regulars(5), range(60, 360, 60)), FIXED, globally(time_range=(0, 300)), BUNDLE_BASED)
+    ranged = totals(stream(regulars(5), range(60, 360, 60)), FIXED, globally(windows=TimeRange(0, 300)), BUNDLE_BASED)
     assert ranged == {(start, None): 30 for start in (0, 60)}
 
 
@@ -194,16 +208,16 @@ def test_a_window_once_taken_passes_all_its_elements_and_late_ones_count_nowhere
 @pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "stream"])
 def test_elements_outside_the_declared_range_take_no_window(streaming: bool) -> None:
     timed = [(row("u"), 60 * i) for i in range(10)]
-    transform = globally(max_windows=1, time_range=(300, 360), period=300)
+    transform = globally(max_windows=1, period=300, windows=TimeRange(300, 360))
     source = stream(([each] for each in timed), range(60, 660, 60)) if streaming else timed
     assert totals(source, FIXED, transform, BUNDLE_BASED if streaming else FN_API) == {(300, None): 1}
 
 
 def test_periods_count_from_the_start_of_the_declared_range() -> None:
     timed = [(row("u"), 60 * i) for i in range(2, 8)]
-    ranged = totals(timed, FIXED, globally(max_windows=3, time_range=(120, 480), period=180))
+    ranged = totals(timed, FIXED, globally(max_windows=3, period=180, windows=TimeRange(120, 480)))
     assert ranged == {(60 * i, None): 1 for i in range(2, 8)}
-    assert len(totals(timed, FIXED, globally(max_windows=1, time_range=(120, 480), period=180))) == 2
+    assert len(totals(timed, FIXED, globally(max_windows=1, period=180, windows=TimeRange(120, 480)))) == 2
     assert len(totals(timed, FIXED, globally(max_windows=1, period=180))) == 3
     shifted = window.FixedWindows(60, offset=7)
     assert len(totals([(row("u"), 60 * i + 7) for i in range(6)], shifted, globally(max_windows=1, period=180))) == 2
@@ -286,7 +300,7 @@ def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name:
 @pytest.mark.parametrize("name", ["fn api", *ENGINES])
 def test_random_windows_on_every_runner(name: str) -> None:
     runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
-    transform = globally(privacy_id="user", item="page", period=300)
+    transform = globally(item="page", unit=PrivacyId("user", RecordBounds(1), period=300))
     elements = [(TABLE, 60.0 * minute) for minute in range(5)] + [(visit, 60.0) for visit in VISITS]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -313,7 +327,7 @@ def bounded(
     bundles: list[list[Timed]], windows: Any, bounds: RecordBounds, max_windows: int, salt: int
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
-    recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
+    recipe = SketchInput(ONE_COUNTER, bounds)
     bound = steps._RuleOverWindows(bounds, max_windows, RandomPriorities(salt))
     shard = steps._ShardWithWindows(RECORDS, bounds, bound, recipe)
     shards: dict[int, list[bytes]] = defaultdict(list)
@@ -423,8 +437,8 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 windows are equally frequent, over units with one record in each window."""
-    bounds = RecordBounds()
-    recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
+    bounds = RecordBounds(1)
+    recipe = SketchInput(ONE_COUNTER, bounds)
     records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
@@ -448,15 +462,17 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_explanation_counts_the_windows() -> None:
-    bounds = RecordBounds()
+    bounds = RecordBounds(1)
     text = globally(bounds=bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
-    (once,) = calibrate(CountMin, ONE_COUNTER, PRIVACY, bounds=bounds)
+    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds))
     assert f"sigma = {3 * math.sqrt(once):.4g} to" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
         windows: PrivateQuantiles.Globally(
-            IntegerDomain(0, 9), PRIVACY, privacy_id="user", bounds=bounds, max_windows=windows, memory=1 << 10
+            TreeSpec.for_memory(IntegerDomain(0, 9), 1 << 10),
+            PRIVACY,
+            unit=PrivacyId("user", bounds, max_windows=windows),
         ).explain(n=10_000)
         for windows in (1, 9)
     }
@@ -488,7 +504,7 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
     windows, arguments, unit, disclosed, words = STATEMENTS[name]
-    transform = globally(bounds=RecordBounds(), **arguments)
+    transform = globally(bounds=RecordBounds(1), **arguments)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([(row("u"), 1.0)]) | beam.Map(stamp) | beam.WindowInto(windows) | transform

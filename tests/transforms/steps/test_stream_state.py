@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import RecordBounds, CountSketch, SketchSpec
+from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
@@ -31,7 +31,7 @@ from benchmarks import streaming_state as benchmark
 from tests.helpers.state_cells import State
 
 SPEC = SketchSpec(depth=3, width=64)
-RECIPE = SketchInput(CountSketch, SPEC, RecordBounds(max_weight=9, signed=True))
+RECIPE = SketchInput(SPEC, RecordBounds(1, max_weight=9, signed=True))
 WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(3)]
 KEYS: list[Any] = ["", "a", b"a", 1, -1, ("a", (1,)), 1 << 63]
 RECORD = st.tuples(st.sampled_from(KEYS), st.sampled_from(WINDOWS), st.integers(0, 40), st.integers(-3, 3))
@@ -182,7 +182,7 @@ def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state
 
 @given(tables=TABLES, signs=st.lists(st.sampled_from([-1, 1]), min_size=96, max_size=96))
 def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int]) -> None:
-    bound, parts, place = BoundingRule(RecordBounds(signed=True), RandomPriorities(1)), [], 0
+    bound, parts, place = BoundingRule(RecordBounds(1, signed=True), RandomPriorities(1)), [], 0
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
         parts.append(table_of(rows).drop_columns(["weight", "rank"]).append_column("weight", weights))
