@@ -38,7 +38,7 @@ class SketchSpec:
     seed: int = 0
     item_hash: str = "murmur3"
     item_key: bytes = dataclasses.field(default=b"", repr=False)
-    hash_version: int = fingerprints.HASH_VERSION
+    hash_version: int = dataclasses.field(default=fingerprints.HASH_VERSION, repr=False)
 
     def __post_init__(self) -> None:
         _validate.one_of(KINDS, kind=self.kind)
@@ -75,7 +75,7 @@ class SketchSpec:
         2 P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
 
         >>> SketchSpec.for_accuracy(relative_error=0.01, failure_probability=0.01)
-        SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3', hash_version=1)
+        SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3')
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
         _validate.one_of(KINDS, kind=kind)
@@ -97,7 +97,7 @@ class SketchSpec:
         failure_probability. Use `for_accuracy`.
 
         >>> SketchSpec.paper_dimensions(relative_error=0.01, failure_probability=0.01)
-        SketchSpec(kind='count_sketch', depth=6, width=100, seed=0, item_hash='murmur3', hash_version=1)
+        SketchSpec(kind='count_sketch', depth=6, width=100, seed=0, item_hash='murmur3')
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
         return cls(kind=kind, depth=_rows(failure_probability), width=math.ceil(1 / relative_error), seed=seed)

@@ -14,7 +14,7 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 __all__ = [
     "Answer",
     "BoundContributions",
-    "Contribution",
+    "BoundedRecord",
     "PrivateSketchFn",
     "EnvironmentSecret",
     "FileSecret",
