@@ -12,6 +12,7 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from tests.helpers.raw import of_kind
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
     CountMin: ReleasedCountMin,
@@ -34,7 +35,7 @@ def statement(**changes: Any) -> PrivacyStatement:
 
 def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
     """A release with exactly these counters."""
-    return RELEASED[kind](spec, np.array(counters, dtype=np.int64), statement(**changes))
+    return RELEASED[kind](of_kind(kind, spec), np.array(counters, dtype=np.int64), statement(**changes))
 
 
 def without_noise(raw: LinearSketch, **changes: Any) -> ReleasedSketch:

@@ -136,7 +136,9 @@ KINDS: dict[str, Callable[..., Any]] = {
     "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
     "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
     "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK.PerKey(PrefixSpec.for_memory(TextDomain(3), 4096), PRIVACY, k=1, item="page", **rest),
+    "top": lambda **rest: PrivateTopK.PerKey(
+        PrefixSpec.for_memory(TextDomain(3), 4096), PRIVACY, k=1, item="page", **rest
+    ),
 }
 UNITS: dict[str, dict[str, Any]] = {
     "record": {"unit": "record", "bounds": RecordBounds(1, max_weight=2)},
