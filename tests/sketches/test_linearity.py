@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, SketchSpec
 from tests.hashing import derivations
 from tests.helpers import laws, strategies
-from tests.helpers.raw import raw_of
+from tests.helpers.raw import of_kind, raw_of
 
 pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)
 
@@ -153,7 +153,7 @@ def test_counters_cannot_be_changed_from_outside(kind):
 def test_from_vector_copies(kind):
     spec = SketchSpec(depth=2, width=4)
     counters = np.arange(8).reshape(2, 4)
-    sketch = kind.from_vector(spec, counters.ravel())
+    sketch = kind.from_vector(of_kind(kind, spec), counters.ravel())
     counters[0, 0] = 99
     assert sketch.counters.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
