@@ -74,7 +74,7 @@ class PrefixSpec:
 
     def level_spec(self, number: int) -> SketchSpec:
         """The spec of one level's sketch."""
-        return SketchSpec(depth=self.depth, width=self.width, seed=cells.derived_seed(self.seed, number))
+        return SketchSpec(depth=self.depth, width=self.width, seed=cells.derive_seed(self.seed, number))
 
 
 class PrefixTree(RawSketch):
@@ -128,7 +128,7 @@ class PrefixTree(RawSketch):
 
 def root(spec: PrefixSpec) -> np.ndarray:
     """The hash of the empty prefix, of shape (1,)."""
-    return np.array([cells.derived_seed(spec.seed, spec.domain.max_bytes)], dtype=np.uint64)
+    return np.array([cells.derive_seed(spec.seed, spec.domain.max_bytes)], dtype=np.uint64)
 
 
 def extend(spec: PrefixSpec, prefixes: np.ndarray, symbols: np.ndarray) -> np.ndarray:

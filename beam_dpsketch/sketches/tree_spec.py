@@ -156,7 +156,7 @@ class TreeSpec:
     def level_spec(self, number: int) -> SketchSpec:
         """The spec of one level's sketch."""
         level = self.levels[number]
-        seed = 0 if level.sketch == "exact" else cells.derived_seed(self.seed, number)
+        seed = 0 if level.sketch == "exact" else cells.derive_seed(self.seed, number)
         return SketchSpec(depth=level.depth, width=level.width, seed=seed)
 
 
