@@ -61,7 +61,7 @@ class BoundContributions(beam.PTransform):
         check_windowing(pcoll)
         keyed = self._elements.key is not None
         open_questions(self._elements, pcoll.element_type, domain=None, keyed=keyed)
-        records = RecordReader(self._elements, keyed=keyed)
+        records = RecordReader(self._elements, per_key=keyed)
         tables = bounded_tables(pcoll, records, self._bounds, None, RandomPriorities())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 

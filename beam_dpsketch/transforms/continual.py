@@ -138,14 +138,14 @@ class _ContinualRelease(ReadsElements):
             elements
             | "WithWindow" >> beam.ParDo(KeyByWindow(self._horizon)).with_output_types(tuple[int, Any])
             | "BoundContributions"
-            >> Bounded(RecordReader(self._elements, keyed=True), self._recipe, self._idempotent_noise)
+            >> Bounded(RecordReader(self._elements, per_key=True), self._recipe, self._idempotent_noise)
             | "TimeOfBounded" >> beam.ParDo(StampWithWindowStart(self._horizon))
         )
 
     def _bounded_as_they_come(self, elements: beam.PCollection) -> beam.PCollection:
         """The same on a stream: of each privacy id the first windows count in which it has data."""
         check_not_idempotent(self._idempotent_noise)
-        records, bounds = RecordReader(self._elements, keyed=False), self._recipe.bounds
+        records, bounds = RecordReader(self._elements, per_key=False), self._recipe.bounds
         return (
             elements
             | "InHorizon" >> beam.ParDo(FilterToHorizon(self._horizon)).with_output_types(elements.element_type)

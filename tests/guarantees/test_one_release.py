@@ -163,7 +163,7 @@ def test_extract_output_draws_anew_and_leaves_the_accumulator_as_it_is(kind: Any
 
 
 RECIPE = SketchInput(CountSketch, WIDE, ContributionBounds())
-RECORDS = RecordReader(Selectors(privacy_id="user"), keyed=False)
+RECORDS = RecordReader(Selectors(privacy_id="user"), per_key=False)
 BOUND = BoundingRule(ContributionBounds(), RandomPriorities(1))
 SHIPPED = [
     CountSketchFn(WIDE, PRIVACY),

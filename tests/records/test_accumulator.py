@@ -216,15 +216,15 @@ MEASURE = """
 import resource, sys
 import apache_beam as beam
 from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from beam_dpsketch.records.selectors import Selectors
 
 def run(keys):
-    recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), ContributionBounds())
+    recipe = SketchInput(CountSketch, SketchSpec(depth=5, width=2048), ContributionBounds())
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         pairs = pipeline | beam.Create(range(keys), reshuffle=False) | beam.Map(lambda key: (key, "x"))
-        combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Elements()))
+        combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Selectors()))
         combined | beam.combiners.Count.Globally() | beam.Map(lambda count: None)
 
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

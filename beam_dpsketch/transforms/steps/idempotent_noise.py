@@ -104,7 +104,7 @@ class Replayable(beam.PTransform):
 
 
 def priorities_of(idempotent_noise: IdempotentNoise | None) -> Priorities:
-    """The ranks for one transform."""
+    """Return the sampling priorities for one transform."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
 
 

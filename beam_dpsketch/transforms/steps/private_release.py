@@ -199,7 +199,7 @@ class PrivateRelease(ReadsElements):
     def _values(self, elements: beam.PCollection) -> tuple[beam.PCollection, Selectors]:
         """What is to be combined, keyed if there are keys, and how to read it."""
         keyed = self._keys is not None
-        records = RecordReader(self._elements, keyed=keyed, public_keys=self._keys.public if self._keys else None)
+        records = RecordReader(self._elements, per_key=keyed, public_keys=self._keys.public if self._keys else None)
         if self._elements.privacy_id is not None:
             return elements | "BoundContributions" >> self._bounded(elements, records), IDENTITY_SELECTORS
         if keyed:

@@ -26,7 +26,7 @@ WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 
 def shard_records(*, keyed: bool = False) -> steps._ShardWindowedRecords:
     bounds = ContributionBounds(max_contributions_per_partition=10_000)
-    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=keyed)
+    records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=keyed)
     return steps._ShardWindowedRecords(records, bounds, BoundingRule(bounds, RandomPriorities(1)), None)
 
 
