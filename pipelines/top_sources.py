@@ -1,5 +1,3 @@
-from beam_dpsketch import PrivacyId
-
 """The most frequent IPv4 addresses in a log, found without a list of candidates.
 
 Input: CSV or Parquet files (`--input`) with a column of IPv4 addresses (`--column`), dotted or as integers.
@@ -19,7 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
-from beam_dpsketch import HeavyHitters, IPv4Domain, PrivacySpec, RecordBounds
+from beam_dpsketch import HeavyHitters, IPv4Domain, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.transforms import PrivateTopK, TopK, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.running import interval, parsed, parser, read_release
@@ -50,7 +48,7 @@ def find_sources(
         privacy,
         k=k,
         item=column,
-        unit=PrivacyId(privacy_id, RecordBounds(max_contributions_per_partition=max_records)),
+        unit=Record() if privacy_id is None else PrivacyId(privacy_id, RecordBounds(max_records)),
     )
 
 

@@ -22,6 +22,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity_over_time, tree_height
 from beam_dpsketch.release.noising import calibrate
+from tests.helpers.raw import of_kind, raw_of
 
 RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
 
@@ -100,12 +101,13 @@ def test_rho_covers_every_record_under_the_package_s_hash(
     for seed in range(30):
         spec = SketchSpec(depth=2, width=2, seed=seed)
         (sigma_squared,) = calibrate(
-            spec, ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4)
+            of_kind(kind, spec),
+            ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4),
         )
         inputs = [np.zeros((4, spec.cells), dtype=int)]
         for window, item in itertools.product(range(4), range(6)):
             inputs.append(np.zeros((4, spec.cells), dtype=int))
-            inputs[-1][window] = kind(spec).accumulate([item]).counters.ravel()
+            inputs[-1][window] = raw_of(kind, spec).accumulate([item]).counters.ravel()
         nodes = every_node(np.array(inputs))
         others = nodes[:1] if relation is ADD_OR_REMOVE_ONE else nodes
         change = int(np.square(nodes[:, None] - others[None]).sum(axis=2).max())
@@ -116,7 +118,7 @@ def test_rho_covers_every_record_under_the_package_s_hash(
 @pytest.mark.parametrize(("windows", "reached"), [(1024, 1), (64, 5), (64, 64), (16, 7)])
 def test_at_most_the_square_of_all_windows_on_each_level(windows: int, reached: int) -> None:
     """m^2 (log2 T + 1) is the bound without looking at levels; a single window attains it."""
-    of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "windows": windows}
+    of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "window_count": windows}
     bounds = RecordBounds(1, max_partitions=reached, max_weight=2)
     square = squared_l2_sensitivity_over_time(**of, bounds=bounds)
     simple = 4 * 3 * 4 * reached**2 * tree_height(windows)

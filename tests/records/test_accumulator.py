@@ -224,7 +224,7 @@ def run(keys):
     recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), RecordBounds())
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         pairs = pipeline | beam.Create(range(keys), reshuffle=False) | beam.Map(lambda key: (key, "x"))
-        combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Elements()))
+        combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Selectors()))
         combined | beam.combiners.Count.Globally() | beam.Map(lambda count: None)
 
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

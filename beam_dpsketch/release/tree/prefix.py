@@ -22,7 +22,7 @@ from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.tree.dyadic import HeavyHitters
 from beam_dpsketch.release.tree.heavy_hitters import detection_limit
 from beam_dpsketch.release.tree.levels import TreeLevel
-from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, prefixes_of, root
+from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, hash_prefixes, root
 
 OPENING_DEVIATIONS = 4.0
 """With 257 children to each open prefix, fewer would let noise grow words of its own."""
@@ -51,7 +51,7 @@ class ReleasedPrefixTree(ReleasedSketch):
         if not usable.all():
             raise TypeError(f"items must be {self.spec.domain.item_type.__name__}")
         sums, counts, last = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
-        for level, (prefixes, ended) in zip(self._levels, prefixes_of(self.spec, keys), strict=True):
+        for level, (prefixes, ended) in zip(self._levels, hash_prefixes(self.spec, keys), strict=True):
             last = level.estimates(prefixes)
             sums += np.where(ended, last, 0.0)
             counts += ended
