@@ -169,7 +169,7 @@ def test_extract_output_draws_anew_and_keeps_the_accumulator(kind: str) -> None:
 
 
 INPUT = SketchInput(WIDE, RecordBounds(1))
-RECORDS = RecordReader(Selectors(privacy_id="user"), keyed=False)
+RECORDS = RecordReader(Selectors(privacy_id="user"), per_key=False)
 BOUND = BoundingRule(RecordBounds(1), RandomPriorities(1))
 SHIPPED = [
     PrivateSketchFn(WIDE, PRIVACY),
