@@ -23,7 +23,7 @@ from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
-BOUNDS = RecordBounds(1, max_weight=1000, signed=True)
+BOUNDS = RecordBounds(max_weight=1000, signed=True)
 RECIPES = [SketchInput(spec, BOUNDS) for kind in (CountMin, CountSketch) for spec in (SMALL, LARGE)]
 ITEMS = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.binary(max_size=2), st.tuples(st.integers(0, 2)))
 RECORDS = st.lists(st.tuples(ITEMS, st.integers(-9, 9)), max_size=40)
@@ -171,7 +171,7 @@ def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_
 def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
     weights: list[int], copies: list[int] | None
 ) -> None:
-    recipe = SketchInput(SMALL, RecordBounds(1, max_weight=4, signed=True))
+    recipe = SketchInput(SMALL, RecordBounds(max_weight=4, signed=True))
     for items in (list(range(40)), [item % 3 for item in range(40)]):
         kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
         kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
@@ -216,12 +216,12 @@ MEASURE = """
 import resource, sys
 import apache_beam as beam
 from beam_dpsketch import RecordBounds, CountSketch, SketchSpec
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from beam_dpsketch.records.selectors import Selectors
 
 def run(keys):
-    recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), RecordBounds())
+    recipe = SketchInput(CountSketch, SketchSpec(depth=5, width=2048), RecordBounds())
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         pairs = pipeline | beam.Create(range(keys), reshuffle=False) | beam.Map(lambda key: (key, "x"))
         combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Selectors()))

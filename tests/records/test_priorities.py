@@ -145,7 +145,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
-    bound = BoundingRule(RecordBounds(1), ranks())
+    bound = BoundingRule(RecordBounds(), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
@@ -154,7 +154,7 @@ def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
 def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_counted_ones(
     rows: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), ranks())
+    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.records.selectors import Selectors, select_all
+from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
-WEIGHTED = RecordBounds(1, max_weight=10)
+WEIGHTED = RecordBounds(max_weight=10)
 
 
 class Visit(NamedTuple):
