@@ -24,14 +24,15 @@ from beam_dpsketch.privacy.contributions import (
     NeighboringRelation,
     PrivacyUnit,
 )
+from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.frequencies import Frequency
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
-from beam_dpsketch.release.tree.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
@@ -54,12 +55,13 @@ __all__ = [
     "ElementsWarning",
     "FloatDomain",
     "FormatError",
+    "Frequencies",
     "Frequency",
-    "HeavyHitters",
     "IPv4Domain",
     "IncompatibleSketchError",
     "IntegerDomain",
     "Interval",
+    "Intervals",
     "Level",
     "NeighboringRelation",
     "PrefixSpec",
@@ -72,6 +74,7 @@ __all__ = [
     "ReleasedCountMin",
     "ReleasedCountSketch",
     "ReleasedDyadicCountSketch",
+    "ReleasedFrequencies",
     "ReleasedPrefixTree",
     "ReleasedSketch",
     "SketchSpec",

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from beam_dpsketch import ContributionBounds, FloatDomain, PrivacySpec, ReleasedSketch, SketchSpec, __version__
+from beam_dpsketch import (
+    ContributionBounds,
+    FloatDomain,
+    Frequencies,
+    Frequency,
+    Intervals,
+    PrivacySpec,
+    ReleasedCountSketch,
+    ReleasedDyadicCountSketch,
+    ReleasedFrequencies,
+    ReleasedSketch,
+    SketchSpec,
+    __version__,
+)
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, read_releases
 
 SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
@@ -25,6 +38,25 @@ def misspelt() -> list[PrivateFrequencies.Globally]:
     return [
         PrivateFrequencies.Globally(SPEC, PRIVACY, unit="user"),  # type: ignore[arg-type]
         PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="countsketch"),  # type: ignore[arg-type]
+    ]
+
+
+def answers(data: bytes) -> tuple[float, list[float], Frequency, Frequencies, Intervals]:
+    """Each class reads its own type; one item gives one answer, many give many."""
+    tree = ReleasedDyadicCountSketch.from_bytes(data).with_total(100)
+    flat: ReleasedFrequencies = ReleasedCountSketch.from_bytes(data)
+    estimates: list[float] = flat.estimate(["Oslo", "Rome"]).tolist()
+    top: Frequencies = ReleasedSketch.from_bytes(data).top_k(3)[:2]
+    first: Frequency = top[0]
+    share: float = tree.cdf(0.5, method="residual") + tree.rank_interval(0.5).lower + first.estimate
+    return share, estimates, flat.interval("Oslo"), flat.top_k(1, ["Oslo"]), tree.quantile_interval([0.1, 0.9])
+
+
+def misread(tree: ReleasedDyadicCountSketch) -> list[float]:
+    """What mypy finds in questions."""
+    return [
+        tree.rank(3, method="plain"),  # type: ignore[call-overload]
+        tree.estimate([3]),  # type: ignore[list-item]
     ]
 
 

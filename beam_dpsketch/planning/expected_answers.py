@@ -96,9 +96,9 @@ def simulated_errors(
     raw, privacy = kind(spec).accumulate(items, weights), privacy.without_budget()
     released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
     assert isinstance(released, ReleasedFrequencies)
-    lower, upper = released.interval(items, CONFIDENCE)
+    found = released.interval(items, CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
-    return Errors(math.sqrt(float(squares)), float(np.mean(upper - lower)) / 2)
+    return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
 def _deviation(depth: int, sigma_squared: Fraction) -> float:
@@ -107,9 +107,9 @@ def _deviation(depth: int, sigma_squared: Fraction) -> float:
 
 
 def _detection(kind: type[RawSketch], deviations: Sequence[float]) -> Detection:
-    opening = prefix.OPENING_DEVIATIONS if kind is PrefixTree else least_squares.OPENING_DEVIATIONS
-    likely = detection_limit(deviations, opening=opening, probability=FOUND)
-    return Detection(likely, detection_limit(deviations, opening=opening, probability=0.5))
+    expansion = prefix.EXPANSION_DEVIATIONS if kind is PrefixTree else least_squares.EXPANSION_DEVIATIONS
+    likely = detection_limit(deviations, expansion=expansion, probability=FOUND)
+    return Detection(likely, detection_limit(deviations, expansion=expansion, probability=0.5))
 
 
 def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:

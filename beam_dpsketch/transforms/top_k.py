@@ -76,7 +76,7 @@ class PrivateTopK:
             self._k = _checked(k)
 
         def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-            return super().expand(pcoll) | "TopK" >> beam.Map(_top, self._k).with_output_types(TopK)
+            return super().expand(pcoll) | "TopK" >> beam.Map(TopK.of, self._k).with_output_types(TopK)
 
     class PerKey(PrivateRelease):
         """(key, value) pairs, or rows and batches with `key="field"`, to (key, `TopK`).
@@ -139,10 +139,6 @@ def _checked(k: int) -> int:
     return k
 
 
-def _top(released: Any, k: int) -> TopK:
-    return TopK(released.top_k(k), released)
-
-
 def _keyed_top(element: tuple[Any, Any], k: int) -> tuple[Any, TopK]:
     key, released = element
-    return key, _top(released, k)
+    return key, TopK.of(released, k)

@@ -64,7 +64,7 @@ def measure(
         raw = kind(dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
         released = release(raw, PrivacySpec(rho, ADD_OR_REMOVE_ONE))
         for name, interval in intervals.items():
-            lower, upper = interval(released, queries)
-            found[name].misses += (truth < lower) | (truth > upper)
-            found[name].mean_width += float(np.mean(upper - lower)) / releases
+            bounds = interval(released, queries)
+            found[name].misses += (truth < bounds.lower) | (truth > bounds.upper)
+            found[name].mean_width += float(np.mean(bounds.upper - bounds.lower)) / releases
     return found
