@@ -25,8 +25,8 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.statement import Disclosure
 from tests.helpers import by_hand, strategies, tolerances
 from tests.helpers.raw import raw_of
 

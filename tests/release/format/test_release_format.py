@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies
 from tests.release import golden
 
