@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes
@@ -29,7 +29,7 @@ class BoundingRule:
       priorities: which records to keep; the smallest priorities win.
     """
 
-    def __init__(self, bounds: ContributionBounds, priorities: Priorities) -> None:
+    def __init__(self, bounds: RecordBounds, priorities: Priorities) -> None:
         self._bounds = bounds
         self._priorities = priorities
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
@@ -141,7 +141,7 @@ def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput
 
 
 def read_table(
-    reader: RecordReader, columns: Columns, bounds: ContributionBounds, sketch_input: SketchInput | None
+    reader: RecordReader, columns: Columns, bounds: RecordBounds, sketch_input: SketchInput | None
 ) -> pa.Table:
     """Return the records that count: columns unit (as in `records.ids`), key (if per key), item and weight.
 
@@ -193,7 +193,7 @@ def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
-def total_weights(bounded: pa.Table, bounds: ContributionBounds) -> np.ndarray:
+def total_weights(bounded: pa.Table, bounds: RecordBounds) -> np.ndarray:
     """Return the weights of bounded records, times their copies if they have a column of these."""
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights

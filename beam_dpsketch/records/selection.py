@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 
 
 def select_within_bounds(
@@ -17,7 +17,7 @@ def select_within_bounds(
     partitions: np.ndarray,
     partition_priorities: np.ndarray,
     priorities: np.ndarray,
-    bounds: ContributionBounds,
+    bounds: RecordBounds,
 ) -> np.ndarray:
     """Return the positions of the records to keep, in no particular order.
 
@@ -68,7 +68,7 @@ def net_weights(
     return order[starts][net != 0], net[net != 0]
 
 
-def split_weights(weights: np.ndarray, bounds: ContributionBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Split net weights, none of them 0, into records of at most max_weight; return positions, weights and copies.
 
     Each net weight becomes copies of max_weight, at most as many as could be kept, and one record of the remainder.

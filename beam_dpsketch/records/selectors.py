@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from beam_dpsketch.privacy.contributions import ContributionBounds
 from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
@@ -36,31 +35,31 @@ class Selectors:
     key: Selector = None
 
     def __post_init__(self) -> None:
-        for name, selector in self.given.items():
-            if not callable(selector) and not (isinstance(selector, str) and selector):
-                raise TypeError(
-                    f"{name} must be a field name, a callable or None, got {type(selector).__name__}; for a part of a "
-                    f"tuple give {name}=lambda element: element[0]"
-                )
+        check_selector(**vars(self))
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
         """Return the selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
-    def check_weight(self, bounds: ContributionBounds) -> None:
-        """Refuse weights without a declared max_weight: all would be clamped to 1."""
-        if self.weight is not None and not bounds.says_max_weight:
-            raise ValueError(
-                "max_weight must be given where weight is, as in bounds=ContributionBounds(max_weight=100): larger "
-                "weights are clamped to it, and noise grows with it"
-            )
-
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
         """Return the function that says whether a type is a batch; only callables can read a list as one record."""
         by_name = self.item is None or any(isinstance(selector, str) for selector in self.given.values())
         return is_batch_type_by_name if by_name else is_batch_type
+
+
+def check_selector(**selectors: Any) -> None:
+    """Refuse what selects nothing."""
+    for name, selector in selectors.items():
+        if selector is not None and not callable(selector) and not (isinstance(selector, str) and selector):
+            raise TypeError(
+                f"{name} must be a field name, a callable or None, got {type(selector).__name__}; for a part of a "
+                f"tuple give {name}=lambda element: element[0]"
+            )
+
+
+IDENTITY_SELECTORS = Selectors()
 
 
 def make_getter(selector: Selector) -> Callable[[Any], Any]:

@@ -42,7 +42,7 @@ class ReleasedFrequencies(ReleasedSketch):
     def interval(self, items: Iterable[Any], confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds for the true total weight of each item, over the records that bounding kept.
 
-        They cover noise and collisions. They do not cover what `ContributionBounds` dropped or clamped, so where
+        They cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
         records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
         confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
         """

@@ -13,7 +13,7 @@ class CountMin(LinearSketch):
     """A raw Count-Min sketch.
 
     >>> from beam_dpsketch import SketchSpec
-    >>> sketch = CountMin(SketchSpec(depth=3, width=8)).accumulate(["a", "b", "a"])
+    >>> sketch = CountMin(SketchSpec(kind="count_min", depth=3, width=8)).accumulate(["a", "b", "a"])
     >>> sketch.counters.sum(axis=1).tolist()
     [3, 3, 3]
     """

@@ -126,6 +126,11 @@ class TreeSpec:
         return cls(domain=domain, levels=tuple(levels), seed=seed)
 
     @classmethod
+    def for_search(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, seed: int = 0) -> TreeSpec:
+        """Return the layout for lists of the most frequent values: few levels, half of rho for the finest."""
+        return cls.for_memory(domain, memory, seed=seed, arity=16, leaf_share=Fraction(1, 2))
+
+    @classmethod
     def paper_layout(
         cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
     ) -> TreeSpec:
@@ -150,8 +155,10 @@ class TreeSpec:
     def level_spec(self, number: int) -> SketchSpec:
         """Return the spec of one level's sketch."""
         level = self.levels[number]
-        seed = 0 if level.sketch == "exact" else cells.derive_seed(self.seed, number)
-        return SketchSpec(depth=level.depth, width=level.width, seed=seed)
+        if level.sketch == "exact":
+            return SketchSpec(depth=level.depth, width=level.width)
+        seed = cells.derive_seed(self.seed, number)
+        return SketchSpec(kind=level.sketch, depth=level.depth, width=level.width, seed=seed)
 
 
 def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+from beam_dpsketch import TimeRange
 from beam_dpsketch.records.bounding import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
@@ -205,7 +206,7 @@ def records(start: int) -> beam.PTransform:
 
 
 def declared_ids(start: int) -> beam.PTransform:
-    return globally(**BY_ID, bounds=IDS_ONLY, time_range=(start, start + SECONDS))
+    return globally(**BY_ID, bounds=IDS_ONLY, windows=TimeRange(start, start + SECONDS))
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])

@@ -7,6 +7,7 @@ release. Planted faults in each place where the path could go wrong are found; a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    CountMin,
+    CountSketch,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SketchSpec,
+)
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -24,7 +35,7 @@ from tests.helpers.pipelines import FN_API, run
 SPEC = SketchSpec(depth=4, width=32_768)
 SIGMA_SQUARED = Fraction(144)
 PAIRS = [(key, (f"user {i}", f"word {i % 50}")) for i in range(600) for key in ("first", "second")]
-BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
 SKETCHES = {"count_sketch": CountSketch, "count_min": CountMin}
 
 
@@ -32,25 +43,22 @@ def record_path(sketch: str) -> PrivateFrequencies.PerKey:
     """Delta^2 = 4 C^2 depth = 16 for CountSketch and 2 C^2 depth = 8 for Count-Min, under REPLACE_ONE."""
     squared_sensitivity = {"count_sketch": 16, "count_min": 8}[sketch]
     return PrivateFrequencies.PerKey(
-        SPEC,
+        dataclasses.replace(SPEC, kind=sketch),
         PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144)),
         item=second_of,
-        unit="record",
-        sketch=sketch,
-        public_keys=["first", "second"],
+        unit=Record(),
+        keys=PublicKeys(["first", "second"]),
     )
 
 
 def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
     return PrivateFrequencies.PerKey(
-        SPEC,
-        PrivacySpec(rho=Fraction(288, 2 * 144), neighboring=ADD_OR_REMOVE_ONE),
+        dataclasses.replace(SPEC, kind=sketch),
+        PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE),
         item=second_of,
-        privacy_id=first_of,
-        bounds=BOUNDS,
-        sketch=sketch,
-        public_keys=["first", "second"],
+        unit=PrivacyId(first_of, BOUNDS),
+        keys=PublicKeys(["first", "second"]),
     )
 
 

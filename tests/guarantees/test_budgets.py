@@ -13,15 +13,17 @@ from beam_dpsketch import (
     IntegerDomain,
     PrivacyBudget,
     PrivacySpec,
+    Record,
+    ReleaseTerms,
     WindowingError,
     release,
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
-    CountSketchFn,
     PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateQuantiles,
+    PrivateSketchFn,
     PrivateTopK,
 )
 from tests.helpers.expanded_again import ExpandedAgain
@@ -36,11 +38,11 @@ def spent() -> PrivacySpec:
 
 
 def frequencies(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateFrequencies.Globally(SPEC, privacy, unit="record")
+    return PrivateFrequencies.Globally(SPEC, privacy, unit=Record())
 
 
 def continual(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateContinualFrequencies.Globally(SPEC, privacy, unit="record", **HORIZON)
+    return PrivateContinualFrequencies.Globally(SPEC, privacy, **HORIZON, unit=Record())
 
 
 def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
@@ -71,20 +73,20 @@ def test_two_transforms_do_not_share_what_is_spent() -> None:
 def test_without_beam_each_release_wants_its_own() -> None:
     privacy = spent()
     raw = CountSketch(SPEC).accumulate(["a"])
-    assert release(raw, privacy).privacy.rho == privacy.rho
+    assert release(raw, ReleaseTerms(privacy)).privacy.rho == privacy.rho
     with AGAIN:
-        release(raw, privacy)
+        release(raw, ReleaseTerms(privacy))
     with AGAIN:
-        CountSketchFn(SPEC, privacy)
+        PrivateSketchFn(SPEC, privacy)
 
 
 def test_a_combine_fn_is_made_once_and_used_by_many_workers() -> None:
     privacy = spent()
-    fn = CountSketchFn(SPEC, privacy)
+    fn = PrivateSketchFn(SPEC, privacy)
     for _ in range(2):
         assert fn.extract_output(fn.create_accumulator()).privacy.rho == privacy.rho
     with AGAIN:
-        CountSketchFn(SPEC, privacy)
+        PrivateSketchFn(SPEC, privacy)
 
 
 def test_a_transform_that_was_refused_has_spent_nothing() -> None:
@@ -99,9 +101,9 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     "make",
     [
         frequencies,
-        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit="record"),
-        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit="record"),
-        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit="record"),
+        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit=Record()),
+        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
     ],
     ids=["frequencies", "quantiles", "texts", "numbers"],
 )

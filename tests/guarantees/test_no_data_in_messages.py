@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    PrivacySpec,
+    RecordBounds,
+    ReleasedSketch,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.hashing.encodings import decode, encode
 from tests.helpers import by_hand, strategies
 
@@ -136,7 +145,7 @@ def test_bytes_that_cannot_be_decoded_are_not_shown(data):
 @pytest.mark.parametrize("spec", [SPEC, KEYED], ids=["murmur3", "blake2b"])
 def test_nothing_that_can_be_printed_shows_an_item_a_weight_or_a_counter(kind, spec):
     raw = kind(spec).accumulate([TEXT, NUMBER], [NUMBER, NUMBER])
-    released = release(raw, PrivacySpec(1), bounds=ContributionBounds(max_weight=1 << 31))
+    released = release(raw, ReleaseTerms(PrivacySpec(1), RecordBounds(1, max_weight=1 << 31)))
     for it in (raw, released, raw.spec, released.privacy):
         _check(repr(it) + str(it) + f"{it}")
 
@@ -153,9 +162,9 @@ def test_refused_merges_and_combinations_show_no_counter_and_no_key(kind):
 @pytest.mark.parametrize("kind", strategies.KINDS)
 def test_refused_releases_show_no_counter(kind):
     raw = kind(SPEC).accumulate([TEXT], [NUMBER])
-    _check_refused(lambda: release(raw, PrivacySpec(1)))
-    _check_refused(lambda: release(raw, PrivacySpec(10**9), bounds=ContributionBounds()))
-    _check_refused(lambda: release(raw, 1.0))
+    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(1))))
+    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(10**9), RecordBounds(1))))
+    _check_refused(lambda: release(raw, ReleaseTerms(1.0)))
 
 
 def test_damaged_bytes_are_not_shown():

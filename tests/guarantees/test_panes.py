@@ -11,7 +11,7 @@ import pytest
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 
-from beam_dpsketch import PrivacySpec, WindowingError
+from beam_dpsketch import PrivacySpec, TimeRange, WindowingError
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.guarantees.test_windows_streaming import WithWindow, stream
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
@@ -80,7 +80,7 @@ def test_a_windowing_that_might_fire_again_or_never_is_refused(
     with pytest.raises(WindowingError, match=message):
         elements | private(keyed, **({"keys_are_public": True} if keyed else {}))
     with pytest.raises(WindowingError, match=message):
-        elements | "Declared" >> private(keyed, time_range=(0, 180), **({"public_keys": ["a"]} if keyed else {}))
+        elements | "Declared" >> private(keyed, **{"public_keys": ["a"]} if keyed else {}, windows=TimeRange(0, 180))
 
 
 @pytest.mark.parametrize(**named(ACCEPTED))
@@ -97,7 +97,7 @@ def test_a_declared_range_releases_each_listed_key_and_each_window_once(
     windows: str, firings: str, mode: str, keyed: bool
 ) -> None:
     keys = ["a", "absent"] if keyed else [None]
-    transform = private(keyed, time_range=(-60, 180), **({"public_keys": keys} if keyed else {}))
+    transform = private(keyed, **{"public_keys": keys} if keyed else {}, windows=TimeRange(-60, 180))
     starts = range(-60, 180, 60) if windows == "fixed" else range(-60, 121, 20)
     assert released(transform, windows, firings, mode, keyed) == Counter(itertools.product(starts, keys))
 

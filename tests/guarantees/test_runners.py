@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec
+from beam_dpsketch import AssumePublicKeys, CountMin, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 
@@ -26,8 +26,8 @@ class Visit(NamedTuple):
 
 
 VISITS = [Visit(f"user {i % 7}", f"page {i % i_step}", i % 5 - 1) for i_step in (3, 11) for i in range(1, 40)]
-WIDE = ContributionBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
-SINGLE = ContributionBounds(max_weight=10, signed=True)
+WIDE = RecordBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
+SINGLE = RecordBounds(1, max_weight=10, signed=True)
 PRIVACY = PrivacySpec(rho=0.1)
 TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
 HALVES = [TABLE.slice(0, 30), TABLE.slice(30)]
@@ -93,24 +93,32 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
     for kind in kinds:
         elements = KINDS[kind]
         globally, per_key = PrivateFrequencies.Globally, PrivateFrequencies.PerKey
-        branch(f"{kind}, unbounded", elements, globally(SPEC, PRIVACY, **NAMES, unit="record", bounds=SINGLE))
+        branch(
+            f"{kind}, unbounded",
+            elements,
+            globally(SPEC, PRIVACY, **NAMES, unit=Record(max_weight=SINGLE.max_weight, signed=SINGLE.signed)),
+        )
         branch(
             f"{kind}, bounded",
             elements,
-            globally(SPEC, PRIVACY, **NAMES, privacy_id="user", bounds=WIDE, sketch="count_min"),
+            globally(SPEC, PRIVACY, **NAMES, sketch="count_min", unit=PrivacyId("user", WIDE)),
         )
         if kind not in KEYED:
             continue
         keyed = {**NAMES, "key": "user", "keys_are_public": True}
-        branch(f"{kind}, of *, unbounded", elements, per_key(SPEC, PRIVACY, **keyed, unit="record", bounds=SINGLE))
-        branch(f"{kind}, of *, bounded", elements, per_key(SPEC, PRIVACY, **keyed, privacy_id="user", bounds=WIDE))
+        branch(
+            f"{kind}, of *, unbounded",
+            elements,
+            per_key(SPEC, PRIVACY, **keyed, unit=Record(max_weight=SINGLE.max_weight, signed=SINGLE.signed)),
+        )
+        branch(f"{kind}, of *, bounded", elements, per_key(SPEC, PRIVACY, **keyed, unit=PrivacyId("user", WIDE)))
     branch(
         "pairs, of *, bounded",
         [(visit.user, visit) for visit in VISITS],
-        PrivateFrequencies.PerKey(SPEC, PRIVACY, **NAMES, privacy_id="user", bounds=WIDE, keys_are_public=True),
+        PrivateFrequencies.PerKey(SPEC, PRIVACY, **NAMES, unit=PrivacyId("user", WIDE), keys=AssumePublicKeys()),
     )
     for name, items in ITEMS.items():
-        branch(name, items, PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+        branch(name, items, PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
     return outputs | beam.Flatten()
 
 

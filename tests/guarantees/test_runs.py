@@ -11,7 +11,16 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import window
 
-from beam_dpsketch import ContributionBounds, IncompatibleSketchError, PrivacySpec, ReleasedSketch, SketchTimeline
+from beam_dpsketch import (
+    IncompatibleSketchError,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    ReleasedSketch,
+    SketchTimeline,
+    TimeRange,
+)
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     PrivateContinualFrequencies,
@@ -22,8 +31,8 @@ from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1)
 PEOPLE = [{"user": f"u{number % 5}", "key": "ab"[number % 2], "item": number % 3} for number in range(50)]
-OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds(max_partitions=2)}
-IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": ContributionBounds()}
+OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": RecordBounds(1, max_partitions=2)}
+IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": RecordBounds(1)}
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
 HORIZON = {"start": 0, "window_size": 60, "windows": 4}
 
@@ -34,7 +43,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def per_key() -> Any:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, key="key", public_keys=["a", "b"], **OF_PEOPLE)
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **OF_PEOPLE, keys=PublicKeys(["a", "b"], "key"))
 
 
 def stamped(rows: Any) -> Iterator[window.TimestampedValue]:
@@ -79,9 +88,11 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record"),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=Record()),
         lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, **IN_ONE_PARTITION),
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, time_range=(0, 500), **IN_ONE_PARTITION),
+        lambda: PrivateFrequencies.Globally(
+            SPEC, PRIVACY, max_windows=2, **IN_ONE_PARTITION, windows=TimeRange(0, 500)
+        ),
     ],
     ids=["record", "id in a window", "id in two windows"],
 )
@@ -111,7 +122,7 @@ def test_releases_of_a_stream_add_up_unless_the_noise_is_idempotent(idempotent: 
     """A stream does not wait for a side input, and a name in its graph would be that of two runs of the graph."""
     elements = [({"user": "u", "key": key, "item": 1}, 5.0) for key in "ab"]
     transform: Any = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="item", unit="record", key="key", public_keys=["a", "b"], time_range=(0, 60)
+        SPEC, PRIVACY, item="item", unit=Record(), keys=PublicKeys(["a", "b"], "key"), windows=TimeRange(0, 60)
     )
     transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
@@ -128,7 +139,7 @@ def test_releases_of_a_stream_add_up_unless_the_noise_is_idempotent(idempotent: 
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
     def nodes(**changes: Any) -> list[Any]:
-        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item="item", unit="record", **HORIZON | changes)
+        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item="item", **HORIZON | changes, unit=Record())
         transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:

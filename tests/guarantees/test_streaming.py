@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
+from beam_dpsketch import IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds, TimeRange, TreeSpec
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps.stream_state import MergeInState, keeps_state
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
@@ -32,7 +32,7 @@ class Visit(NamedTuple):
 PAGES = ["a", b"a", 1, -1, ("a", 1), "ä", 1 << 63]
 VISITS = [(Visit(f"user {i % 13}", PAGES[i % 7], 1 - i % 3), i / 4) for i in range(4 * END)]
 LATE = Visit("user 1", "late", 1), 7.0
-WIDE = ContributionBounds(max_contributions_per_partition=500, max_partitions=7)
+WIDE = RecordBounds(max_contributions_per_partition=500, max_partitions=7)
 SIGNED = dataclasses.replace(WIDE, max_partitions=1, max_weight=2, signed=True)
 RECORD = {"item": "page", "unit": "record"}
 BY_ID = {"item": "page", "privacy_id": "user"}
@@ -51,21 +51,21 @@ def per_key(**arguments: Any) -> beam.PTransform:
 
 RECORDS: dict[str, Case] = {
     "global": (60, lambda: globally(**RECORD)),
-    "weighted": (60, lambda: globally(**RECORD, weight="weight", bounds=ContributionBounds(max_weight=2, signed=True))),
+    "weighted": (60, lambda: globally(**RECORD, weight="weight", bounds=RecordBounds(1, max_weight=2, signed=True))),
     "sliding": ((60, 20), lambda: globally(**RECORD)),
-    "declared": (60, lambda: globally(**RECORD, time_range=(0, END + 60))),
-    "declared sliding": ((60, 20), lambda: globally(**RECORD, time_range=(20, END + 60))),
-    "keyed": (60, lambda: per_key(**PER_KEY, unit="record")),
-    "keyed, declared": (60, lambda: per_key(**LISTED, unit="record")),
+    "declared": (60, lambda: globally(**RECORD, windows=TimeRange(0, END + 60))),
+    "declared sliding": ((60, 20), lambda: globally(**RECORD, windows=TimeRange(20, END + 60))),
+    "keyed": (60, lambda: per_key(**PER_KEY, unit=Record())),
+    "keyed, declared": (60, lambda: per_key(**LISTED, unit=Record())),
 }
 IDS: dict[str, Case] = {
     "ids": (60, lambda: globally(**BY_ID, bounds=dataclasses.replace(WIDE, max_partitions=1))),
     "ids, signed": (60, lambda: globally(**BY_ID, weight="weight", bounds=SIGNED)),
-    "ids, keyed": (60, lambda: per_key(**PER_KEY, privacy_id="user", bounds=WIDE)),
+    "ids, keyed": (60, lambda: per_key(**PER_KEY, unit=PrivacyId("user", WIDE))),
 }
 DECLARED_IDS: dict[str, Case] = {
-    "ids, declared": (60, lambda: globally(**BY_ID, time_range=(0, END + 60), bounds=IDS_ONLY)),
-    "ids, keyed, declared": (60, lambda: per_key(**LISTED, privacy_id="user", bounds=LISTED_ONLY)),
+    "ids, declared": (60, lambda: globally(**BY_ID, bounds=IDS_ONLY, windows=TimeRange(0, END + 60))),
+    "ids, keyed, declared": (60, lambda: per_key(**LISTED, unit=PrivacyId("user", LISTED_ONLY))),
 }
 IDS_ONLY = dataclasses.replace(WIDE, max_partitions=1)
 LISTED_ONLY = dataclasses.replace(WIDE, max_partitions=4)
@@ -165,7 +165,10 @@ def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
 def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
     def transform() -> beam.PTransform:
         return PrivateQuantiles.Globally(
-            IntegerDomain(0, 99), PRIVACY, memory=1 << 12, unit="record", item=lambda visit: len(visit.user)
+            TreeSpec.for_memory(IntegerDomain(0, 99), 1 << 12),
+            PRIVACY,
+            item=lambda visit: len(visit.user),
+            unit=Record(),
         )
 
     def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -180,10 +183,15 @@ def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_bounds_hold_over_all_bundles_of_a_window() -> None:
     """Each id has 18 or 19 records in a window, in 7 bundles; 3 are kept."""
-    bounds = ContributionBounds(max_contributions_per_partition=3)
+    bounds = RecordBounds(max_contributions_per_partition=3)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        kept = pipeline | live(60) | in_windows(60) | BoundContributions(bounds, privacy_id="user", item="user")
+        kept = (
+            pipeline
+            | live(60)
+            | in_windows(60)
+            | BoundContributions(bounds, item="user", unit=PrivacyId("user", RecordBounds(1)))
+        )
         return kept | beam.ParDo(WithStart())
 
     found = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)

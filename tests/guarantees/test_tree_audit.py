@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import DyadicCountSketch, IntegerDomain, Level, PrivacySpec, TreeSpec
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    Level,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    ReleaseTerms,
+    TreeSpec,
+)
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.noise_audit import audit
@@ -37,7 +46,7 @@ VALUES = [value * 911 % (1 << 18) for value in range(500)]
 
 def residuals() -> list[list[np.ndarray]]:
     """Of each key, level by level."""
-    transform = PrivateQuantiles.PerKey(DOMAIN, PrivacySpec(RHO), unit="record", spec=SPEC, public_keys=KEYS)
+    transform = PrivateQuantiles.PerKey(SPEC, PrivacySpec(RHO), unit=Record(), keys=PublicKeys(KEYS))
     released = dict(run([(key, value) for value in VALUES for key in KEYS], transform, runner=FN_API))
     exact = DyadicCountSketch(SPEC).accumulate(VALUES)
     ends = np.cumsum([level.counters.size for level in exact.levels])[:-1]
@@ -87,8 +96,8 @@ def test_the_seed_changes_where_values_go_and_not_the_noise() -> None:
     first, second = (DyadicCountSketch(spec).accumulate(VALUES) for spec in (SPEC, other))
     np.testing.assert_array_equal(first.levels[0].counters, second.levels[0].counters)
     assert not np.array_equal(first.levels[1].counters, second.levels[1].counters)
-    noise = [noising.calibrate(DyadicCountSketch, spec, PrivacySpec(RHO), bounds=BOUNDS) for spec in (SPEC, other)]
+    noise = [calibrate(spec, ReleaseTerms(PrivacySpec(RHO), BOUNDS)) for spec in (SPEC, other)]
     assert noise[0] == noise[1] == SIGMA_SQUARED
 
 
-BOUNDS = noising.DEFAULT_BOUNDS
+BOUNDS = noising.ONE_RECORD

@@ -13,7 +13,7 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import RecordBounds
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.ids import encode_ids
@@ -41,7 +41,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
       in_state: whether parts are merged as on streams, or gathered until they are many.
       signed: whether weights may be negative.
     """
-    bounds = ContributionBounds(max_contributions_per_partition=KEPT, signed=signed)
+    bounds = RecordBounds(max_contributions_per_partition=KEPT, signed=signed)
     bound = BoundingRule(bounds, RandomPriorities())
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     shard = steps._ShardWindowedRecords(records, bounds, bound, None)

@@ -11,7 +11,16 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, PrivacyUnit, ReleasedSketch, WindowingError
+from beam_dpsketch import (
+    CountSketch,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    Record,
+    RecordBounds,
+    ReleasedSketch,
+    WindowingError,
+)
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.statement import Disclosure
@@ -44,7 +53,7 @@ class WithWindow(beam.DoFn):
 
 UNITS = [
     {"unit": "record"},
-    {"privacy_id": len, "bounds": ContributionBounds(max_contributions_per_partition=9)},
+    {"privacy_id": len, "bounds": RecordBounds(max_contributions_per_partition=9)},
 ]
 
 
@@ -71,7 +80,7 @@ def test_each_window_of_a_stream_is_released_once_without_late_data(unit: dict[s
 def once(keyed: bool = False) -> ReleaseOnce:
     return ReleaseOnce(
         PRIVACY,
-        bounds=ContributionBounds(),
+        bounds=RecordBounds(1),
         unit=PrivacyUnit.RECORD,
         windows=1,
         disclosed=Disclosure.NONE,
@@ -83,7 +92,7 @@ def pane(timing: int, index: int) -> PaneInfo:
     return PaneInfo(index == 0, False, timing, index, index)
 
 
-ACCUMULATOR = SketchAccumulator(SketchInput(CountSketch, SPEC, ContributionBounds()))
+ACCUMULATOR = SketchAccumulator(SketchInput(SPEC, RecordBounds(1)))
 
 
 @pytest.mark.parametrize("timing", [PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE, PaneInfoTiming.UNKNOWN])
@@ -107,7 +116,7 @@ def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
     """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
     times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
     source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
-    bounding = BoundContributions(ContributionBounds(max_contributions_per_partition=2), privacy_id=len)
+    bounding = BoundContributions(RecordBounds(max_contributions_per_partition=2), unit=PrivacyId(len, RecordBounds(1)))
     windows = beam.WindowInto(window.FixedWindows(60))
     with pytest.raises(WindowingError, match="fired more than once"):
         seen_by_sink(
@@ -124,7 +133,7 @@ def test_early_panes_that_reach_the_release_fail_the_pipeline() -> None:
         trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
         accumulation_mode=beam.trigger.AccumulationMode.ACCUMULATING,
     )
-    combined = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")._combined
+    combined = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())._combined
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return combined(pipeline | stream() | early) | beam.ParDo(once())

@@ -12,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import RecordBounds
 from beam_dpsketch.records.selection import net_weights, select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
-BOUNDS = st.builds(
-    ContributionBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3)
-)
+BOUNDS = st.builds(RecordBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3))
 GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
 
 
@@ -35,7 +33,7 @@ def records(draw: Any, partition_count: int = 5) -> tuple[np.ndarray, ...]:
     return units, partitions, partition_priorities, np.array(drawn, dtype=np.uint32)
 
 
-def reference(columns: tuple[np.ndarray, ...], bounds: ContributionBounds) -> set[int]:
+def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]:
     """The same choice, one record at a time."""
     groups: dict[int, dict[tuple[int, int], list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for position, (unit, partition, partition_priority, priority) in enumerate(
@@ -72,7 +70,7 @@ def test_windows_of_equal_priority_are_two_windows() -> None:
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
 def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
-    columns: tuple[np.ndarray, ...], bounds: ContributionBounds
+    columns: tuple[np.ndarray, ...], bounds: RecordBounds
 ) -> None:
     units, partitions, _, _ = columns
     groups = Counter(zip(units.tolist(), partitions.tolist(), strict=True))
@@ -86,7 +84,7 @@ def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
-def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ...], bounds: ContributionBounds) -> None:
+def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     distinct = np.random.default_rng(len(columns[0])).permutation(len(columns[0])).astype(np.uint32)
     columns = (*columns[:3], distinct)
     assert set(select_within_bounds(*columns, bounds).tolist()) == reference(columns, bounds)
@@ -94,7 +92,7 @@ def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ..
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS, st.integers(0, 60))
 def test_bounding_in_stages_keeps_what_bounding_at_once_keeps(
-    columns: tuple[np.ndarray, ...], bounds: ContributionBounds, cut: int
+    columns: tuple[np.ndarray, ...], bounds: RecordBounds, cut: int
 ) -> None:
     columns = (*columns[:3], np.random.default_rng(cut).permutation(len(columns[0])).astype(np.uint32))
     everything = np.arange(len(columns[0]))
@@ -119,7 +117,7 @@ def subset_p_value(priorities: np.ndarray, per_key: bool) -> float:
     return float(stats.chisquare(observed).pvalue)
 
 
-TWO = ContributionBounds(max_contributions_per_partition=2)
+TWO = RecordBounds(max_contributions_per_partition=2)
 
 
 @pytest.mark.parametrize("per_key", [False, True])
@@ -154,7 +152,7 @@ def test_netting_adds_up_the_weights_of_each_unit_partition_and_item(rows: list[
     assert result == {place: weight for place, weight in expected.items() if weight}
 
 
-def split_by_hand(weight: int, bounds: ContributionBounds) -> list[int]:
+def split_by_hand(weight: int, bounds: RecordBounds) -> list[int]:
     """Records of a net weight, one by one."""
     sign, left, records = (1 if weight > 0 else -1), abs(weight), []
     while left and len(records) < bounds.max_contributions_per_partition:
@@ -168,7 +166,7 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
+    bounds = RecordBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
     positions, parts, copies = split_weights(np.array(weights, dtype=np.int64), bounds)
     assert copies.min(initial=1) > 0
     assert len(positions) <= 2 * len(weights)

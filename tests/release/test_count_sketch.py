@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, Frequency, PrivacySpec, SketchSpec, release
+from beam_dpsketch import CountMin, CountSketch, Frequency, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.release.count_sketch import median_margin
 from tests.hashing import derivations
 from tests.helpers import by_hand, coverage, strategies
+from tests.helpers.raw import raw_of
 
 
 def _scaled(factor):
@@ -109,7 +110,9 @@ class TestTopK:
     weights: ClassVar = {"a": 5, "b": 90, "c": 40, "d": 40, 7: 60, (1, "x"): 3}
 
     def released(self, kind):
-        raw = kind(SketchSpec(depth=5, width=1 << 14)).accumulate(list(self.weights), list(self.weights.values()))
+        raw = raw_of(kind, SketchSpec(depth=5, width=1 << 14)).accumulate(
+            list(self.weights), list(self.weights.values())
+        )
         return by_hand.without_noise(raw, sigma_squared_per_level=(Fraction(1, 4),))
 
     def items(self, kind, candidates, k):
@@ -164,7 +167,7 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     spec, truth = SketchSpec(depth=5, width=1 << 13), 50
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
-        released = release(raw, PrivacySpec(Fraction(1, 1000)), bounds=ContributionBounds())
+        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
         listed += sum(each.lower <= truth <= each.upper for each in released.top_k(items, 5))
         lower, upper = released.interval(items, 1 - 0.05 / len(items))
         all_hold += bool(((lower <= truth) & (truth <= upper)).all())

@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
 from beam_dpsketch.records.bounding import BoundingRule, max_multiplicity_at_most
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
@@ -46,7 +46,7 @@ class BoundedOverWindows(beam.PTransform):
 
     Args:
       records: how to read the elements.
-      recipe: the sketch, and the bounds within each window.
+      sketch_input: the sketch, and the bounds within each window.
       max_windows: how many windows of each privacy id count in each period.
       periods: the windows, as Beam calls them, that are the periods.
       idempotent_noise: makes the choice a function of a secret; not on unbounded input.
@@ -55,14 +55,14 @@ class BoundedOverWindows(beam.PTransform):
     def __init__(
         self,
         records: RecordReader,
-        recipe: SketchInput,
+        sketch_input: SketchInput,
         max_windows: int,
         periods: WindowFn,
         idempotent_noise: IdempotentNoise | None,
     ) -> None:
         super().__init__()
         self._records = records
-        self._recipe = recipe
+        self._sketch_input = sketch_input
         self._max_windows = max_windows
         self._periods = periods
         self._idempotent_noise = idempotent_noise
@@ -71,10 +71,10 @@ class BoundedOverWindows(beam.PTransform):
         if not pcoll.is_bounded:
             check_not_idempotent(self._idempotent_noise)
             first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
-            return bounded_contributions(first, self._records, self._recipe, RandomPriorities())
+            return bounded_contributions(first, self._records, self._sketch_input, RandomPriorities())
         priorities = priorities_of(self._idempotent_noise)
-        bound = _RuleOverWindows(self._recipe.bounds, self._max_windows, priorities)
-        shard = _ShardWithWindows(self._records, self._recipe.bounds, bound, self._recipe)
+        bound = _RuleOverWindows(self._sketch_input.bounds, self._max_windows, priorities)
+        shard = _ShardWithWindows(self._records, self._sketch_input.bounds, bound, self._sketch_input)
         # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
         into_periods = beam.WindowInto(self._periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
         tables = (
@@ -86,7 +86,7 @@ class BoundedOverWindows(beam.PTransform):
             | "SplitByWindow" >> beam.FlatMap(_by_window)
             | "OwnWindows" >> RestoreWindows(pcoll.windowing)
         )
-        return contributions_of(tables, self._records, self._recipe)
+        return contributions_of(tables, self._records, self._sketch_input)
 
 
 class _ShardWithWindows(_ShardWindowedRecords):
@@ -102,7 +102,7 @@ class _ShardWithWindows(_ShardWindowedRecords):
 class _RuleOverWindows(BoundingRule):
     """The rule that says which records of a table with a column of windows are kept."""
 
-    def __init__(self, bounds: ContributionBounds, max_windows: int, priorities: Priorities) -> None:
+    def __init__(self, bounds: RecordBounds, max_windows: int, priorities: Priorities) -> None:
         super().__init__(bounds, priorities)
         self._max_windows = max_windows
 

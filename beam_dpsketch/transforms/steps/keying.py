@@ -16,9 +16,9 @@ from beam_dpsketch.records.unused import Unused
 class KeyRecords(beam.DoFn):
     """Elements to (key, value), or per key of a batch (key, contributions); keys that do not count are left out."""
 
-    def __init__(self, records: RecordReader, recipe: SketchInput) -> None:
+    def __init__(self, records: RecordReader, sketch_input: SketchInput) -> None:
         self._records = records
-        self._recipe = recipe
+        self._sketch_input = sketch_input
         self._unused = Unused(records.selectors)
 
     def start_bundle(self) -> None:
@@ -41,10 +41,10 @@ class KeyRecords(beam.DoFn):
         yield known, value
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
-        columns = self._records.read_batch(batch, self._recipe)
-        kept = read_keyed_table(self._records, columns, self._recipe)
+        columns = self._records.read_batch(batch, self._sketch_input)
+        kept = read_keyed_table(self._records, columns, self._sketch_input)
         if len(kept):
             self._unused.anything_counts = True
         else:
-            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
-        yield from split_by_key(kept, self._recipe)
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
+        yield from split_by_key(kept, self._sketch_input)

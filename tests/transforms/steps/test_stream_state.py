@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds, CountSketch, SketchSpec
+from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
@@ -31,7 +31,7 @@ from benchmarks import streaming_state as benchmark
 from tests.helpers.state_cells import State
 
 SPEC = SketchSpec(depth=3, width=64)
-RECIPE = SketchInput(CountSketch, SPEC, ContributionBounds(max_weight=9, signed=True))
+RECIPE = SketchInput(SPEC, RecordBounds(1, max_weight=9, signed=True))
 WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(3)]
 KEYS: list[Any] = ["", "a", b"a", 1, -1, ("a", (1,)), 1 << 63]
 RECORD = st.tuples(st.sampled_from(KEYS), st.sampled_from(WINDOWS), st.integers(0, 40), st.integers(-3, 3))
@@ -125,7 +125,7 @@ def multiset(table: pa.Table, *columns: str) -> Counter[Any]:
 def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     tables: list[Any], records: int, partitions: int, salt: int
 ) -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions)
+    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
     bound, parts = BoundingRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
     names = ("unit", "key", "item", "priority")
@@ -163,10 +163,10 @@ class ItemsAsPriorities(RandomPriorities):
 def test_parts_with_priorities_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
-    """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
-    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
-    priorities, parts, item = ItemsAsPriorities(salt), [], 0
-    bound = BoundingRule(bounds, priorities)
+    """Parts are as bundles emit them: with ranks if a privacy id has too many records in the part itself."""
+    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
+    ranks, parts, item = RanksOfItems(salt), [], 0
+    bound = BoundingRule(bounds, ranks)
     for number, rows in enumerate(tables):
         units, keys = (list(column) for column in zip(*rows, strict=True))
         read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
@@ -182,7 +182,7 @@ def test_parts_with_priorities_and_without_and_ids_in_both_forms_are_bounded_in_
 
 @given(tables=TABLES, signs=st.lists(st.sampled_from([-1, 1]), min_size=96, max_size=96))
 def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int]) -> None:
-    bound, parts, place = BoundingRule(ContributionBounds(signed=True), RandomPriorities(1)), [], 0
+    bound, parts, place = BoundingRule(RecordBounds(1, signed=True), RandomPriorities(1)), [], 0
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
         parts.append(table_of(rows).drop_columns(["weight", "priority"]).append_column("weight", weights))
