@@ -17,13 +17,13 @@ WORDS = (
 
 
 def prose(path: Path) -> str:
-    """Return a page, or the docstrings and comments of code, with single spaces."""
+    """Return a page, or the docstrings and comments of code, without quoted phrases and with single spaces."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
         comments = [token.removeprefix("#") for token in tokens if token.startswith("#")]
-        text = " ".join(comments + [token for token in tokens if token.startswith('"""')])
-    return " ".join(text.split())
+        text = " ".join(comments + [token.strip('"') for token in tokens if token.startswith('"""')])
+    return " ".join(re.sub(r'"[^"\n]*"', "", text).split())
 
 
 def avoided(text: str) -> list[str]:
