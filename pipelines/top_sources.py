@@ -2,7 +2,7 @@
 
 Input: CSV or Parquet files (`--input`) with a column of IPv4 addresses (`--column`), dotted or as integers.
 Output: one private tree over all 2^32 addresses, in files that begin with `--output`; it answers for any address or
-range of addresses, for ever. The k most frequent are written as text to files that begin with `--output`-list, then
+range of addresses without limit. The k most frequent are written as text to files that begin with `--output`-list, then
 found again in the release, and printed.
 
     python -m pipelines.top_sources --input=log.parquet --column=source_ip --k=10

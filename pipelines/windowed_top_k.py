@@ -4,7 +4,7 @@ Input: CSV files of flights (`--input`); by default those of 2013 in the package
 (`--start`, `--days`) is replayed in event time as an unbounded source, in windows of the hours of scheduled departure.
 Output: for each window, when it closes, one private CountSketch of destinations and one private tree of departure
 delays, in files that begin with `--output`-destinations and `--output`-delays and name the window. Some windows are
-then read back and shown beside the exact numbers.
+then read back and compared with the exact numbers.
 
     python -m pipelines.windowed_top_k
     python -m pipelines.windowed_top_k --window_hours=1
@@ -108,7 +108,7 @@ class Comparison(NamedTuple):
 
 
 def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: Frequencies) -> Comparison:
-    """The releases of a window beside the departures in it."""
+    """Compare the releases of a window with the departures in it."""
     start, end = windows.bounds(index)
     seconds = departures["second"]
     inside = departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
@@ -144,7 +144,7 @@ def print_verdict(windows: list[Comparison], k: int, hours: int) -> None:
     if least > 2 * half_width:
         print("the lists exceed the noise.")
     elif least > half_width:
-        print("the lists exceed the noise, their order does not.")
+        print("the lists exceed the noise, but their order does not.")
     else:
         print("the lists are mostly noise.")
         print("Intervals hold for each airport alone, and the largest of many estimates are large by luck.")
@@ -180,7 +180,7 @@ def main(argv: list[str] | None = None) -> None:
     for index in sorted({0, windows.number // 2, windows.number - 1}):
         print_window(shown[index])
     print_verdict(shown, known.k, known.window_hours)
-    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print("Exact figures are shown only because this data is public; next to a release they undo its privacy.")
     print(f"The two releases of a window cost rho = {float(known.privacy.rho):.3g} together, so epsilon =", end=" ")
     print(f"{known.epsilon:g} at delta = {known.delta:g}. Of the destinations:")
     print(released.privacy)
