@@ -16,18 +16,24 @@ from beam_dpsketch.errors import (
     IncompatibleSketchError,
     WindowingError,
 )
+from beam_dpsketch.planning.planner import Plan, plan
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
     NeighboringRelation,
     PrivacyUnit,
+    RecordBounds,
 )
+from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.records.keys import AssumePublicKeys, PublicKeys
+from beam_dpsketch.records.time_range import TimeRange
+from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -47,7 +53,7 @@ __all__ = [
     "ADD_OR_REMOVE_ONE",
     "BudgetExceededError",
     "BytesDomain",
-    "ContributionBounds",
+    "RecordBounds",
     "CountMin",
     "CountSketch",
     "Domain",
@@ -85,4 +91,14 @@ __all__ = [
     "TreeSpec",
     "WindowingError",
     "release",
+    "AssumePublicKeys",
+    "Disclosure",
+    "Horizon",
+    "Plan",
+    "PrivacyId",
+    "PublicKeys",
+    "Record",
+    "ReleaseTerms",
+    "TimeRange",
+    "plan",
 ]

@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import REPLACE_ONE, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment, ratios, slopes, spread
 
 SPEC = SketchSpec(depth=5, width=2048)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 SIZES = (100_000, 400_000)
 TABLE_ROWS = 50_000
 BAR = 2.5
@@ -42,7 +42,7 @@ def run(pool: str, kind: str, keep: int | None, size: int) -> None:
     element_type, user, page = ELEMENTS[kind]
     who: dict[str, Any] = {"unit": "record"}
     if keep is not None:
-        bounds = ContributionBounds(max_contributions_per_partition=keep)
+        bounds = RecordBounds(max_contributions_per_partition=keep)
         who = {"privacy_id": user, "bounds": bounds}
     elements = size // TABLE_ROWS if kind == "table" else size
     with sources.pipeline() as pipeline:

@@ -23,7 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import AssumePublicKeys, PrivacyId, Record, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment
@@ -47,12 +47,12 @@ def records(burst: int, names: int, size: int) -> Iterator[sources.Visit]:
 
 
 def per_key() -> beam.PTransform:
-    return PrivateFrequencies.PerKey(SMALL, PRIVACY, key="user", item="page", unit="record", keys_are_public=True)
+    return PrivateFrequencies.PerKey(SMALL, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("user"))
 
 
 def globally() -> beam.PTransform:
-    bounds = ContributionBounds(max_contributions_per_partition=KEEP)
-    return PrivateFrequencies.Globally(SMALL, PRIVACY, privacy_id="user", item="page", bounds=bounds)
+    bounds = RecordBounds(max_contributions_per_partition=KEEP)
+    return PrivateFrequencies.Globally(SMALL, PRIVACY, item="page", unit=PrivacyId("user", bounds))
 
 
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {"keys": per_key, "ids": globally}

@@ -15,7 +15,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch import CountSketch, PrivacySpec, PrivacyUnit, SketchSpec, SketchTimeline, TimelineNode, release
+from beam_dpsketch import (
+    REPLACE_ONE,
+    CountSketch,
+    Horizon,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleaseTerms,
+    SketchSpec,
+    SketchTimeline,
+    TimelineNode,
+    release,
+)
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
@@ -24,7 +35,7 @@ from beam_dpsketch.release.timeline import averaged_variance, covering
 from benchmarks.measuring import environment
 
 HORIZONS = (64, 1024)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 RUN, SECOND = bytes(RUN_BYTES), 1_000_000
 Read = Callable[[int], np.ndarray]
 
@@ -34,15 +45,20 @@ def nodes(raw: CountSketch, windows: int) -> Iterator[TimelineNode]:
     for level in range(tree_height(windows)):
         for index in range(windows >> level):
             place = part_name(("level", level), (index << level) * SECOND, ((index + 1) << level) * SECOND)
-            released = release(raw, PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, windows=windows, run=RUN, part=place)
+            released = release(
+                raw,
+                ReleaseTerms(PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=windows),
+                run=RUN,
+                part=place,
+            )
             yield TimelineNode(level, index, released)
 
 
 def errors(windows: int, width: int) -> dict[str, Read]:
     """For each method, the errors of the prefix that ends with a window, one for each column."""
     raw = CountSketch(SketchSpec(depth=1, width=width))
-    timeline = SketchTimeline(nodes(raw, windows), start=0.0, window_size=1.0, windows=windows)
-    single = np.cumsum([release(raw, PRIVACY).counters[0] for _ in range(windows)], axis=0)
+    timeline = SketchTimeline(nodes(raw, windows), Horizon(0.0, 1.0, windows))
+    single = np.cumsum([release(raw, ReleaseTerms(PRIVACY)).counters[0] for _ in range(windows)], axis=0)
     columns = cells.columns(fingerprints(range(20 * width)), seed=raw.spec.seed, row=0, width=width)
     one_item_a_column = np.unique(columns, return_index=True)[1]
     return {

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import CountMin, CountSketch, PrivacySpec, SketchSpec, release
+from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment
@@ -52,7 +52,7 @@ def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: f
     if rho is None:
         estimates, covered, width = readings.frequencies(sketch, items), np.nan, np.nan
     else:
-        released = release(sketch, PrivacySpec(rho=rho))
+        released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
         estimates = released.estimate(items)  # Count-Min: guarantee="simultaneous", failure_probability=0.01
         found = released.interval(items, CONFIDENCE)
         covered = float(np.mean((found.lower <= counts) & (counts <= found.upper)))

@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import DyadicCountSketch, PrivacySpec, ReleasedDyadicCountSketch, TreeSpec, release
+from beam_dpsketch import (
+    REPLACE_ONE,
+    DyadicCountSketch,
+    PrivacySpec,
+    ReleasedDyadicCountSketch,
+    ReleaseTerms,
+    TreeSpec,
+    release,
+)
 from benchmarks import ordered_data
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import QUANTILES, Distribution
@@ -81,7 +89,9 @@ def measurements(distribution: Distribution, seeds: int, size: int) -> dict[tupl
         asked = questions(positions, np.random.default_rng(seed))
         sketch = DyadicCountSketch(TreeSpec.for_memory(domain, memory, seed=seed)).accumulate(positions)
         for rho in RHOS:
-            for name, coverage in answered(release(sketch, PrivacySpec(rho=rho)), asked).items():
+            for name, coverage in answered(
+                release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE))), asked
+            ).items():
                 found[rho, name].append(coverage)
     return found
 

@@ -28,14 +28,13 @@ def peak_after(stage: str, keys: int) -> float:
     """Peak memory of this process in megabytes, after one pipeline."""
     import apache_beam as beam
 
-    from beam_dpsketch import ContributionBounds, SketchSpec
+    from beam_dpsketch import RecordBounds, SketchSpec
     from beam_dpsketch.records.items import SketchInput
     from beam_dpsketch.records.selectors import Selectors
-    from beam_dpsketch.sketches import CountSketch
     from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
     from benchmarks import sources
 
-    recipe = SketchInput(CountSketch, SketchSpec(depth=DEPTH, width=WIDTH), ContributionBounds())
+    recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1))
     combines = {
         "count": beam.combiners.Count.PerKey(),
         "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors())),

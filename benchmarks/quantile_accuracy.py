@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
+from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, IPv4Domain, PrivacySpec, ReleaseTerms, TreeSpec, release
 from beam_dpsketch.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment
@@ -65,7 +65,10 @@ def errors(case: Case, methods: tuple[str, ...]) -> dict[tuple[str, float | None
         specs = {method: layout(method, case, seed) for method in methods}
         sketches = {spec: DyadicCountSketch(spec).accumulate(positions) for spec in set(specs.values())}
         for rho in RHOS:
-            released = {spec: rho and release(sketch, PrivacySpec(rho=rho)) for spec, sketch in sketches.items()}
+            released = {
+                spec: rho and release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
+                for spec, sketch in sketches.items()
+            }
             for method in methods:
                 found[method, rho].append(_error(truth, sketches[specs[method]], released[specs[method]], method))
     return found

@@ -21,7 +21,15 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch import DyadicCountSketch, IntegerDomain, NeighboringRelation, PrivacySpec, TreeSpec, release
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    NeighboringRelation,
+    PrivacySpec,
+    ReleaseTerms,
+    TreeSpec,
+    release,
+)
 from benchmarks.measuring import environment
 from benchmarks.sources import pipeline
 
@@ -50,7 +58,7 @@ def rank_error(records: np.ndarray, answers: np.ndarray) -> float:
 def ours(records: np.ndarray, bits: int, privacy: PrivacySpec, seed: int) -> np.ndarray:
     """Quantiles of one release, by the default method."""
     spec = TreeSpec.for_memory(IntegerDomain(0, (1 << bits) - 1), MEMORY, seed=seed)
-    released = release(DyadicCountSketch(spec).accumulate(records), privacy)
+    released = release(DyadicCountSketch(spec).accumulate(records), ReleaseTerms(privacy))
     return np.array(released.quantile(SHARES), dtype=np.float64)
 
 
@@ -125,7 +133,7 @@ def main() -> None:
     )
     for bits in arguments.bits:
         for rho in arguments.rhos:
-            privacy = PrivacySpec(rho=rho, neighboring=NeighboringRelation.ADD_OR_REMOVE_ONE)
+            privacy = PrivacySpec(rho=rho, relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
             epsilon = privacy.epsilon(DELTA)
             rows = []
             for seed in range(arguments.seeds):

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from apache_beam.coders import FastPrimitivesCoder
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import REPLACE_ONE, AssumePublicKeys, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment
 from tests.helpers.state_cells import Driven
 
 SPEC = SketchSpec(depth=5, width=2048)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 SIZES = (10_000, 100_000, 1_000_000)
 BUNDLE = 1_000
 IDS, KEEP = 1_000, 5
@@ -31,13 +31,9 @@ SEED = 1
 BAR = 8 * SPEC.cells  # the sketch as 64-bit counters in memory
 GROWTH = 1.5  # of the state of all ids, which have more records than are kept from the first size on
 TRANSFORMS = {
-    "record": lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", item="page", keys_are_public=True),
+    "record": lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys()),
     "privacy id": lambda: PrivateFrequencies.Globally(
-        SPEC,
-        PRIVACY,
-        privacy_id="user",
-        item="page",
-        bounds=ContributionBounds(max_contributions_per_partition=KEEP),
+        SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=KEEP))
     ),
 }
 

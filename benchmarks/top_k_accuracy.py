@@ -21,12 +21,14 @@ from pydoc_data.topics import topics
 from statistics import NormalDist
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     DyadicCountSketch,
     Frequencies,
     IPv4Domain,
     PrefixSpec,
     PrefixTree,
     PrivacySpec,
+    ReleaseTerms,
     TextDomain,
     TreeSpec,
     release,
@@ -79,7 +81,7 @@ def text(seeds: int) -> None:
     for rho in RHOS:
         values = []
         for _ in range(seeds):
-            released = release(tree, PrivacySpec(rho=rho))
+            released = release(tree, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
             values.append(f1(released.top_k(WORDS).item, correct))
         line(f"F1@{WORDS}, rho {rho:g}", values, TEXT_BAR if rho == 1 else None)
 
@@ -93,7 +95,7 @@ def trace(path: str, column: str, slices: int) -> None:
         sketch = DyadicCountSketch(spec).accumulate(positions)
         counts = Counter(IPv4Domain().values(positions))
         for rho in RHOS:
-            released = release(sketch, PrivacySpec(rho=rho))
+            released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
             for k in (10, 100):
                 answer = released.top_k(k, confidence=CONFIDENCE)
                 correct = [address for address, _ in counts.most_common(k)]

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import ContributionBounds, Frequencies, Frequency, PrivacySpec, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequencies, Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -34,7 +34,7 @@ CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
 # With signs, the changes of an aircraft are first added up for each destination, then split into flights again, of
 # which so many count.
-BOUNDS = ContributionBounds(max_contributions_per_partition=150, max_weight=1, signed=True)
+BOUNDS = RecordBounds(max_contributions_per_partition=150, max_weight=1, signed=True)
 
 
 def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:
@@ -60,7 +60,7 @@ def write_changes(changes: pa.Table, path: str) -> str:
 
 def count_left(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
     """Changes to one private sketch of the destinations of what is left."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", privacy_id="tailnum", bounds=BOUNDS)
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
 
 
 def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:

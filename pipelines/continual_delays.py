@@ -26,11 +26,14 @@ import pyarrow.compute as pc
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import (
-    ContributionBounds,
+    Horizon,
     IntegerDomain,
     Interval,
+    PrivacyId,
     Intervals,
     PrivacySpec,
+    Record,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     SketchTimeline,
     TimelineNode,
@@ -46,21 +49,21 @@ DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 LATE = 15  # minutes
 
 # Of an aircraft, so many flights in each of so many windows of the horizon count. The noise grows with both.
-AIRCRAFT = ContributionBounds(max_contributions_per_partition=2, max_partitions=12)
+AIRCRAFT = RecordBounds(max_contributions_per_partition=2, max_partitions=12)
 
 
 @dataclasses.dataclass(frozen=True)
 class Days:
-    """The declared horizon: when it starts, how long its windows are, how many there are, and how many have data."""
+    """The declared horizon, and how many of its windows have data."""
 
     start: int
     size: int
     used: int
 
     @property
-    def windows(self) -> int:
-        """The least power of two that is enough, at least 2."""
-        return max(2, 1 << (self.used - 1).bit_length())
+    def horizon(self) -> Horizon:
+        """The windows: the smallest power of two that is enough, at least 2."""
+        return Horizon(self.start, self.size, max(2, 1 << (self.used - 1).bit_length()))
 
     def file(self, prefix: str, window: int) -> str:
         """Where the nodes are that end with a window."""
@@ -73,8 +76,7 @@ class Days:
         """The release of a range of windows, of no more files than it needs: a node is in that of its last window."""
         ends = {((index + 1) << level) - 1 for level, index in covering(first, last)}
         nodes: list[TimelineNode] = [node for end in ends for node in read_releases(self.file(prefix, end))]
-        timeline = SketchTimeline(nodes, start=self.start, window_size=self.size, windows=self.windows)
-        return timeline.between(first, last)
+        return SketchTimeline(nodes, self.horizon).between(first, last)
 
 
 class Line(NamedTuple):
@@ -95,11 +97,10 @@ class Line(NamedTuple):
 
 def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQuantiles.Globally:
     """Departures to the nodes of the horizon."""
-    bounds = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, days.windows))
-    unit = {"unit": "record"} if protect == "flight" else {"privacy_id": "tailnum", "bounds": bounds}
-    delays = PrivateContinualQuantiles.Globally(
-        DOMAIN, privacy, item="dep_delay", start=days.start, window_size=days.size, windows=days.windows, **unit
-    )
+    horizon = days.horizon
+    aircraft = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, horizon.windows))
+    unit = Record() if protect == "flight" else PrivacyId("tailnum", aircraft)
+    delays = PrivateContinualQuantiles.Globally(DOMAIN, privacy, horizon, unit=unit, item="dep_delay")
     return delays.check([MADE_UP])
 
 

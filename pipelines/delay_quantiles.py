@@ -13,7 +13,7 @@ the privacy unit, whichever airports it departs from. Flights that did not arriv
 
 import apache_beam as beam
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, Interval, PrivacySpec
+from beam_dpsketch import IntegerDomain, Interval, PrivacyId, PrivacySpec, PublicKeys, RecordBounds
 from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
@@ -33,9 +33,9 @@ FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that N
 IN_PIPELINE = (("quantile_interval", (0.5,)), ("quantile_interval", (0.9,)), ("cdf_interval", (LATE,)))
 
 
-def bounds(max_flights: int) -> ContributionBounds:
+def bounds(max_flights: int) -> RecordBounds:
     """What one aircraft may contribute: so many flights from each of the airports."""
-    return ContributionBounds(max_contributions_per_partition=max_flights, max_partitions=len(AIRPORTS))
+    return RecordBounds(max_contributions_per_partition=max_flights, max_partitions=len(AIRPORTS))
 
 
 def measure_delays(privacy: PrivacySpec, max_flights: int) -> PrivateQuantiles.PerKey:
@@ -43,11 +43,9 @@ def measure_delays(privacy: PrivacySpec, max_flights: int) -> PrivateQuantiles.P
     return PrivateQuantiles.PerKey(
         DOMAIN,
         privacy,
-        key="origin",
         item="arr_delay",
-        privacy_id="tailnum",
-        bounds=bounds(max_flights),
-        public_keys=AIRPORTS,
+        unit=PrivacyId("tailnum", bounds(max_flights)),
+        keys=PublicKeys(AIRPORTS, "origin"),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import RecordBounds
 
 
 class ExactCounts(NamedTuple):
@@ -26,7 +26,7 @@ class ExactCounts(NamedTuple):
         return sorted(counts, key=lambda dest: -counts[dest])[:k]
 
 
-def exact_counts(flights: pa.Table, bounds: ContributionBounds) -> ExactCounts:
+def exact_counts(flights: pa.Table, bounds: RecordBounds) -> ExactCounts:
     """Counts the column `dest`, and applies the bounds to each `tailnum`; flights without one are not kept."""
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
     known = flights.select(["tailnum", "dest"]).drop_null()
@@ -68,7 +68,7 @@ class ExactDelays(NamedTuple):
     kept: Distribution
 
 
-def exact_delays(flights: pa.Table, airport: str, bounds: ContributionBounds) -> ExactDelays:
+def exact_delays(flights: pa.Table, airport: str, bounds: RecordBounds) -> ExactDelays:
     """The column `arr_delay` of flights from an airport; the bounds must leave room for every airport."""
     arrived = flights.filter(pc.equal(flights["origin"], airport)).select(["tailnum", "arr_delay"])
     arrived = arrived.filter(arrived["arr_delay"].is_valid())
@@ -80,7 +80,7 @@ def exact_delays(flights: pa.Table, airport: str, bounds: ContributionBounds) ->
     )
 
 
-def _sampled(records: pa.Table, bounds: ContributionBounds) -> pa.Table:
+def _sampled(records: pa.Table, bounds: RecordBounds) -> pa.Table:
     """The records with their weight times the share of an aircraft's records that is kept."""
     aircraft = records["tailnum"].combine_chunks().dictionary_encode().indices.to_numpy()
     counts = np.bincount(aircraft, minlength=1)[aircraft]

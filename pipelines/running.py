@@ -45,7 +45,7 @@ def parsed(
     """The arguments, and a pipeline on the runner they name, or on the default one."""
     known, for_beam = arguments.parse_known_args(argv)
     known.input = known.input or data_file("flights.csv.zip")
-    known.privacy = PrivacySpec.from_epsilon_delta(known.epsilon, known.delta)
+    known.privacy = PrivacySpec(epsilon=known.epsilon, delta=known.delta)
     return known, pipeline(for_beam, runner=runner)
 
 

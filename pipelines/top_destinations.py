@@ -10,7 +10,7 @@ ever. The k most frequent of the public list of airports are then read from thes
 are not listed by --help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
@@ -23,14 +23,14 @@ SPEC = SketchSpec(depth=5, width=2048)
 MAX_FLIGHTS = 300
 
 
-def bounds(max_flights: int) -> ContributionBounds:
+def bounds(max_flights: int) -> RecordBounds:
     """What one aircraft may contribute."""
-    return ContributionBounds(max_contributions_per_partition=max_flights)
+    return RecordBounds(max_contributions_per_partition=max_flights)
 
 
 def count_destinations(privacy: PrivacySpec, max_flights: int) -> PrivateFrequencies.Globally:
     """Flights to one private sketch of their destinations."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", privacy_id="tailnum", bounds=bounds(max_flights))
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds(max_flights)))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -17,7 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
-from beam_dpsketch import ContributionBounds, Frequencies, IPv4Domain, PrivacySpec
+from beam_dpsketch import Frequencies, IPv4Domain, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.transforms import PrivateTopK, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.running import interval, parsed, parser, read_release
@@ -48,9 +48,7 @@ def find_sources(
         privacy,
         k=k,
         item=column,
-        privacy_id=privacy_id,
-        unit="record" if privacy_id is None else None,
-        bounds=ContributionBounds(max_contributions_per_partition=max_records),
+        unit=Record() if privacy_id is None else PrivacyId(privacy_id, RecordBounds(max_records)),
     )
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, ContributionBounds, Frequencies, IntegerDomain, PrivacyBudget, SketchSpec
+from beam_dpsketch import Frequencies, IntegerDomain, PrivacyBudget, PrivacyId, RecordBounds, SketchSpec, TimeRange
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -37,8 +37,8 @@ DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 SHARES = (0.5, 0.9)
 
 # An aircraft that comes back to New York does so once or twice a day. Of the delays, one in a window is enough.
-DEPARTURES = ContributionBounds(max_contributions_per_partition=2)
-DELAYS = ContributionBounds(max_contributions_per_partition=1)
+DEPARTURES = PrivacyId("tailnum", RecordBounds(2))
+DELAYS = PrivacyId("tailnum", RecordBounds(1))
 DESTINATIONS_SHARE = Fraction(3, 4)  # of rho; the rest is for the delays
 
 
@@ -66,11 +66,11 @@ def count_and_measure(
 ) -> tuple[beam.PCollection, beam.PCollection]:
     """Departures to two private releases for each declared window: of destinations, and of delays."""
     in_windows = departures | beam.WindowInto(FixedWindows(windows.size, offset=DAWN % windows.size))
-    common = {"privacy_id": "tailnum", "time_range": (windows.start, windows.end)}
+    declared = TimeRange(windows.start, windows.end)
     of_destinations = budget.spend(budget.remaining * DESTINATIONS_SHARE)
     of_delays = budget.spend(budget.remaining)
-    destinations = PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", bounds=DEPARTURES, **common)
-    delays = PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", bounds=DELAYS, **common)
+    destinations = PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", unit=DEPARTURES, windows=declared)
+    delays = PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", unit=DELAYS, windows=declared)
     return in_windows | destinations.check([MADE_UP]), in_windows | delays.check([MADE_UP])
 
 
@@ -119,7 +119,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
         found = tree.quantile_interval(share)
         exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
         delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
-    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES).flights, delays)
+    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES.bounds).flights, delays)
 
 
 def print_window(window: Comparison) -> None:
@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, ADD_OR_REMOVE_ONE, known.delta)
+    budget = PrivacyBudget(known.privacy.rho, delta=known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
     destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)

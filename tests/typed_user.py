@@ -1,65 +1,88 @@
-"""What a user's typed file may say; `make lint` checks it, strictly, as mypy would check theirs."""
+"""What a user's typed file may say; `make lint` checks it strictly, with mypy and pyright, as a user's editor would."""
 
 from __future__ import annotations
 
 from beam_dpsketch import (
-    ContributionBounds,
+    CountMin,
+    CountSketch,
+    DyadicCountSketch,
     FloatDomain,
-    Frequencies,
-    Frequency,
-    Intervals,
+    Horizon,
+    IntegerDomain,
+    PrefixSpec,
+    PrefixTree,
+    PrivacyId,
     PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    ReleasedCountMin,
     ReleasedCountSketch,
     ReleasedDyadicCountSketch,
     ReleasedFrequencies,
+    ReleasedPrefixTree,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
+    SketchTimeline,
+    TextDomain,
+    TimelineNode,
+    TimeRange,
+    TreeSpec,
     __version__,
+    plan,
+    release,
 )
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, read_releases
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
-SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
-
-
-def of_people() -> PrivateFrequencies.Globally:
-    """A checked transform is of its own type."""
-    bounds = ContributionBounds(max_contributions_per_partition=10)
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item="city", privacy_id="person", bounds=bounds)
-    return transform.check([{"city": "Bern", "person": "someone"}])
+PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
+PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
+DAY = Horizon(start=0, window_size=3600, windows=32)
 
 
-def delays() -> PrivateQuantiles.Globally:
-    """The unit is a literal."""
-    return PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, item="minutes", unit="record")
+def of_people() -> PrivateFrequencies.PerKey:
+    """Return a checked transform, which is of its own type."""
+    keys, hours = PublicKeys(["Oslo", "Bern"], "city"), TimeRange(0, 7200)
+    transform = PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=PEOPLE, keys=keys, item="shop", windows=hours)
+    return transform.check([{"city": "Bern", "person": "someone", "shop": "a"}])
 
 
-def misspelt() -> list[PrivateFrequencies.Globally]:
-    """What mypy finds: with `warn_unused_ignores`, it is an error if it finds nothing."""
+def others() -> list[object]:
+    """Return one transform of each other kind."""
     return [
-        PrivateFrequencies.Globally(SPEC, PRIVACY, unit="user"),  # type: ignore[arg-type]
-        PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="countsketch"),  # type: ignore[arg-type]
+        PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, unit=Record(), item="minutes"),
+        PrivateTopK.Globally(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"]),
+        PrivateContinualFrequencies.Globally(SketchSpec(kind="count_min"), PRIVACY, DAY, unit=Record()),
     ]
 
 
-def answers(data: bytes) -> tuple[float, list[float], Frequency, Frequencies, Intervals]:
-    """Each class reads its own type; one item gives one answer, many give many."""
-    tree = ReleasedDyadicCountSketch.from_bytes(data).with_total(100)
-    flat: ReleasedFrequencies = ReleasedCountSketch.from_bytes(data)
-    estimates: list[float] = flat.estimate(["Oslo", "Rome"]).tolist()
-    top: Frequencies = ReleasedSketch.from_bytes(data).top_k(3)[:2]
-    first: Frequency = top[0]
-    share: float = tree.cdf(0.5, method="residual") + tree.rank_interval(0.5).lower + first.estimate
-    return share, estimates, flat.interval("Oslo"), flat.top_k(1, ["Oslo"]), tree.quantile_interval([0.1, 0.9])
-
-
-def misread(tree: ReleasedDyadicCountSketch) -> list[float]:
-    """What mypy finds in questions."""
+def mistakes() -> list[object]:
+    """Say what type checkers find: an unused ignore is an error too."""
     return [
-        tree.rank(3, method="plain"),  # type: ignore[call-overload]
-        tree.estimate([3]),  # type: ignore[list-item]
+        PrivateFrequencies.Globally(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[arg-type]
+        PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[arg-type]
+        PrivateQuantiles.Globally(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[arg-type]
     ]
 
 
-def estimates(released: ReleasedSketch) -> str:
-    """A version and a statement."""
-    return f"{__version__}: {released.privacy} {len(read_releases('out/*'))}"
+def made_by_hand() -> str:
+    """Make, read and query a release of each kind."""
+    terms = ReleaseTerms(PRIVACY)
+    numbers, words = IntegerDomain(0, 99), PrefixSpec.for_memory(TextDomain(4))
+    median: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
+    lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
+    tree: ReleasedDyadicCountSketch = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
+    texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
+    again: ReleasedDyadicCountSketch = ReleasedDyadicCountSketch.from_bytes(tree.to_bytes())
+    tops = [median.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1)]
+    rows = [row.estimate + row.upper for top in tops for row in top]
+    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows)} {tops[0].to_rows()}"
+
+
+def read_back(data: bytes, nodes: list[TimelineNode]) -> str:
+    """Query what was read."""
+    released = ReleasedSketch.from_bytes(data)
+    if isinstance(released, ReleasedFrequencies):
+        return f"{released.estimate(['a'])[0]:.1f}, {released.top_k(2, ['a', 'b'])[0].item}"
+    line = SketchTimeline(nodes, DAY).prefix(3)
+    return f"{__version__}: {released.privacy} {line.privacy} {plan(SketchSpec(), ReleaseTerms(PRIVACY), 1000)}"

@@ -19,19 +19,16 @@ import numpy as np
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.planning.expected_error import reference_distribution
-from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.tree import least_squares, prefix
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
-from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
-from beam_dpsketch.sketches import CountMin, RawSketch
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
-from beam_dpsketch.sketches.prefix import PrefixTree
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 CONFIDENCE = 0.95
 MOST_VALUES = 100_000
@@ -58,58 +55,56 @@ class Errors(NamedTuple):
     half_width: float
 
 
-def noise_detection(kind: type[RawSketch], spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
-    """What the search of a tree finds where noise alone disturbs it."""
-    depths = [spec.depth] * len(sigma_squared) if kind is PrefixTree else [level.depth for level in spec.levels]
+def noise_detection(spec: TreeSpec | PrefixSpec, sigma_squared: Sequence[Fraction]) -> Detection:
+    """Return what the search of a tree finds where noise alone disturbs it."""
+    if isinstance(spec, PrefixSpec):
+        depths = [spec.depth] * len(sigma_squared)
+    else:
+        depths = [level.depth for level in spec.levels]
     odd = [depth - 1 + depth % 2 for depth in depths]  # what the search takes for the deviation of an even depth
-    return _detection(kind, [_deviation(*each) for each in zip(odd, sigma_squared, strict=True)])
+    return _detection(spec, [_deviation(*each) for each in zip(odd, sigma_squared, strict=True)])
 
 
-def simulated_detection(
-    kind: type[RawSketch], spec: Any, privacy: PrivacySpec, bounds: ContributionBounds, *, weight: int, windows: int = 1
-) -> Detection:
-    """What the search of a tree finds in made-up data of a total weight."""
-    if kind is DyadicCountSketch:
+def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight: int) -> Detection:
+    """Return what the search of a tree finds in made-up data of a total weight."""
+    if isinstance(spec, TreeSpec):
         keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     else:
         keys, weights = _texts(spec, weight)
-    raw, privacy = kind(spec).accumulate_keys(keys, weights), privacy.without_budget()
-    released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
-    assert isinstance(released, (ReleasedDyadicCountSketch, ReleasedPrefixTree))
-    found = _detection(kind, released.level_deviations)
+    released: Any = release(raw_type(spec)(spec).accumulate_keys(keys, weights), terms.without_budget())
+    found = _detection(spec, released.level_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def noise_half_width(kind: type[RawSketch], spec: Any, sigma_squared: Fraction) -> float:
-    """Half the width of a 95 % interval of a flat sketch where nothing but noise is in it."""
-    if kind is CountMin:
+def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
+    """Return half the width of a 95 % interval of a flat sketch that holds nothing but noise."""
+    if spec.kind == "count_min":
         return noise_offset(spec, sigma_squared, failure_probability=(1 - CONFIDENCE) / 2, guarantee="simultaneous")
     return NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
 
 
-def simulated_errors(
-    kind: type[RawSketch], spec: Any, privacy: PrivacySpec, bounds: ContributionBounds, *, weight: int, windows: int = 1
-) -> Errors:
-    """The errors of a flat sketch, over all values of made-up data of a total weight."""
+def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
+    """Return the errors of a flat sketch, over all values of made-up data of a total weight."""
     values, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
-    items = values.astype(np.int64)
-    raw, privacy = kind(spec).accumulate(items, weights), privacy.without_budget()
-    released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
-    assert isinstance(released, ReleasedFrequencies)
+    items, kind = values.astype(np.int64), raw_type(spec)
+    keys, _ = kind.usable_keys(spec, items)
+    released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
     found = released.interval(items, CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
 def _deviation(depth: int, sigma_squared: Fraction) -> float:
-    """The standard deviation of an estimate from noise alone."""
+    """Return the standard deviation of an estimate from noise alone."""
     return math.sqrt(sigma_squared * median_variance(depth))
 
 
-def _detection(kind: type[RawSketch], deviations: Sequence[float]) -> Detection:
-    expansion = prefix.EXPANSION_DEVIATIONS if kind is PrefixTree else least_squares.EXPANSION_DEVIATIONS
-    likely = detection_limit(deviations, expansion=expansion, probability=FOUND)
-    return Detection(likely, detection_limit(deviations, expansion=expansion, probability=0.5))
+def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:
+    tree = prefix if isinstance(spec, PrefixSpec) else least_squares
+    likely, even = (
+        detection_limit(deviations, expansion=tree.EXPANSION_DEVIATIONS, probability=each) for each in (FOUND, 0.5)
+    )
+    return Detection(likely, even)
 
 
 def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:

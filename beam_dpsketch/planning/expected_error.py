@@ -17,10 +17,8 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.noising import release
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -46,27 +44,16 @@ def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction], *, k
     return math.sqrt(total)
 
 
-def simulated_deviation(
-    spec: TreeSpec,
-    privacy: PrivacySpec,
-    bounds: ContributionBounds,
-    *,
-    weight: int,
-    reference: str,
-    windows: int = 1,
-    runs: int = 3,
-) -> float:
-    """The root mean square rank error, at evenly spaced quantiles, on a reference distribution of a total weight."""
+def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, reference: str, runs: int = 3) -> float:
+    """Return the root mean square rank error, at evenly spaced quantiles, on a reference distribution of a weight."""
     positions, weights = reference_distribution(reference, spec.domain.size, weight)
-    true_ranks, privacy = np.cumsum(weights), privacy.without_budget()
+    true_ranks, terms = np.cumsum(weights), terms.without_budget()
     at = np.searchsorted(true_ranks, np.arange(1, _RANKS + 1) * (true_ranks[-1] / (_RANKS + 1)))
     squares = []
     for seed in range(runs):
-        seeded = dataclasses.replace(spec, seed=seed)
-        raw = DyadicCountSketch(seeded).accumulate_keys(positions, weights)
-        released = release(raw, privacy, bounds=bounds, unit=PrivacyUnit.PRIVACY_ID, windows=windows)
-        assert isinstance(released, ReleasedDyadicCountSketch)
-        squares.append(np.mean((released.rank(spec.domain.values(positions[at])) - true_ranks[at]) ** 2))
+        raw = DyadicCountSketch(dataclasses.replace(spec, seed=seed)).accumulate_keys(positions, weights)
+        ranks = release(raw, terms).rank(spec.domain.values(positions[at]))
+        squares.append(np.mean((ranks - true_ranks[at]) ** 2))
     return math.sqrt(float(np.mean(squares)))
 
 

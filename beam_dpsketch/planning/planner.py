@@ -1,38 +1,140 @@
-"""The planner: what a release of quantiles will cost and how good it will be, before any data is read."""
+"""The planner: what a release will cost and how good it will be, before any data is read."""
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
+from typing import Any
 
-from beam_dpsketch.domains import Domain
-from beam_dpsketch.planning.tree_plan import REMEDY, TreePlan
-from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, NeighboringRelation
-from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.planning import plan_text
+from beam_dpsketch.planning.expected_answers import (
+    Detection,
+    Errors,
+    noise_detection,
+    noise_half_width,
+    simulated_detection,
+    simulated_errors,
+)
+from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
+
+USELESS_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A release before it is made, with what to expect of it; `print` it.
+
+    Attributes:
+      spec: the sketch.
+      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
+      n: the expected weight of one release; `None` if it is not known.
+      keys: how many output keys there are; `None` without, or where they are not known.
+      sigma_squared: the noise parameter of each table of counters.
+      rank_deviation: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact levels,
+        otherwise by reference distribution.
+      rank_deviation_known_total: the same where the total weight is public; of trees of exact levels only.
+      detection: of searches, from which weight on the noise alone lets values be found.
+      detection_on_data: the same with collisions, on made-up data.
+      half_width: of frequencies, half the width of a 95 % interval from the noise alone.
+      errors: the errors of frequencies with collisions, on made-up data.
+    """
+
+    spec: SketchSpec | TreeSpec | PrefixSpec
+    terms: ReleaseTerms
+    n: int | None
+    keys: int | None
+    sigma_squared: tuple[Fraction, ...]
+    rank_deviation: dict[str, float] | None = None
+    rank_deviation_known_total: float | None = None
+    detection: Detection | None = None
+    detection_on_data: Detection | None = None
+    half_width: float | None = None
+    errors: Errors | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters of all keys, at 4 a counter."""
+        return self.spec.cells * BYTES_PER_COUNTER * (self.keys or 1)
+
+    @property
+    def is_mostly_noise(self) -> bool:
+        """Whether answers would be wrong by a tenth of the weight on any data, or a search would find nothing."""
+        if self.n is None:
+            return False
+        if self.detection_on_data is not None:
+            return not self.detection_on_data.reaching
+        error = min(self.rank_deviation.values()) if self.rank_deviation else self.errors and self.errors.half_width
+        return bool(error and error > USELESS_SHARE * self.n)
+
+    def __str__(self) -> str:
+        return "\n".join(plan_text.lines(self))
+
+    def _repr_html_(self) -> str:
+        return plan_text.html_of(str(self))
 
 
 def plan(
-    domain: Domain,
-    n: int,
-    rho: Fraction | float,
-    memory: int = DEFAULT_MEMORY,
+    spec: SketchSpec | TreeSpec | PrefixSpec | Domain | BytesDomain,
+    terms: ReleaseTerms,
+    n: int | None = None,
     *,
-    bounds: ContributionBounds = DEFAULT_BOUNDS,
-    neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
-) -> TreePlan:
-    """The layout, bytes, noise and expected rank error for about n records; `print` it.
+    keys: int | None = None,
+    search: bool = False,
+) -> Plan:
+    """Return layout, bytes, noise and expected errors of a release, before any data is read.
 
-    Refuses memory that is too small for the levels, and settings under which ranks would be wrong by a tenth of n.
+    Args:
+      spec: the sketch, or the domain of a tree of the usual layout.
+      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
+      n: about how many records (or what weight) count in one release; `None` leaves out what depends on it.
+      keys: how many output keys there are.
+      search: whether the release serves a list of the most frequent values.
 
-    >>> from beam_dpsketch import IntegerDomain
-    >>> round(plan(IntegerDomain(0, 65_535), n=100_000, rho=1.0).rank_deviation["any"], 2)
+    >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
+    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE))
+    >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     5.86
     """
-    spec = TreeSpec.for_memory(domain, memory)
-    planned = TreePlan.of(spec, PrivacySpec(rho, neighboring), n, bounds=bounds)
-    if planned.is_mostly_noise:
-        raise ValueError(
-            f"rho={float(planned.privacy.rho):g} with {planned.memory} bytes gives ranks wrong by about "
-            f"{min(planned.rank_deviation.values()):.0f} of {n}; {REMEDY}"
-        )
-    return planned
+    if isinstance(spec, (Domain, BytesDomain)):
+        spec = PrefixSpec.for_memory(spec) if isinstance(spec, BytesDomain) else TreeSpec.for_memory(spec)
+    if n is not None:
+        _validate.whole(low=1, high=1 << 50, n=n)
+    sigma_squared, expected = calibrate(spec, terms), {}
+    if not terms.unit.over_horizon:
+        if isinstance(spec, SketchSpec):
+            expected = _estimates(spec, terms, n, sigma_squared)
+        elif search or isinstance(spec, PrefixSpec):
+            expected = _search(spec, terms, n, sigma_squared)
+        elif n is not None:
+            expected = _ranks(spec, terms, n, sigma_squared)
+    return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
+
+
+def _ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:
+    if any(level.sketch != "exact" for level in spec.levels):
+        return {"rank_deviation": {name: simulated_deviation(spec, terms, n, reference=name) for name in REFERENCES}}
+    return {
+        "rank_deviation": {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)},
+        "rank_deviation_known_total": exact_tree_deviation(spec, sigma_squared, known_total=True),
+    }
+
+
+def _search(
+    spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...]
+) -> dict[str, Any]:
+    on_data = None if n is None else simulated_detection(spec, terms, n)
+    return {"detection": noise_detection(spec, sigma_squared), "detection_on_data": on_data}
+
+
+def _estimates(
+    spec: SketchSpec, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...]
+) -> dict[str, Any]:
+    errors = None if n is None else simulated_errors(spec, terms, n)
+    return {"half_width": noise_half_width(spec, sigma_squared[0]), "errors": errors}

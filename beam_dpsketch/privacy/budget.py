@@ -29,43 +29,42 @@ class PrivacySpec:
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
-      neighboring: `REPLACE_ONE`, or `ADD_OR_REMOVE_ONE`, which halves the noise of CountSketch.
-      shown_delta: the delta at which statements show epsilon, between 0 and 1. It changes no noise.
+      epsilon: instead of rho; takes the largest rho that is (epsilon, delta)-DP by the tight conversion, rounded down.
+      delta: between 0 and 1; needed with epsilon. With rho it only chooses where statements show epsilon.
+      relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
+    >>> float(round(PrivacySpec(epsilon=1, delta=1e-6).rho, 4))
+    0.0244
     """
 
     rho: Fraction
-    neighboring: NeighboringRelation
+    relation: NeighboringRelation
     shown_delta: float
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
     def __init__(
         self,
-        rho: Fraction | float,
-        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
-        shown_delta: float = USUAL_DELTA,
+        rho: Fraction | float | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
-        _validate.instance(NeighboringRelation, neighboring=neighboring)
-        _validate.open_unit_interval(shown_delta=shown_delta)
+        _validate.instance(NeighboringRelation, relation=relation)
+        if (rho is None) == (epsilon is None):
+            raise ValueError("exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta")
+        if epsilon is not None:
+            if delta is None:
+                raise ValueError("delta must be given with epsilon, as in PrivacySpec(epsilon=1, delta=1e-6)")
+            rho = Fraction(zcdp.rho(epsilon=epsilon, delta=delta))
+        delta = USUAL_DELTA if delta is None else delta
+        _validate.open_unit_interval(delta=delta)
         object.__setattr__(self, "rho", _validate.exact(rho=rho))
-        object.__setattr__(self, "neighboring", neighboring)
-        object.__setattr__(self, "shown_delta", float(shown_delta))
-
-    @classmethod
-    def from_epsilon_delta(
-        cls, epsilon: float, delta: float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
-    ) -> PrivacySpec:
-        """The largest rho that is (epsilon, delta)-DP by the tight zCDP conversion, rounded down.
-
-        Statements show epsilon at this delta.
-
-        >>> float(round(PrivacySpec.from_epsilon_delta(epsilon=1.0, delta=1e-6).rho, 4))
-        0.0244
-        """
-        return cls(Fraction(zcdp.rho(epsilon=epsilon, delta=delta)), neighboring, delta)
+        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "shown_delta", float(delta))
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at this delta, rounded up."""
@@ -83,7 +82,7 @@ class PrivacySpec:
 
     def without_budget(self) -> PrivacySpec:
         """An equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
-        return PrivacySpec(self.rho, self.neighboring, self.shown_delta)
+        return PrivacySpec(self.rho, delta=self.shown_delta, relation=self.relation)
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -92,7 +91,11 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PrivacySpec, (self.rho, self.neighboring, self.shown_delta)
+        return _unpickled, (self.rho, self.shown_delta, self.relation)
+
+
+def _unpickled(rho: Fraction, delta: float, relation: NeighboringRelation) -> PrivacySpec:
+    return PrivacySpec(rho, delta=delta, relation=relation)
 
 
 class _Purpose:
@@ -117,6 +120,8 @@ class _Purpose:
 class PrivacyBudget:
     """The rho of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
 
+    Takes the arguments of `PrivacySpec`.
+
     >>> budget = PrivacyBudget(rho=1.0)
     >>> budget.spend(0.25).rho, budget.remaining
     (Fraction(1, 4), Fraction(3, 4))
@@ -124,20 +129,15 @@ class PrivacyBudget:
 
     def __init__(
         self,
-        rho: Fraction | float,
-        neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
-        shown_delta: float = USUAL_DELTA,
+        rho: Fraction | float | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> None:
-        self._total = PrivacySpec(rho, neighboring, shown_delta)
+        self._total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation)
         self._remaining = self._total.rho
         self._lock = threading.Lock()
-
-    @classmethod
-    def from_epsilon_delta(
-        cls, epsilon: float, delta: float, neighboring: NeighboringRelation = NeighboringRelation.REPLACE_ONE
-    ) -> PrivacyBudget:
-        """A budget of the largest rho that is (epsilon, delta)-DP; statements show epsilon at this delta."""
-        return cls(PrivacySpec.from_epsilon_delta(epsilon, delta).rho, neighboring, delta)
 
     @property
     def remaining(self) -> Fraction:
@@ -146,7 +146,7 @@ class PrivacyBudget:
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
         """Takes rho out of the budget for one transform; `BudgetExceededError` if less is left."""
-        spent = PrivacySpec(rho, self._total.neighboring, self._total.shown_delta)
+        spent = PrivacySpec(rho, delta=self._total.shown_delta, relation=self._total.relation)
         with self._lock:
             if spent.rho > self._remaining:
                 raise BudgetExceededError(

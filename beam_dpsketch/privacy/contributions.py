@@ -51,21 +51,24 @@ class PrivacyUnit(enum.Enum):
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ContributionBounds:
+@dataclasses.dataclass(frozen=True)
+class RecordBounds:
     """How much one privacy unit may contribute to one release; the transforms enforce every bound.
+
+    Take numbers that are known without the data. What exceeds them is dropped, and noise grows with them.
 
     Args:
       max_contributions_per_partition: records kept per unit and partition (output key), chosen at random.
       max_partitions: partitions kept per unit, chosen at random.
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed. A transform that
-        reads weights wants it given.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
+        where weights are read.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
         that an insert and its delete in the same window and partition cancel, and what is left of an item is split
         into records of at most max_weight.
     """
 
-    max_contributions_per_partition: int = 1
+    max_contributions_per_partition: int
+    _: dataclasses.KW_ONLY
     max_partitions: int = 1
     max_weight: int = _Default(1)
     signed: bool = False
@@ -98,27 +101,20 @@ class ContributionBounds:
         """The least weight of a record."""
         return -self.max_weight if self.signed else 0
 
-    def union(self, other: ContributionBounds) -> ContributionBounds:
+    def as_dict(self) -> dict[str, int]:
+        """Return the four bounds by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def union(self, other: RecordBounds) -> RecordBounds:
         """The tightest bounds that allow all that either allows."""
-        return ContributionBounds(
-            max_contributions_per_partition=max(
-                self.max_contributions_per_partition, other.max_contributions_per_partition
-            ),
+        return RecordBounds(
+            max(self.max_contributions_per_partition, other.max_contributions_per_partition),
             max_partitions=max(self.max_partitions, other.max_partitions),
             max_weight=max(self.max_weight, other.max_weight),
             signed=self.signed or other.signed,
         )
 
 
-def check_unit_fits_bounds(unit: PrivacyUnit, bounds: ContributionBounds) -> None:
-    """Refuses bounds that say a single record contributes several."""
-    if unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
-        raise ValueError(
-            "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
-            "name a privacy_id to protect all records of a person"
-        )
-
-
-DEFAULT_BOUNDS = ContributionBounds()
+ONE_RECORD = RecordBounds(1)
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation
+from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
 
 MAX_WINDOWS = (1 << 32) - 1
 MAX_HORIZON = 1 << 20
@@ -22,9 +22,9 @@ def squared_l2_sensitivity(
     *,
     cells_per_item: int,
     has_signs: bool,
-    bounds: ContributionBounds,
-    neighboring: NeighboringRelation,
-    windows: int = 1,
+    bounds: RecordBounds,
+    relation: NeighboringRelation,
+    window_count: int = 1,
 ) -> int:
     """The largest squared L2 change of all counters that one privacy unit can cause.
 
@@ -35,34 +35,34 @@ def squared_l2_sensitivity(
     * 2 C when it is replaced and cells may grow or shrink, because the sketch has signs or the weights do: C in
       one cell turns into -C.
 
-    All rows can do so together (cells_per_item of them), and so can max_partitions sketches and `windows` windows,
+    All rows can do so together (cells_per_item of them), and so can max_partitions sketches and `window_count` windows,
     whose changes are orthogonal: each factor multiplies the square.
 
     Args:
       cells_per_item: counters that one item touches (the depth; 1 for an exact histogram).
       has_signs: whether an item may count negatively in a cell.
       bounds: what one unit may contribute.
-      neighboring: the relation between neighbouring inputs.
-      windows: releases (windows) that one unit can reach, each within the bounds.
+      relation: the relation between neighbouring inputs.
+      window_count: releases (windows) that one unit can reach, each within the bounds.
     """
-    _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item, windows=windows)
-    if neighboring is NeighboringRelation.ADD_OR_REMOVE_ONE:
+    _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item, window_count=window_count)
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         row = 1
     elif has_signs or bounds.signed:
         row = 4
     else:
         row = 2
     # int: numpy's integers overflow.
-    return row * int(cells_per_item) * bounds.max_weight_per_partition**2 * bounds.max_partitions * int(windows)
+    return row * int(cells_per_item) * bounds.max_weight_per_partition**2 * bounds.max_partitions * int(window_count)
 
 
 def squared_l2_sensitivity_over_time(
     *,
     cells_per_item: int,
     has_signs: bool,
-    bounds: ContributionBounds,
-    neighboring: NeighboringRelation,
-    windows: int,
+    bounds: RecordBounds,
+    relation: NeighboringRelation,
+    window_count: int,
 ) -> int:
     """The largest squared L2 change of all nodes of a binary tree over time that one privacy unit can cause.
 
@@ -77,21 +77,23 @@ def squared_l2_sensitivity_over_time(
       cells_per_item: as in `squared_l2_sensitivity`.
       has_signs: as there.
       bounds: what one unit may contribute; a partition is a window.
-      neighboring: as in `squared_l2_sensitivity`.
-      windows: the windows of the horizon, a power of two.
+      relation: as in `squared_l2_sensitivity`.
+      window_count: the windows of the horizon, a power of two.
     """
     reached = bounds.max_partitions
-    if reached > windows:
-        raise ValueError(f"bounds.max_partitions must be at most the {windows} windows of the horizon, got {reached}")
+    if reached > window_count:
+        raise ValueError(
+            f"bounds.max_partitions must be at most the {window_count} windows of the horizon, got {reached}"
+        )
     factor = 0
-    for level in range(tree_height(windows)):
+    for level in range(tree_height(window_count)):
         full, rest = divmod(reached, 1 << level)
         factor += full * 4**level + rest**2
     one_window = squared_l2_sensitivity(
         cells_per_item=cells_per_item,
         has_signs=has_signs,
         bounds=dataclasses.replace(bounds, max_partitions=1),
-        neighboring=neighboring,
+        relation=relation,
     )
     return one_window * factor
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.columns import HASHED, Readable
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.unused import MANY, warn_of_unused
 from beam_dpsketch.records.weights import parse_weights
-from beam_dpsketch.sketches import RawSketch
+from beam_dpsketch.sketches import RawSketch, raw_type
 
 
 class WeightedItems(NamedTuple):
@@ -27,11 +28,15 @@ class WeightedItems(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SketchInput:
-    """What a sketch is made of: its kind and spec, and the bounds on a record's weight."""
+    """What a sketch is made of: its spec, and the bounds on a record's weight."""
 
-    kind: type[RawSketch]
     spec: Any
-    bounds: ContributionBounds
+    bounds: RecordBounds
+
+    @functools.cached_property
+    def kind(self) -> type[RawSketch]:
+        """The kind of sketch."""
+        return raw_type(self.spec)
 
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """The keys of the items, and which of them can be counted."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
-import enum
 import math
 from fractions import Fraction
 from typing import Any
@@ -13,28 +12,15 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import USUAL_DELTA
-from beam_dpsketch.privacy.contributions import (
-    ContributionBounds,
-    NeighboringRelation,
-    PrivacyUnit,
-    check_unit_fits_bounds,
-)
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
 
 _LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
-_LONGEST_PERIOD = (1 << 63) - 1
 _LARGEST_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
-
-
-class Disclosure(enum.Flag):
-    """What a release shows without noise, by the caller's choice."""
-
-    NONE = 0
-    KEYS = 1
-    WINDOWS = 2
 
 
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
@@ -49,15 +35,15 @@ _RELATION = {
 class PrivacyStatement:
     """What one release, or several combined ones, guarantee.
 
-    Guarantee: for any two inputs that differ by one `unit` under the `neighboring` relation, the release is rho-zCDP.
+    Guarantee: for any two inputs that differ by one `unit` under the `relation` relation, the release is rho-zCDP.
 
     Attributes:
       rho: the privacy loss, exact.
       sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch.
-      neighboring: the relation between neighbouring inputs.
+      relation: the relation between neighbouring inputs.
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped before the sketch.
-      windows: how many windows (releases) one unit could reach; rho covers all of them. Of a unit over a horizon: the
+      window_count: how many windows (releases) one unit could reach; rho covers all of them. Of a unit over a horizon: the
         windows of the horizon; rho covers all nodes of the tree over them.
       disclosed: what is published without noise.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
@@ -69,10 +55,10 @@ class PrivacyStatement:
 
     rho: Fraction
     sigma_squared_per_level: tuple[Fraction, ...]
-    neighboring: NeighboringRelation
+    relation: NeighboringRelation
     unit: PrivacyUnit
-    bounds: ContributionBounds
-    windows: int = 1
+    bounds: RecordBounds
+    window_count: int = 1
     disclosed: Disclosure = Disclosure.NONE
     period_micros: int = 0
     randomness: Randomness = Randomness.SYSTEM
@@ -94,13 +80,11 @@ class PrivacyStatement:
             raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
-        _validate.whole_fields(self, "windows", low=1, high=MAX_WINDOWS)
-        _validate.whole_fields(self, "period_micros", low=0, high=_LONGEST_PERIOD)
-        if (self.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (self.period_micros > 0):
-            raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")
+        _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
+        _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         _validate.open_unit_interval(shown_delta=self.shown_delta)
         object.__setattr__(self, "shown_delta", float(self.shown_delta))
-        check_unit_fits_bounds(self.unit, self.bounds)
+        check_unit(self.unit, self.bounds, self.period_micros)
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -119,7 +103,7 @@ class PrivacyStatement:
 
         It stays if they are different parts of one run, such as two keys of it. A run is one mechanism: it draws the
         noise of all its releases, independently, for a sensitivity that is the largest change of all their counters
-        together that one unit can cause (over max_partitions keys and `windows` windows; a unit within a window or a
+        together that one unit can cause (over max_partitions keys and `window_count` windows; a unit within a window or a
         period changes nothing outside it). So all releases of a run together are rho-zCDP, and a sum of some of them is
         post-processing. Two draws of the same part are two releases, and add.
 
@@ -137,7 +121,7 @@ class PrivacyStatement:
         price of the whole tree, paid once, and reading several nodes of it costs no more.
         """
         if not self.unit.over_horizon or any(
-            getattr(self, name) != getattr(other, name) for name in ("rho", "bounds", "windows")
+            getattr(self, name) != getattr(other, name) for name in ("rho", "bounds", "window_count")
         ):
             raise IncompatibleSketchError(
                 "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
@@ -154,13 +138,13 @@ class PrivacyStatement:
         """Whether one rho covers both; of a tree over time, `within_horizon` says so."""
         return (
             not self.unit.over_horizon
-            and (self.rho, self.bounds, self.windows) == (other.rho, other.bounds, other.windows)
+            and (self.rho, self.bounds, self.window_count) == (other.rho, other.bounds, other.window_count)
             and are_parts_of_one_run(self.release_ids + other.release_ids)
         )
 
     def _joined(self, other: PrivacyStatement, rho: Fraction) -> PrivacyStatement:
         """The statement of the sum of two releases that together cost this rho."""
-        for name in ("neighboring", "unit"):
+        for name in ("relation", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
                     f"releases with different {name} cannot be combined: {getattr(self, name).value!r} and "
@@ -178,7 +162,7 @@ class PrivacyStatement:
                 for mine, theirs in zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
             ),
             bounds=self.bounds.union(other.bounds),
-            windows=max(self.windows, other.windows),
+            window_count=max(self.window_count, other.window_count),
             disclosed=self.disclosed | other.disclosed,
             shown_delta=min(self.shown_delta, other.shown_delta),
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
@@ -192,10 +176,10 @@ class PrivacyStatement:
             "epsilon": self.epsilon(self.shown_delta),
             "delta": self.shown_delta,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
-            "neighboring": self.neighboring.name,
+            "relation": self.relation.name,
             "unit": self.unit.value,
             **dataclasses.asdict(self.bounds),
-            "windows": self.windows,
+            "window_count": self.window_count,
             "period_seconds": self.period_micros / 1_000_000,
             "disclosed": self._disclosed(),
             "randomness": self.randomness.value,
@@ -215,7 +199,7 @@ class PrivacyStatement:
         noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
         lines = [
             f"Protected: {self.unit.value}. Someone who sees the release cannot reliably tell whether this "
-            f"{_RELATION[self.neighboring]} ({self.neighboring.name}).",
+            f"{_RELATION[self.relation]} ({self.relation.name}).",
             f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
             f"epsilon = {_up(self.epsilon(self.shown_delta), 4):g} at delta = {_up(self.shown_delta, 6):g}.",
             f"Bounds enforced on each: {self._bounds_in_words()}.",
@@ -231,9 +215,9 @@ class PrivacyStatement:
         weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
         records = f"{bounds.max_contributions_per_partition} record(s)"
         if self.unit.over_horizon:
-            return f"{records} per window, {bounds.max_partitions} of the {self.windows} windows, {weights}"
-        partitions, windows = f"{bounds.max_partitions} partition(s)", f"{self.windows} window(s)"
-        if self.windows > 1 or self.period_micros:
+            return f"{records} per window, {bounds.max_partitions} of the {self.window_count} windows, {weights}"
+        partitions, windows = f"{bounds.max_partitions} partition(s)", f"{self.window_count} window(s)"
+        if self.window_count > 1 or self.period_micros:
             partitions += " per window"
         if self.period_micros:
             seconds = decimal.Decimal(self.period_micros).scaleb(-6).normalize()

@@ -9,17 +9,18 @@ the whole tree, so their rho is that of the horizon, for any number of questions
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
 
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.answers import Many, One, as_asked, as_many
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
+from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
@@ -66,19 +67,15 @@ class SketchTimeline:
     their intervals are about the records that bounding kept: of each privacy id, those in `max_partitions` windows.
 
     Args:
-      nodes: all nodes released so far by one run of a continual release, in any order. Nodes of another run, or of a
-        horizon with another start or window_size, are refused.
-      start: when the horizon starts, in seconds since the epoch.
-      window_size: the length of a window in seconds.
-      windows: the number of windows of the horizon, T.
+      nodes: all nodes of one run of a continual release that there are so far, in any order. Nodes of another run, or
+        of a horizon with another start or window_size, are refused.
+      horizon: of the continual release.
     """
 
-    def __init__(self, nodes: Iterable[TimelineNode], *, start: float, window_size: float, windows: int) -> None:
-        height = tree_height(windows)
-        _validate.positive_finite(window_size=window_size)
-        if not math.isfinite(start):
-            raise ValueError("start must be finite")
-        self._start, self._size, self._windows = _micros(start), _micros(window_size), int(windows)
+    def __init__(self, nodes: Iterable[TimelineNode], horizon: Horizon) -> None:
+        _validate.instance(Horizon, horizon=horizon)
+        height, windows = tree_height(horizon.windows), horizon.windows
+        self._horizon, self._windows = horizon, windows
         self._nodes: dict[tuple[int, int], ReleasedSketch] = {}
         self._averages: dict[tuple[int, int], np.ndarray] = {}
         for node in nodes:
@@ -88,7 +85,7 @@ class SketchTimeline:
             if place in self._nodes:
                 raise ValueError(f"node {place} was given twice: the nodes are of more than one release")
             statement = node.release.privacy
-            if not statement.unit.over_horizon or statement.windows != windows:
+            if not statement.unit.over_horizon or statement.window_count != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
             self._check_run(node)
             self._nodes[place] = node.release
@@ -98,9 +95,9 @@ class SketchTimeline:
         """The number of windows, from the first on, that are closed and can be asked about."""
         return next((window for window in range(self._windows) if not self._has_all_nodes_to(window)), self._windows)
 
-    def window_of(self, time: float) -> int:
-        """Return the window that contains a time, in seconds since the epoch."""
-        window = (_micros(time) - self._start) // self._size
+    def window_of(self, time: Any) -> int:
+        """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
+        window = self._horizon.index(to_micros(time=time))
         self._check(window, window)
         return window
 
@@ -157,10 +154,13 @@ class SketchTimeline:
                 f"node {place} is of another run than node {next(iter(self._nodes))}: a timeline is made of the nodes "
                 "of one run of one transform"
             )
-        start, end = (self._start + self._size * window for window in (node.windows.start, node.windows.stop))
+        start, end = (
+            self._horizon.start_micros + self._horizon.size_micros * window
+            for window in (node.windows.start, node.windows.stop)
+        )
         if [*map(run_and_part, release_ids)] != [part_of_run(run, part_name(("level", node.level), start, end))]:
             raise ValueError(
-                f"node {place} was released for other windows: give the start and the window_size of the horizon that "
+                f"node {place} was released for other windows: give the horizon that "
                 "it is of, and its own level and index"
             )
 
@@ -186,11 +186,6 @@ class SketchTimeline:
 
     def __repr__(self) -> str:
         return f"<SketchTimeline of {self._windows} windows, {self.available} available>"
-
-
-def _micros(seconds: float) -> int:
-    """Return whole microseconds, in which times are exact."""
-    return round(seconds * 1_000_000)
 
 
 def averaged_variance(level: int) -> float:

@@ -1,9 +1,24 @@
-"""Linear data structures: exact, mergeable, nothing private. `SKETCHES` names them."""
+"""Linear data structures: exact, mergeable, nothing private."""
+
+from typing import Any
 
 from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.linear import LinearSketch, RawSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-__all__ = ["SKETCHES", "CountMin", "CountSketch", "LinearSketch", "RawSketch"]
+__all__ = ["CountMin", "CountSketch", "LinearSketch", "RawSketch", "raw_type"]
 
-SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (CountMin, CountSketch)}
+_FLAT: dict[str, type[RawSketch]] = {kind.name: kind for kind in (CountSketch, CountMin)}
+_TREES: dict[type, type[RawSketch]] = {TreeSpec: DyadicCountSketch, PrefixSpec: PrefixTree}
+
+
+def raw_type(spec: Any) -> type[RawSketch]:
+    """Return the kind of sketch that a spec describes."""
+    kind = _FLAT[spec.kind] if isinstance(spec, SketchSpec) else _TREES.get(type(spec))
+    if kind is None:
+        raise TypeError(f"spec must be a SketchSpec, TreeSpec or PrefixSpec, got {type(spec).__name__}")
+    return kind

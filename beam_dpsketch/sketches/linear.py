@@ -21,7 +21,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.hashing.repeats import count_duplicates
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.spec import KINDS, SketchSpec
 
 Self = TypeVar("Self", bound="RawSketch")
 FlatSelf = TypeVar("FlatSelf", bound="LinearSketch")
@@ -157,6 +157,8 @@ class LinearSketch(RawSketch):
 
     def __init__(self, spec: SketchSpec) -> None:
         super().__init__(spec)
+        if self.name in KINDS and spec.kind != self.name:
+            raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
         self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
 
     @property

@@ -13,6 +13,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.hashing import fingerprints
 from beam_dpsketch.sketches.binomial import half_or_more
 
+KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64
 MAX_WIDTH = 1 << 26
 MAX_CELLS = 1 << 28
@@ -20,9 +21,10 @@ MAX_CELLS = 1 << 28
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SketchSpec:
-    """The shape and the hash functions of a sketch.
+    """The kind, the shape and the hash functions of a sketch.
 
     Args:
+      kind: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
       depth: rows, 1 to 64. Odd depths suit CountSketch, which takes a median.
       width: columns, 1 to 2**26.
       seed: chooses the hash functions, 0 to 2**64 - 1. Not a secret: privacy holds for every seed.
@@ -31,14 +33,16 @@ class SketchSpec:
         secret until then, and take a new one for the next publication.
     """
 
-    depth: int
-    width: int
+    kind: str = "count_sketch"
+    depth: int = 5
+    width: int = 4096
     seed: int = 0
     item_hash: str = "murmur3"
     item_key: bytes = dataclasses.field(default=b"", repr=False)
-    hash_version: int = fingerprints.HASH_VERSION
+    hash_version: int = dataclasses.field(default=fingerprints.HASH_VERSION, repr=False)
 
     def __post_init__(self) -> None:
+        _validate.one_of(KINDS, kind=self.kind)
         _validate.whole_fields(self, "depth", low=1, high=MAX_DEPTH)
         _validate.whole_fields(self, "width", low=1, high=MAX_WIDTH)
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
@@ -56,7 +60,7 @@ class SketchSpec:
         *,
         relative_error: float,
         failure_probability: float,
-        sketch: str = "count_sketch",
+        kind: str = "count_sketch",
         seed: int = 0,
         item_hash: str = "murmur3",
         item_key: bytes = b"",
@@ -72,30 +76,32 @@ class SketchSpec:
         2 P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
 
         >>> SketchSpec.for_accuracy(relative_error=0.01, failure_probability=0.01)
-        SketchSpec(depth=7, width=512, seed=0, item_hash='murmur3', hash_version=1)
+        SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3')
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
-        _validate.one_of(("count_min", "count_sketch"), sketch=sketch)
+        _validate.one_of(KINDS, kind=kind)
         depth = _rows(failure_probability)
-        if sketch == "count_min":
+        if kind == "count_min":
             width = math.ceil(math.e / relative_error)
         else:
             depth += 1 - depth % 2
             width = _median_width(depth, relative_error, failure_probability)
-        return cls(depth=depth, width=width, seed=seed, item_hash=item_hash, item_key=item_key)
+        return cls(kind=kind, depth=depth, width=width, seed=seed, item_hash=item_hash, item_key=item_key)
 
     @classmethod
-    def paper_dimensions(cls, *, relative_error: float, failure_probability: float, seed: int = 0) -> SketchSpec:
+    def paper_dimensions(
+        cls, *, relative_error: float, failure_probability: float, kind: str = "count_sketch", seed: int = 0
+    ) -> SketchSpec:
         """The paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
 
         No guarantee: on about 1 / relative_error equal items the error exceeds relative_error * N more often than
         failure_probability. Use `for_accuracy`.
 
         >>> SketchSpec.paper_dimensions(relative_error=0.01, failure_probability=0.01)
-        SketchSpec(depth=6, width=100, seed=0, item_hash='murmur3', hash_version=1)
+        SketchSpec(kind='count_sketch', depth=6, width=100, seed=0, item_hash='murmur3')
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
-        return cls(depth=_rows(failure_probability), width=math.ceil(1 / relative_error), seed=seed)
+        return cls(kind=kind, depth=_rows(failure_probability), width=math.ceil(1 / relative_error), seed=seed)
 
     @property
     def cells(self) -> int:

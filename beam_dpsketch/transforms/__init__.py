@@ -1,7 +1,7 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
-from beam_dpsketch.transforms.combine_fns import CountMinFn, CountSketchFn, DyadicCountSketchFn
+from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
@@ -14,10 +14,8 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 __all__ = [
     "Answer",
     "BoundContributions",
-    "Contribution",
-    "CountMinFn",
-    "CountSketchFn",
-    "DyadicCountSketchFn",
+    "BoundedRecord",
+    "PrivateSketchFn",
     "EnvironmentSecret",
     "FileSecret",
     "PrivateContinualFrequencies",

@@ -1,4 +1,6 @@
-"""`BoundContributions`."""
+"""`BoundContributions`: what contribution bounds keep, as records."""
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
@@ -10,10 +12,11 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
+from beam_dpsketch.records.units import PrivacyId, check_max_weight
 from beam_dpsketch.transforms.steps.bounding import bounded_tables
 from beam_dpsketch.transforms.steps.element_types import open_questions
 from beam_dpsketch.transforms.windows.guard import check_windowing
@@ -28,45 +31,39 @@ class BoundedRecord(NamedTuple):
 
 
 class BoundContributions(beam.PTransform):
-    """Keeps what each privacy id may contribute, as `BoundedRecord` elements.
+    """Keep what each privacy id may contribute in each window, as `BoundedRecord` elements.
 
     The private transforms do this themselves; use it to see what bounds keep, or before other aggregations.
 
     Args:
-      bounds: how much to keep of each privacy id, in each window.
-      privacy_id: who is protected; see `beam_dpsketch.records.selectors` for this and the following.
-      item: what is counted; `None` is the element.
-      weight: how much it counts; `None` is 1.
-      key: the partition; `None` for a single one.
+      unit: the privacy id and its bounds, without `max_windows`.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number; `None` is 1.
+      key: the partition: a field name or a callable; `None` for a single one.
     """
 
     def __init__(
-        self,
-        bounds: ContributionBounds,
-        *,
-        privacy_id: Selector,
-        item: Selector = None,
-        weight: Selector = None,
-        key: Selector = None,
+        self, unit: PrivacyId, *, item: Selector = None, weight: Selector = None, key: Selector = None
     ) -> None:
         super().__init__()
-        _validate.instance(ContributionBounds, bounds=bounds)
-        if privacy_id is None:
-            raise ValueError("privacy_id must say whose contributions are bounded")
-        self._bounds = bounds
-        self._elements = Selectors(item=item, weight=weight, privacy_id=privacy_id, key=key)
-        self._elements.check_weight(bounds)
+        _validate.instance(PrivacyId, unit=unit)
+        if unit.max_windows is not None:
+            raise ValueError("max_windows must be left out: BoundContributions bounds each window alone")
+        if weight is not None:
+            check_max_weight(unit.bounds)
+        self._bounds = unit.bounds
+        self._selectors = Selectors(item=item, weight=weight, privacy_id=unit.field, key=key)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        keyed = self._elements.key is not None
-        open_questions(self._elements, pcoll.element_type, domain=None, keyed=keyed)
-        records = RecordReader(self._elements, keyed=keyed)
-        tables = bounded_tables(pcoll, records, self._bounds, None, RandomPriorities())
+        keyed = self._selectors.key is not None
+        open_questions(self._selectors, pcoll.element_type, domain=None, keyed=keyed)
+        reader = RecordReader(self._selectors, per_key=keyed)
+        tables = bounded_tables(pcoll, reader, self._bounds, None, RandomPriorities())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 
 
-def _contributions(bounded: pa.Table, bounds: ContributionBounds) -> Iterator[BoundedRecord]:
+def _contributions(bounded: pa.Table, bounds: RecordBounds) -> Iterator[BoundedRecord]:
     """The records of a table, one by one."""
     keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
     copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)

@@ -1,98 +1,57 @@
-"""CombineFns: many elements to one raw sketch, or, for direct use, to one release.
+"""`PrivateSketchFn`: a CombineFn that turns elements into one release.
 
-Guarantee: accumulators are exact and sum to the same counters in any order; noise is drawn only in the
-`extract_output` of `CountMinFn`, `CountSketchFn` and `DyadicCountSketchFn`, exactly once a call, and no accumulator
-is changed by it. These are for pipelines that need a CombineFn; they cannot guard against triggers that fire twice,
-sliding windows, replays or `as_singleton_view`, each of which is one more release. `PrivateFrequencies` and its kind
-do: prefer them.
+Guarantee: accumulators are exact and sum to the same counters in any order; noise is drawn only in `extract_output`,
+exactly once a call, and no accumulator is changed by it. It is for pipelines that need a CombineFn. It cannot guard
+against triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is one more release.
+`PrivateFrequencies` and its kind do: prefer them.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import dataclasses
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS, ContributionBounds, PrivacyUnit, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.selectors import Selector, Selectors
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.selectors import Selector
+from beam_dpsketch.records.units import Record
 from beam_dpsketch.release.noising import calibrate, release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 
 
-class _ReleasingFn(RawSketchFn):
-    """A CombineFn whose output is a release."""
+class PrivateSketchFn(RawSketchFn):
+    """Turn elements into a release of the sketch that a spec describes, protecting each record.
 
-    kind: ClassVar[type[RawSketch]]
+    Args:
+      spec: the sketch: a `SketchSpec`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are released together.
+      privacy: what each output spends.
+      unit: the largest weight of a record; weights outside are clamped.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number; `None` is 1.
+    """
 
     def __init__(
         self,
-        spec: Any,
+        spec: SketchSpec | TreeSpec | PrefixSpec,
         privacy: PrivacySpec,
         *,
+        unit: Record = Record(),  # noqa: B008
         item: Selector = None,
         weight: Selector = None,
-        bounds: ContributionBounds = DEFAULT_BOUNDS,
     ) -> None:
-        _validate.instance(self.kind.spec_type, spec=spec)
-        check_unit_fits_bounds(PrivacyUnit.RECORD_IN_THIS_RELEASE, bounds)
-        calibrate(self.kind, spec, privacy, bounds=bounds)
-        elements = Selectors(item=item, weight=weight)
-        elements.check_weight(bounds)
-        super().__init__(SketchInput(self.kind, spec, bounds), elements)
-        self._privacy = privacy.paying_for(object())
+        _validate.instance(Record, unit=unit)
+        declaration = Declaration(spec, privacy, unit, item, weight)
+        terms = dataclasses.replace(declaration.terms(), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
+        calibrate(spec, terms)
+        super().__init__(declaration.sketch_input, declaration.selectors)
+        self._terms = terms.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
-        """A release of what was added, with noise of its own at each call."""
-        return release(
-            accumulator.to_sketch(),
-            self._privacy,
-            bounds=self._recipe.bounds,
-            unit=PrivacyUnit.RECORD_IN_THIS_RELEASE,
-        )
-
-
-class CountMinFn(_ReleasingFn):
-    """Elements to a `ReleasedCountMin`, protecting each record.
-
-    Args:
-      spec: the sketch.
-      privacy: what each output spends.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
-      bounds: the largest weight of a record; weights outside are clamped.
-    """
-
-    kind = CountMin
-
-
-class CountSketchFn(_ReleasingFn):
-    """Elements to a `ReleasedCountSketch`, protecting each record.
-
-    Args:
-      spec: the sketch.
-      privacy: what each output spends.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
-      bounds: the largest weight of a record; weights outside are clamped.
-    """
-
-    kind = CountSketch
-
-
-class DyadicCountSketchFn(_ReleasingFn):
-    """Elements to a `ReleasedDyadicCountSketch`, protecting each record.
-
-    Its accumulator is one raw sketch for each level of the tree, behind one buffer of waiting items; all levels are
-    released together, and their shares of rho sum to it exactly.
-
-    Args:
-      spec: the tree, such as `TreeSpec.for_memory(domain)`.
-      privacy: what each output spends, over all levels.
-      item, weight: what in an element is counted and how much; see `beam_dpsketch.records.selectors`.
-      bounds: the largest weight of a record; weights outside are clamped.
-    """
-
-    kind = DyadicCountSketch
+        """Return a release of what was added, with noise of its own at each call."""
+        return release(accumulator.to_sketch(), self._terms)

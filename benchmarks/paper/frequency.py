@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec, release
+from beam_dpsketch import (
+    REPLACE_ONE,
+    CountMin,
+    CountSketch,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import readings
 from benchmarks.paper import prototype
@@ -52,7 +61,9 @@ def estimates(
         if rho == "none":
             found = readings.frequencies(raw, items)
         else:  # one record has the weight 1, though records of an item were added together
-            found = release(raw, PrivacySpec(rho=float(rho)), bounds=ContributionBounds()).estimate(items)
+            found = release(
+                raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE), RecordBounds(1))
+            ).estimate(items)
         yield "as written", rho, raw.spec.cells, found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch import CountSketch, NeighboringRelation, PrivacySpec, SketchSpec, release
+from beam_dpsketch import CountSketch, NeighboringRelation, PrivacySpec, ReleaseTerms, SketchSpec, release
 from benchmarks import ordered_data, quantile_peers
 from benchmarks.paper.records import Row
 from benchmarks.quantile_peers import DELTA, ITEMS, SHARES
@@ -40,7 +40,7 @@ def module(name: str) -> Any:
 
 def add_or_remove(rho: str) -> PrivacySpec:
     """What this package's release may spend."""
-    return PrivacySpec(rho=float(rho), neighboring=NeighboringRelation.ADD_OR_REMOVE_ONE)
+    return PrivacySpec(rho=float(rho), relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
 
 
 def point_error(records: np.ndarray, answers: np.ndarray) -> float:
@@ -160,7 +160,7 @@ def counters(
     depth, width = COUNT_SKETCH
     raw = CountSketch(SketchSpec(depth=depth, width=width, seed=seed)).accumulate(records)
     for rho in rhos:
-        released = release(raw, add_or_remove(rho))
+        released = release(raw, ReleaseTerms(add_or_remove(rho)))
         yield (
             "beam_dpsketch, CountSketch",
             rho,

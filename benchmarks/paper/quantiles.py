@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from beam_dpsketch import DyadicCountSketch, PrivacySpec, TreeSpec, release
+from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, PrivacySpec, ReleaseTerms, TreeSpec, release
 from beam_dpsketch.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.ordered_data import Truth
@@ -49,7 +49,9 @@ def measure(data: str, data_sets: Iterable[np.ndarray], domain: Domain, counts: 
         sketches = {spec: DyadicCountSketch(spec).accumulate(positions) for spec in set(specs.values())}
         for rho in RHOS:
             releases = {
-                spec: None if rho == "none" else release(raw, PrivacySpec(rho=float(rho)))
+                spec: None
+                if rho == "none"
+                else release(raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE)))
                 for spec, raw in sketches.items()
             }
             for curve, spec in specs.items():

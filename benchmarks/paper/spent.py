@@ -11,7 +11,16 @@ import math
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, IntegerDomain, PrivacySpec, SketchSpec
+from beam_dpsketch import (
+    REPLACE_ONE,
+    CountMin,
+    CountSketch,
+    IntegerDomain,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+)
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import LinearSketch
@@ -79,7 +88,7 @@ def measure(limit: int = 1 << 24) -> list[Row]:
         seeds = SEEDS if universe <= 1 << 16 else 1
         spec, pair = worst_pair(kind, spec, np.arange(min(universe, limit), dtype=np.uint64), seeds)
         moved = squared_distance(kind, spec, pair)
-        (ours,) = calibrate(kind, spec, PrivacySpec(rho=1), bounds=ContributionBounds())
+        (ours,) = calibrate(spec, ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE), RecordBounds(1)))
         worst = (4 if kind is CountSketch else 2) * spec.depth
         rows.append(
             {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, SketchSpec
+from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.release.count_min import noise_offset
@@ -32,7 +32,9 @@ class Noise:
 
     def __init__(self, raw: LinearSketch, rho: float) -> None:
         self._raw = raw
-        (self.sigma_squared,) = calibrate(type(raw), raw.spec, PrivacySpec(rho=rho), bounds=ContributionBounds())
+        (self.sigma_squared,) = calibrate(
+            raw.spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE), RecordBounds(1))
+        )
 
     def added_error(self, items: np.ndarray) -> np.ndarray:
         """Answers with new noise less those without, for Count-Min before its offset E."""
@@ -130,7 +132,7 @@ def accuracy_guarantee(seeds: int, relative_error: float = GAMMA) -> list[Row]:
                 if dimensions == "paper":
                     spec = SketchSpec.paper_dimensions(**wanted)
                 else:
-                    spec = SketchSpec.for_accuracy(**wanted, sketch=kind.name)
+                    spec = SketchSpec.for_accuracy(**wanted, kind=kind.name)
                 errors = readings.frequencies(kind(spec).accumulate(items), items) - 1
                 failed += int(np.sum(np.abs(errors) > allowed))
             rows.append(

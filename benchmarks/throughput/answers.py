@@ -12,9 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import CountSketch, DyadicCountSketch, IPv4Domain, PrivacySpec, TreeSpec, release
+from beam_dpsketch import (
+    REPLACE_ONE,
+    CountSketch,
+    DyadicCountSketch,
+    IPv4Domain,
+    PrivacySpec,
+    ReleaseTerms,
+    TreeSpec,
+    release,
+)
 from beam_dpsketch.privacy import discrete_gaussian
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.released_sketch import ReleasedSketch
@@ -57,8 +66,11 @@ def _drawn(mechanism: Any, size: int) -> object:
 
 def _answers(table: Table) -> None:
     numbers = skewed(100_000)
-    tree = release(DyadicCountSketch(TreeSpec.for_memory(IPv4Domain())).accumulate(numbers), PrivacySpec(rho=1.0))
-    flat = release(CountSketch(SHAPE).accumulate(numbers), PrivacySpec(rho=1.0))
+    tree = release(
+        DyadicCountSketch(TreeSpec.for_memory(IPv4Domain())).accumulate(numbers),
+        ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE)),
+    )
+    flat = release(CountSketch(SHAPE).accumulate(numbers), ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE)))
     items = np.arange(table.sizes(0, 1_000_000)[1])
     points, shares = np.linspace(0, 2**32 - 1, 10_000).astype(np.int64), np.linspace(0.001, 0.999, 999)
 
@@ -97,11 +109,13 @@ def _bytes(table: Table) -> None:
         ("CountSketch 5 x 4096", CountSketch, SHAPE),
         ("quantile tree, U = 2^32", DyadicCountSketch, TreeSpec.for_memory(IPv4Domain())),
     ):
-        recipe = SketchInput(kind, spec, DEFAULT_BOUNDS)
+        recipe = SketchInput(spec, ONE_RECORD)
         sizes = []
         for count in counts:
             accumulator = SketchAccumulator(recipe)
             accumulator.add_contributions(recipe.contributions(numbers[:count].tolist(), None))
             sizes.append(len(accumulator.to_bytes()))
-        sizes.append(len(release(accumulator.to_sketch(), PrivacySpec(rho=1.0)).to_bytes()))
+        sizes.append(
+            len(release(accumulator.to_sketch(), ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE))).to_bytes())
+        )
         print(f"  {name:<30}" + "".join(f"{size:>14,}" for size in sizes), flush=True)

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 
-from beam_dpsketch import ContributionBounds, IntegerDomain
+from beam_dpsketch import IntegerDomain, PrivacyId, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from benchmarks import sources
 from benchmarks.throughput.pipelines import PRIVACY, SEED, SPEC, sketch
 from benchmarks.throughput.table import Bar, Row, Table
 
 LARGEST = 65_535
-BOUNDS = ContributionBounds()
+BOUNDS = RecordBounds(1)
 EPSILON, DELTA = 7.77, 1e-6  # what rho = 1 implies
 
 
@@ -99,12 +99,12 @@ def _dropped(rows: beam.PCollection) -> None:
 
 
 def _our_frequencies(rows: beam.PCollection) -> None:
-    _ = rows | PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user", bounds=BOUNDS)
+    _ = rows | PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
 
 
 def _our_quantiles(rows: beam.PCollection) -> None:
     _ = rows | PrivateQuantiles.Globally(
-        IntegerDomain(0, LARGEST), PRIVACY, item="item", privacy_id="user", bounds=BOUNDS
+        IntegerDomain(0, LARGEST), PRIVACY, item="item", unit=PrivacyId("user", BOUNDS)
     )
 
 

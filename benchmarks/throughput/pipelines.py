@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch import IntegerDomain, IPv4Domain, PrivacySpec, SketchSpec
+from beam_dpsketch import REPLACE_ONE, AssumePublicKeys, IntegerDomain, IPv4Domain, PrivacySpec, Record, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from benchmarks import sources
 from benchmarks.throughput.table import Bar, Row, Table
 
 SPEC = SketchSpec(depth=5, width=4096)
 SMALL = SketchSpec(depth=5, width=64)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 BATCH_ROWS = 50_000
 _KEYS = 1_000
 SEED = 1
@@ -35,13 +35,13 @@ Aggregate = Callable[[], beam.PTransform]
 
 def sketch(item: str | None = None) -> beam.PTransform:
     """The sketch, with its release."""
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit="record")
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=Record())
 
 
 def quantiles(item: str | None = None) -> beam.PTransform:
     """The tree over 32 bits, with its release."""
     domain = IPv4Domain() if item is not None else IntegerDomain(0, (1 << 32) - 1)
-    return PrivateQuantiles.Globally(domain, PRIVACY, item=item, unit="record")
+    return PrivateQuantiles.Globally(domain, PRIVACY, item=item, unit=Record())
 
 
 def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int) -> None:
@@ -185,7 +185,7 @@ def _keyed(table: Table) -> None:
 
 def per_key() -> beam.PTransform:
     """A small sketch for each key, with its release."""
-    return PrivateFrequencies.PerKey(SMALL, PRIVACY, unit="record", keys_are_public=True)
+    return PrivateFrequencies.PerKey(SMALL, PRIVACY, unit=Record(), keys=AssumePublicKeys())
 
 
 def _windowed(table: Table) -> None:

@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import PrivacyId, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.throughput import pipelines
@@ -54,8 +54,7 @@ def measure(table: Table) -> None:
             pipelines.SPEC,
             pipelines.PRIVACY,
             item="port",
-            privacy_id="address",
-            bounds=ContributionBounds(),
+            unit=PrivacyId("address", RecordBounds(1)),
         )
         runs: dict[str, Callable[[], None]] = {
             "text": lambda: pipelines.run("text", str, 1, pipelines.sketch, elements),

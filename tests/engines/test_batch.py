@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec
+from beam_dpsketch import IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
     BoundContributions,
@@ -33,18 +33,17 @@ from tests.transforms import test_continual
 from tests.transforms.steps import test_bounding_over_windows
 
 PRIVACY = PrivacySpec(rho=0.1)
-BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2)
+BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2)
 KEYED = {"key": "user", "keys_are_public": True, "unit": "record"}
 TREES = {
     "quantiles": PrivateQuantiles.Globally(
         IntegerDomain(-1, 3),
         PRIVACY,
         item="seconds",
-        privacy_id="user",
-        bounds=ContributionBounds(max_contributions_per_partition=40),
+        unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=40)),
     ),
     "quantiles per key": PrivateQuantiles.PerKey(IntegerDomain(-1, 3), PRIVACY, item="seconds", **KEYED),
-    "top-k": PrivateTopK.Globally(TextDomain(8), PRIVACY, k=3, item="page", unit="record"),
+    "top-k": PrivateTopK.Globally(TextDomain(8), PRIVACY, k=3, item="page", unit=Record()),
 }
 
 
@@ -87,7 +86,7 @@ def test_exact_counters_of_trees(name: str, engine: Engine) -> None:
 
 def test_bounds_hold(engine: Engine) -> None:
     """Of each user's records 3 of a page are kept, and 2 pages at most."""
-    bound = BoundContributions(BOUNDS, privacy_id="user", key="page", item="user")
+    bound = BoundContributions(BOUNDS, key="page", item="user", unit=PrivacyId("user", RecordBounds(1)))
     kept = run(VISITS, bound, *engine.options, runner=engine.runner)
     records = collections.Counter((contribution.item, contribution.key) for contribution in kept)
     pages = collections.Counter(user for user, _ in records)
@@ -156,7 +155,7 @@ def test_idempotent_noise_is_that_of_the_runner_in_memory(
 def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
     """Of a job that succeeds, and of one that fails after the release."""
     planted = [(f"planted-{number}", "planted") for number in range(4711, 4731)]
-    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, privacy_id=str, bounds=ContributionBounds())
+    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=PrivacyId(str, RecordBounds(1)))
 
     def fails(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create(planted) | count | beam.Map(len)

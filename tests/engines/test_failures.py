@@ -16,7 +16,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_dpsketch import ContributionBounds, PrivacySpec
+from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, wait_for
@@ -30,7 +30,7 @@ SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
     "stream": for_any_runner(stepped(VISITS, 60, END)),
 }
 SECRET = "SECRET_OF_TESTS"
-TIGHT = ContributionBounds(max_contributions_per_partition=2, max_partitions=3)
+TIGHT = RecordBounds(max_contributions_per_partition=2, max_partitions=3)
 PUBLISHED = 5
 ATTEMPTS = 3  # a worker that starts too late fails a job as well
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
@@ -143,7 +143,7 @@ def test_values_of_what_is_published_twice(
 
 
 def frequencies(idempotent: bool) -> beam.PTransform:
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), privacy_id="user", bounds=TIGHT, **PER_KEY)
+    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
     return transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
 

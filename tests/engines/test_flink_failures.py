@@ -20,7 +20,7 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_dpsketch import ContributionBounds, PrivacySpec
+from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.engines.flink import FlinkCluster
 from tests.engines.processes import wait_until
@@ -41,11 +41,7 @@ CHECKPOINTED = (
     "--finish_bundle_before_checkpointing",
 )
 BOUNDED = PrivateFrequencies.Globally(
-    SPEC,
-    PrivacySpec(rho=0.1),
-    item="kind",
-    privacy_id="user",
-    bounds=ContributionBounds(max_contributions_per_partition=1),
+    SPEC, PrivacySpec(rho=0.1), item="kind", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=1))
 )
 TO_PUBLISH: dict[str, beam.PTransform] = {
     "exact": ExactCounters(CASES["ids, keyed"][1]()),

@@ -13,6 +13,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+from beam_dpsketch import TimeRange
 from beam_dpsketch.records.bounding import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
@@ -129,7 +130,7 @@ def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatc
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         one = pipeline | beam.Impulse() | beam.FlatMap(lambda _: visits).with_output_types(Visit)
-        records = RecordReader(Selectors(privacy_id="user"), keyed=False)
+        records = RecordReader(Selectors(privacy_id="user"), per_key=False)
         return one | beam.WindowInto(FixedWindows(60)) | FirstWindows(records, 2, FixedWindows(1200))
 
     passed = seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner)
@@ -205,7 +206,7 @@ def records(start: int) -> beam.PTransform:
 
 
 def declared_ids(start: int) -> beam.PTransform:
-    return globally(**BY_ID, bounds=IDS_ONLY, time_range=(start, start + SECONDS))
+    return globally(**BY_ID, bounds=IDS_ONLY, windows=TimeRange(start, start + SECONDS))
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])

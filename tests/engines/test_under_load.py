@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import PrivacySpec, TimelineNode
+from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineNode, TimeRange
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.engines.conftest import Engine
@@ -28,13 +28,13 @@ WINDOW = 60
 RANGE = (0, END + WINDOW)
 KINDS: dict[str, beam.PTransform] = {
     "continual": PrivateContinualFrequencies.Globally(
-        SPEC, PrivacySpec(rho=0.1), item="page", unit="record", start=0, window_size=WINDOW, windows=END // WINDOW
+        SPEC, PrivacySpec(rho=0.1), Horizon(0, WINDOW, END // WINDOW), item="page", unit=Record()
     ),
     "windows": CASES["global"][1](),
     "range": CASES["declared"][1](),
     "keyed": CASES["keyed, declared"][1](),
     "privacy_id": CASES["ids, declared"][1](),
-    "max_windows": globally(**BY_ID, bounds=IDS_ONLY, time_range=RANGE, max_windows=RANGE[1] // WINDOW),
+    "max_windows": globally(**BY_ID, bounds=IDS_ONLY, max_windows=RANGE[1] // WINDOW, windows=TimeRange(*RANGE)),
 }
 Source = Callable[[beam.Pipeline], beam.PCollection]
 Counters = dict[tuple[str, Any], np.ndarray]

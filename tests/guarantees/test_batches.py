@@ -15,12 +15,12 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, SketchSpec
+from beam_dpsketch import AssumePublicKeys, IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
-TWO = ContributionBounds(max_contributions_per_partition=2)
+TWO = RecordBounds(max_contributions_per_partition=2)
 PRIVACY = PrivacySpec(rho=1.0)
 COLUMNS = {"user": ["a", "a", "b"], "item": [1, 2, 3], "n": [1, 1, 1], "key": ["k", "k", "k"]}
 
@@ -40,7 +40,7 @@ def test_the_bound_is_of_privacy_id_and_window_and_not_of_the_batch(make: Any) -
             | beam.Create(timed)
             | beam.Map(lambda batch: batch)
             | beam.WindowInto(FixedWindows(10))
-            | BoundContributions(TWO, privacy_id="user", item="item")
+            | BoundContributions(PrivacyId("user", TWO), item="item")
             | beam.ParDo(_Windowed())
             | "Together" >> beam.WindowInto(GlobalWindows())
         )
@@ -54,13 +54,14 @@ def _four_in_each_window(found: list[Any]) -> None:
 
 @pytest.mark.parametrize("argument", ["item", "weight", "privacy_id", "key"])
 def test_callables_are_refused_on_batches(argument: str) -> None:
-    selectors = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
+    selector: dict[str, Any] = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
     transform = PrivateFrequencies.PerKey(
         SketchSpec(depth=1, width=8),
         PRIVACY,
-        bounds=ContributionBounds(max_weight=1),
-        keys_are_public=True,
-        **selectors,
+        item=selector["item"],
+        weight=selector["weight"],
+        unit=PrivacyId(selector["privacy_id"], RecordBounds(1, max_weight=1)),
+        keys=AssumePublicKeys(selector["key"]),
     )
     with (
         pytest.raises(Exception, match=f"{argument} must be a column name where elements are batches"),
@@ -73,9 +74,9 @@ def test_callables_are_refused_on_batches(argument: str) -> None:
 def test_every_transform_takes_batches(make: Any) -> None:
     domain, elements = IntegerDomain(0, 9), [make(COLUMNS), make(COLUMNS)]
     transforms = {
-        "frequencies": PrivateFrequencies.Globally(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit="record"),
-        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", privacy_id="user", bounds=TWO),
-        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", privacy_id="user", bounds=TWO),
+        "frequencies": PrivateFrequencies.Globally(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit=Record()),
+        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", unit=PrivacyId("user", TWO)),
+        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", unit=PrivacyId("user", TWO)),
     }
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         batches = pipeline | beam.Create(elements)
@@ -89,7 +90,7 @@ UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), m
 @settings(deadline=None)
 @given(UNITS, st.integers(1, 4), st.integers(1, 4))
 def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=partitions)
+    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
     bound = BoundingRule(bounds, RandomPriorities(salt=1))
     words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
     table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})
@@ -98,4 +99,4 @@ def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions
     if bound.keeps_all(words):
         assert len(bound.prune(table)) == len(units)
         assert most <= min(records, partitions)
-    assert not BoundingRule(ContributionBounds(signed=True), RandomPriorities(salt=1)).keeps_all(words)
+    assert not BoundingRule(RecordBounds(1, signed=True), RandomPriorities(salt=1)).keeps_all(words)

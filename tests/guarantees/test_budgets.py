@@ -10,24 +10,27 @@ import pytest
 from beam_dpsketch import (
     BudgetExceededError,
     CountSketch,
+    Horizon,
     IntegerDomain,
     PrivacyBudget,
     PrivacySpec,
+    Record,
+    ReleaseTerms,
     WindowingError,
     release,
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
-    CountSketchFn,
     PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateQuantiles,
+    PrivateSketchFn,
     PrivateTopK,
 )
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run
 
-HORIZON = {"start": 0, "window_size": 10, "windows": 2}
+HORIZON = Horizon(0, 10, 2)
 AGAIN = pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each transform")
 
 
@@ -36,11 +39,11 @@ def spent() -> PrivacySpec:
 
 
 def frequencies(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateFrequencies.Globally(SPEC, privacy, unit="record")
+    return PrivateFrequencies.Globally(SPEC, privacy, unit=Record())
 
 
 def continual(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateContinualFrequencies.Globally(SPEC, privacy, unit="record", **HORIZON)
+    return PrivateContinualFrequencies.Globally(SPEC, privacy, HORIZON, unit=Record())
 
 
 def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
@@ -71,20 +74,20 @@ def test_two_transforms_do_not_share_what_is_spent() -> None:
 def test_without_beam_each_release_wants_its_own() -> None:
     privacy = spent()
     raw = CountSketch(SPEC).accumulate(["a"])
-    assert release(raw, privacy).privacy.rho == privacy.rho
+    assert release(raw, ReleaseTerms(privacy)).privacy.rho == privacy.rho
     with AGAIN:
-        release(raw, privacy)
+        release(raw, ReleaseTerms(privacy))
     with AGAIN:
-        CountSketchFn(SPEC, privacy)
+        PrivateSketchFn(SPEC, privacy)
 
 
 def test_a_combine_fn_is_made_once_and_used_by_many_workers() -> None:
     privacy = spent()
-    fn = CountSketchFn(SPEC, privacy)
+    fn = PrivateSketchFn(SPEC, privacy)
     for _ in range(2):
         assert fn.extract_output(fn.create_accumulator()).privacy.rho == privacy.rho
     with AGAIN:
-        CountSketchFn(SPEC, privacy)
+        PrivateSketchFn(SPEC, privacy)
 
 
 def test_a_transform_that_was_refused_has_spent_nothing() -> None:
@@ -99,9 +102,9 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     "make",
     [
         frequencies,
-        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit="record"),
-        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit="record"),
-        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit="record"),
+        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit=Record()),
+        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
     ],
     ids=["frequencies", "quantiles", "texts", "numbers"],
 )
@@ -109,7 +112,7 @@ def test_to_explain_spends_nothing(make: Any) -> None:
     transform = make(spent())
     assert transform.explain(100_000)
     assert transform.explain(100_000)
-    assert transform._privacy.paying_for("visits") == spent()
+    assert transform._declaration.privacy.paying_for("visits") == spent()
 
 
 class Nested(beam.PTransform):
@@ -136,7 +139,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
-def test_what_is_spent_pays_on_every_runner_also_for_a_pipeline_sent_elsewhere(runner: str) -> None:
+def test_what_is_spent_pays_on_every_runner_and_if_sent_elsewhere(runner: str) -> None:
     (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)
     assert released.privacy.rho == spent().rho
     pipeline = beam.Pipeline(runner=runner)

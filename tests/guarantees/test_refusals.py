@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,19 +17,29 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
-from beam_dpsketch import ContributionBounds, PrivacyBudget, PrivacySpec, SketchSpec, WindowingError
+from beam_dpsketch import (
+    AssumePublicKeys,
+    Horizon,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SketchSpec,
+    WindowingError,
+)
 from beam_dpsketch.transforms import (
     BoundContributions,
-    CountMinFn,
-    CountSketchFn,
     PrivateContinualFrequencies,
     PrivateFrequencies,
+    PrivateSketchFn,
 )
 from tests.helpers.pipelines import FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0)
-ONE = ContributionBounds(max_weight=1)
-SEVERAL = ContributionBounds(max_contributions_per_partition=3)
+ONE = RecordBounds(1, max_weight=1)
+SEVERAL = RecordBounds(max_contributions_per_partition=3)
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
@@ -99,9 +110,9 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
 }
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
     "globally": globally,
-    "globally, privacy id": lambda: globally(privacy_id=len, item=len),
-    "per key": lambda: per_key(keys_are_public=True),
-    "bounding": lambda: BoundContributions(SEVERAL, privacy_id=len),
+    "globally, privacy id": lambda: globally(item=len, unit=PrivacyId(len, RecordBounds(1))),
+    "per key": lambda: per_key(keys=AssumePublicKeys()),
+    "bounding": lambda: BoundContributions(SEVERAL, unit=PrivacyId(len, RecordBounds(1))),
 }
 
 
@@ -150,13 +161,16 @@ def test_records_copied_by_earlier_windows_are_refused_unless_an_id_bounds_them(
         with pytest.raises(WindowingError, match=message):
             copied | f"{name} one" >> globally()
         with pytest.raises(WindowingError, match=message):
-            copied | f"{name} keys" >> per_key(keys_are_public=True)
-        assert copied | f"{name} id" >> globally(privacy_id=len, max_windows=2, period=3600) is not None
+            copied | f"{name} keys" >> per_key(keys=AssumePublicKeys())
+        assert (
+            copied | f"{name} id" >> globally(unit=PrivacyId(len, RecordBounds(1), max_windows=2, period=3600))
+            is not None
+        )
     with pytest.raises(WindowingError, match=message):
         (
             sliding
             | "Global" >> beam.WindowInto(window.GlobalWindows())
-            | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", start=0, window_size=60, windows=4)
+            | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), unit=Record())
         )
     assert sliding | "charged" >> globally() is not None
 
@@ -173,12 +187,12 @@ def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused(
     with pytest.raises(
         WindowingError, match=r'SlidingWindows with privacy_id .* max_windows, or use FixedWindows, or unit="record"'
     ):
-        sliding | globally(privacy_id=len)
+        sliding | globally(unit=PrivacyId(len, RecordBounds(1)))
     with pytest.raises(
         WindowingError,
         match=r"public_keys in windows .* time_range=\(start, end\), or use the global window, or keys_are_public",
     ):
-        source | "Fixed" >> beam.WindowInto(FIXED) | per_key(public_keys=["a"])
+        source | "Fixed" >> beam.WindowInto(FIXED) | per_key(keys=PublicKeys(["a"]))
 
 
 OF_ID = {"privacy_id": len, "max_windows": 2}
@@ -227,7 +241,7 @@ def test_rho_and_epsilon_must_be_finite_and_positive(value: float) -> None:
     with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
         PrivacySpec(rho=value)
     with pytest.raises(ValueError, match="epsilon must be finite and greater than 0"):
-        PrivacySpec.from_epsilon_delta(epsilon=value, delta=1e-6)
+        PrivacySpec(epsilon=value, delta=1e-6)
     with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
         PrivacyBudget(rho=1.0).spend(value)
 
@@ -235,7 +249,7 @@ def test_rho_and_epsilon_must_be_finite_and_positive(value: float) -> None:
 @pytest.mark.parametrize("value", [*NOT_POSITIVE, 1, 1.0, 2])
 def test_delta_must_be_a_probability_below_one(value: float) -> None:
     with pytest.raises(ValueError, match="delta must be greater than 0 and less than 1"):
-        PrivacySpec.from_epsilon_delta(epsilon=1.0, delta=value)
+        PrivacySpec(epsilon=1.0, delta=value)
 
 
 @pytest.mark.parametrize("value", ["1", None, True])
@@ -251,7 +265,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"rho must be at most 24 .* sigma is at least 0\.5; got 1000",
     ),
     "rho hides nothing in a CombineFn": (
-        lambda: CountSketchFn(SPEC, PrivacySpec(rho=1e3)),
+        lambda: PrivateSketchFn(SPEC, PrivacySpec(rho=1e3)),
         ValueError,
         "rho must be at most 24",
     ),
@@ -261,30 +275,30 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         'exactly one of privacy_id and unit="record"',
     ),
     "both unit and privacy id": (
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", unit="record"),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
         ValueError,
         'exactly one of privacy_id and unit="record"',
     ),
     "a privacy id without bounds": (
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user"),
+        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(1))),
         ValueError,
-        r"bounds must be given with privacy_id, such as ContributionBounds\(max_contributions_per_partition=10\)",
+        r"bounds must be given with privacy_id, such as RecordBounds\(max_contributions_per_partition=10\)",
     ),
     **{
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight must be given where weight is, as in bounds=ContributionBounds\(max_weight=100\)",
+            r"max_weight must be given where weight is, as in bounds=RecordBounds\(max_weight=100\)",
         )
         for name, build in {
-            "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit="record"),
-            "bounds of records": lambda: per_key(privacy_id="u", weight="n", bounds=SEVERAL, keys_are_public=True),
-            "CombineFn": lambda: CountMinFn(SPEC, PRIVACY, weight="n"),
-            "bounding": lambda: BoundContributions(SEVERAL, privacy_id="u", weight="n"),
+            "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit=Record()),
+            "bounds of records": lambda: per_key(weight="n", unit=PrivacyId("u", SEVERAL), keys=AssumePublicKeys()),
+            "CombineFn": lambda: PrivateSketchFn(dataclasses.replace(SPEC, kind="count_min"), PRIVACY, weight="n"),
+            "bounding": lambda: BoundContributions(SEVERAL, weight="n", unit=PrivacyId("u", RecordBounds(1))),
         }.items()
     },
     "more partitions than keys": (
-        lambda: per_key(privacy_id="u", public_keys=["a", "b", "a"], bounds=ContributionBounds(max_partitions=3)),
+        lambda: per_key(unit=PrivacyId("u", RecordBounds(1, max_partitions=3)), keys=PublicKeys(["a", "b", "a"])),
         ValueError,
         "max_partitions must be at most 2, the number of public_keys, got 3: no privacy id can be in more",
     ),
@@ -295,12 +309,16 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a privacy_id",
     ),
     "several keys of a record": (
-        lambda: per_key(bounds=ContributionBounds(max_partitions=2), keys_are_public=True),
+        lambda: per_key(bounds=RecordBounds(1, max_partitions=2), keys=AssumePublicKeys()),
         ValueError,
         "bounds must keep .* at 1 when the unit is one record",
     ),
     "several records in a CombineFn": (
-        lambda: CountMinFn(SPEC, PRIVACY, bounds=SEVERAL),
+        lambda: PrivateSketchFn(
+            dataclasses.replace(SPEC, kind="count_min"),
+            PRIVACY,
+            unit=Record(max_weight=SEVERAL.max_weight, signed=SEVERAL.signed),
+        ),
         ValueError,
         "bounds must keep",
     ),
@@ -310,7 +328,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "exactly one of public_keys and keys_are_public=True .* list the keys",
     ),
     "both decisions on keys": (
-        lambda: per_key(public_keys=["a"], keys_are_public=True),
+        lambda: per_key(keys=PublicKeys(["a"])),
         ValueError,
         "exactly one of public_keys and keys_are_public=True",
     ),
@@ -320,11 +338,11 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "keys_are_public must be a bool, got NoneType",
     ),
     "a word as the decision": (lambda: per_key(keys_are_public="no"), TypeError, "keys_are_public must be a bool"),
-    "no public key": (lambda: per_key(public_keys=[]), ValueError, "public_keys must not be empty"),
-    "one text as the keys": (lambda: per_key(public_keys="abc"), TypeError, "public_keys must be a list"),
-    "a key that is no key": (lambda: per_key(public_keys=[1.5]), TypeError, "got float"),
+    "no public key": (lambda: per_key(keys=PublicKeys([])), ValueError, "public_keys must not be empty"),
+    "one text as the keys": (lambda: per_key(keys=PublicKeys("abc")), TypeError, "public_keys must be a list"),
+    "a key that is no key": (lambda: per_key(keys=PublicKeys([1.5])), TypeError, "got float"),
     "partitions without keys": (
-        lambda: globally(privacy_id="user", bounds=ContributionBounds(max_partitions=2)),
+        lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_partitions=2))),
         ValueError,
         "max_partitions must be 1 without keys",
     ),
@@ -335,27 +353,31 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
     "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
-    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a ContributionBounds"),
+    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a RecordBounds"),
     "a selector that selects nothing": (
         lambda: globally(item=3),
         TypeError,
         "item must be a field name, a callable or None, got int",
     ),
     "an empty weight": (lambda: globally(weight=""), TypeError, "weight must be a field name"),
-    "an empty privacy id": (lambda: globally(privacy_id=""), TypeError, "privacy_id must be a field name"),
-    "a key of a wrong type": (lambda: per_key(key=1, keys_are_public=True), TypeError, "key must be a field name"),
+    "an empty privacy id": (
+        lambda: globally(unit=PrivacyId("", RecordBounds(1))),
+        TypeError,
+        "privacy_id must be a field name",
+    ),
+    "a key of a wrong type": (lambda: per_key(keys=AssumePublicKeys(1)), TypeError, "key must be a field name"),
     "bounding nobody": (
-        lambda: BoundContributions(SEVERAL, privacy_id=None),
+        lambda: BoundContributions(SEVERAL, unit=PrivacyId(None, RecordBounds(1))),
         ValueError,
         "privacy_id must say whose contributions",
     ),
     "bounding without bounds": (
-        lambda: BoundContributions(3, privacy_id="user"),
+        lambda: BoundContributions(3, unit=PrivacyId("user", RecordBounds(1))),
         TypeError,
-        "bounds must be a ContributionBounds",
+        "bounds must be a RecordBounds",
     ),
     "a period of nothing": (
-        lambda: globally(privacy_id="user", period=60),
+        lambda: globally(unit=PrivacyId("user", RecordBounds(1), period=60)),
         ValueError,
         "period needs max_windows: in how many windows of each period",
     ),
@@ -365,20 +387,24 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "max_windows needs privacy_id: a record pays for all windows",
     ),
     "no window": (
-        lambda: globally(privacy_id="user", max_windows=0),
+        lambda: globally(unit=PrivacyId("user", RecordBounds(1), max_windows=0)),
         ValueError,
         "max_windows must be between 1 and 4294967295, got 0",
     ),
-    "half a window": (lambda: globally(privacy_id="user", max_windows=1.5), TypeError, "max_windows must be a whole"),
+    "half a window": (
+        lambda: globally(unit=PrivacyId("user", RecordBounds(1), max_windows=1.5)),
+        TypeError,
+        "max_windows must be a whole",
+    ),
     "no time": (lambda: globally(**OF_ID, period=0), ValueError, "period must be finite and greater than 0"),
     "time backwards": (lambda: globally(**OF_ID, period=window.Duration(-1)), ValueError, "period must be above 0"),
     "less than Beam keeps": (lambda: globally(**OF_ID, period=0.0005), ValueError, "period must be .* whole millisec"),
     "more time than there is": (lambda: globally(**OF_ID, period=1e30), ValueError, "within the times that Beam knows"),
     "time in words": (lambda: globally(**OF_ID, period="a day"), TypeError, "period must be a number, got str"),
     "no such relation": (
-        lambda: PrivacySpec(rho=1.0, neighboring="replace"),
+        lambda: PrivacySpec(rho=1.0, relation="replace"),
         TypeError,
-        "neighboring must be a NeighboringRelation",
+        "relation must be a NeighboringRelation",
     ),
 }
 
@@ -426,29 +452,38 @@ def test_names_that_a_declared_schema_lacks_are_refused(schema: str, arguments: 
 def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
     rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
     with pytest.raises(ValueError, match="key='word' is not a field of the elements"):
-        rows | per_key(key="word", item="page", keys_are_public=True)
+        rows | per_key(item="page", keys=AssumePublicKeys("word"))
 
 
 BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
 BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     "missing item": (lambda: globally(item="word"), "item='word' is not a column of the batch"),
     "missing weight": (lambda: globally(item="page", weight="word"), "weight='word' is not a column"),
-    "missing id": (lambda: globally(item="page", privacy_id="word"), "privacy_id='word' is not a column"),
+    "missing id": (
+        lambda: globally(item="page", unit=PrivacyId("word", RecordBounds(1))),
+        "privacy_id='word' is not a column",
+    ),
     "missing key": (
-        lambda: per_key(key="word", item="page", keys_are_public=True),
+        lambda: per_key(item="page", keys=AssumePublicKeys("word")),
         "key='word' is not a column of the batch",
     ),
     "float item": (lambda: globally(item="share"), "the item column must hold text, bytes or integers, got double"),
     "float id": (
-        lambda: globally(item="page", privacy_id="share"),
+        lambda: globally(item="page", unit=PrivacyId("share", RecordBounds(1))),
         "the privacy_id column must hold text, bytes or integers, got double",
     ),
     "float key": (
-        lambda: per_key(key="share", item="page", keys_are_public=True),
+        lambda: per_key(item="page", keys=AssumePublicKeys("share")),
         "the key column must hold text, bytes or integers, got double",
     ),
-    "bool item": (lambda: globally(item="seen", privacy_id="user"), "the item column must hold text"),
-    "nested item": (lambda: globally(item="pages", privacy_id="user"), "the item column must hold text"),
+    "bool item": (
+        lambda: globally(item="seen", unit=PrivacyId("user", RecordBounds(1))),
+        "the item column must hold text",
+    ),
+    "nested item": (
+        lambda: globally(item="pages", unit=PrivacyId("user", RecordBounds(1))),
+        "the item column must hold text",
+    ),
     "text weight": (lambda: globally(item="page", weight="user"), "the weight column must hold whole numbers"),
     "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
     "no item": (globally, "item must be a column name where elements are batches"),
@@ -471,7 +506,7 @@ def test_the_specification_checks_its_numbers() -> None:
 
 def test_rows_as_items_are_refused_because_runners_disagree_about_them() -> None:
     rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
-    transforms = [globally(), globally(privacy_id="user"), per_key(key="user", keys_are_public=True)]
+    transforms = [globally(), globally(unit=PrivacyId("user", RecordBounds(1))), per_key(keys=AssumePublicKeys("user"))]
     for number, transform in enumerate(transforms):
         with pytest.raises(ValueError, match="item must be given where elements are rows: one of user, page"):
             rows | str(number) >> transform

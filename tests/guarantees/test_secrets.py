@@ -12,14 +12,23 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.display import DisplayData
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec, SketchSpec
-from beam_dpsketch.transforms import BoundContributions, CountSketchFn, PrivateFrequencies
+from beam_dpsketch import (
+    AssumePublicKeys,
+    CountSketch,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SketchSpec,
+)
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from tests.helpers.pipelines import SPEC, run
 
 SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
-ONE = ContributionBounds(max_weight=1)
-WIDE = ContributionBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
+ONE = RecordBounds(1, max_weight=1)
+WIDE = RecordBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
 
 
 def fails(element: Any) -> Any:
@@ -30,12 +39,16 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     """Pipelines that go through with records that hold the secret in every place and type."""
     rows = [{"user": SECRET, "item": SECRET, "n": SECRET}, {"user": [SECRET], "item": {SECRET}, "n": 1.5}]
     names = {"item": "item", "weight": "n"}
-    yield "record", PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", bounds=ONE, **names), rows
-    yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", bounds=WIDE, **names), rows
-    yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id=fails, item=fails, bounds=ONE), rows
-    keyed = {"key": "user", "keys_are_public": True, "unit": "record", "bounds": ONE, **names}
+    yield (
+        "record",
+        PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)),
+        rows,
+    )
+    yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
+    yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
+    keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
     yield "key", PrivateFrequencies.PerKey(SPEC, PRIVACY, **keyed), rows
-    yield "bounding", BoundContributions(WIDE, privacy_id="user", item="item"), [rows[1]]
+    yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
 
 
 def test_records_that_cannot_be_counted_leave_nothing_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -69,7 +82,7 @@ UNUSABLE = {
 def test_errors_about_columns_show_no_value(name: str) -> None:
     batch, item, user = UNUSABLE[name]
     with pytest.raises(Exception, match=r"column") as caught:
-        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, privacy_id=user, bounds=ONE))
+        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=PrivacyId(user, ONE)))
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
 
@@ -86,9 +99,9 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     source = pipeline | beam.Create([("key", "x")])
     source | PrivateFrequencies.PerKey(
-        spec, PRIVACY, privacy_id=lambda value: SECRET, public_keys=["planted-public"], bounds=WIDE
+        spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, WIDE), keys=PublicKeys(["planted-public"])
     )
-    source | beam.CombineGlobally(CountSketchFn(spec, PRIVACY))
+    source | beam.CombineGlobally(PrivateSketchFn(spec, PRIVACY))
     shown: list[str] = []
 
     class Visitor(beam.pipeline.PipelineVisitor):

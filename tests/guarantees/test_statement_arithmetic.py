@@ -26,14 +26,19 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
     CountMin,
     CountSketch,
+    Horizon,
     IntegerDomain,
     NeighboringRelation,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    Record,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
+    TreeSpec,
 )
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
@@ -77,7 +82,7 @@ def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
     pipeline.visit(visitor)
-    accumulator = SketchAccumulator(SketchInput(KINDS[sketch], TINY, ContributionBounds()))
+    accumulator = SketchAccumulator(SketchInput(TINY, RecordBounds(1)))
     keyed = isinstance(transform, PrivateFrequencies.PerKey)
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
@@ -90,7 +95,7 @@ def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded
     return statement
 
 
-def held(bounds: ContributionBounds) -> list[np.ndarray]:
+def held(bounds: RecordBounds) -> list[np.ndarray]:
     """Net weight by item of what a unit may hold in one release: two items, weights at their ends."""
     weights = (0, bounds.min_weight, bounds.max_weight)
     records = [np.array(record) for weight in weights for record in ((weight, 0), (0, weight))]
@@ -98,7 +103,7 @@ def held(bounds: ContributionBounds) -> list[np.ndarray]:
     return [np.array(net) for net in sorted({tuple(sum(each).tolist()) for each in chosen})]
 
 
-def inputs_of_id(bounds: ContributionBounds, *, windows: int, reached: int, keys: int) -> np.ndarray:
+def inputs_of_id(bounds: RecordBounds, *, windows: int, reached: int, keys: int) -> np.ndarray:
     """All that an id may contribute, (n, windows * keys, 2): in `reached` windows, to max_partitions keys in each."""
     found = set()
     partitions = min(bounds.max_partitions, keys)
@@ -117,7 +122,7 @@ def inputs_of_id(bounds: ContributionBounds, *, windows: int, reached: int, keys
     return np.array([np.frombuffer(unit, dtype=np.int64).reshape(windows * keys, 2) for unit in found])
 
 
-def inputs_of_record(bounds: ContributionBounds, windows: window.SlidingWindows) -> np.ndarray:
+def inputs_of_record(bounds: RecordBounds, windows: window.SlidingWindows) -> np.ndarray:
     """All that a record may contribute, (n, windows, 2): at any time, in each window that has it."""
     starts: dict[Any, int] = {}
     span = range(0, 2 * (windows.size + windows.period).micros, 500_000)
@@ -132,7 +137,7 @@ def inputs_of_record(bounds: ContributionBounds, windows: window.SlidingWindows)
     return found
 
 
-def worst(inputs: np.ndarray, *, signs: bool, neighboring: NeighboringRelation) -> int:
+def worst(inputs: np.ndarray, *, signs: bool, relation: NeighboringRelation) -> int:
     """The largest squared change of all counters, over all pairs of neighbouring inputs and all hash functions."""
     largest = 0
     for column, sign in itertools.product((0, 1), (1, -1) if signs else (1,)):
@@ -140,7 +145,7 @@ def worst(inputs: np.ndarray, *, signs: bool, neighboring: NeighboringRelation) 
         matrix[0, 0], matrix[1, column] = 1, sign
         counters = (inputs @ matrix).reshape(len(inputs), -1)
         squares = np.square(counters).sum(axis=1)
-        if neighboring is ADD_OR_REMOVE_ONE:
+        if relation is ADD_OR_REMOVE_ONE:
             largest = max(largest, int(squares.max()))
         else:
             largest = max(largest, int((squares[:, None] + squares - 2 * counters @ counters.T).max()))
@@ -181,9 +186,9 @@ def assert_two_draws_of_a_release_cost_twice(inputs: np.ndarray, statement: Priv
 
 SETTINGS = {
     "sketch": st.sampled_from(sorted(KINDS)),
-    "neighboring": RELATIONS,
+    "relation": RELATIONS,
     "bounds": st.builds(
-        ContributionBounds,
+        RecordBounds,
         max_contributions_per_partition=st.integers(1, 3),
         max_partitions=st.integers(1, 2),
         max_weight=st.integers(1, 3),
@@ -205,8 +210,8 @@ SETTINGS = {
 )
 def test_an_id_over_several_windows(
     sketch: str,
-    neighboring: NeighboringRelation,
-    bounds: ContributionBounds,
+    relation: NeighboringRelation,
+    bounds: RecordBounds,
     max_windows: int,
     spare_windows: int,
     overlap: int,
@@ -227,62 +232,64 @@ def test_an_id_over_several_windows(
     elif keys > 1:
         arguments["keys_are_public"] = True
     kind = PrivateFrequencies.PerKey if keys > 1 else PrivateFrequencies.Globally
-    transform = kind(TINY, PrivacySpec(rho=RHO, neighboring=neighboring), **arguments)
+    transform = kind(TINY, PrivacySpec(rho=RHO, relation=relation), **arguments)
     windowfn = window.SlidingWindows(10 * overlap, 10) if overlap > 1 else window.FixedWindows(10)
     statement = declared(transform, windowfn, sketch=sketch, unbounded=unbounded)
     assert (statement.bounds, statement.windows) == (bounds, max_windows)
     assert statement.unit is (
         PrivacyUnit.PRIVACY_ID_IN_PERIOD if horizon in ("period", "both") else PrivacyUnit.PRIVACY_ID
     )
-    of: dict[str, Any] = {"signs": sketch == "count_sketch", "neighboring": neighboring}
+    of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
     change = worst(inputs, **of)
     assert loss(change, statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
-    of_one = calibrate(KINDS[sketch], TINY, PrivacySpec(rho=RHO, neighboring=neighboring), bounds=bounds)
+    of_one = calibrate(TINY, ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds))
     assert Fraction(change) / (2 * of_one[0]) == max_windows * RHO
 
 
 @settings(max_examples=12, deadline=None)
 @given(**SETTINGS, keys=st.integers(1, 3), fixed=st.booleans())
 def test_an_id_within_one_window(
-    sketch: str, neighboring: NeighboringRelation, bounds: ContributionBounds, keys: int, fixed: bool
+    sketch: str, relation: NeighboringRelation, bounds: RecordBounds, keys: int, fixed: bool
 ) -> None:
     assume(bounds.max_partitions <= keys)
     inputs = inputs_of_id(bounds, windows=2 if fixed else 1, reached=1, keys=keys)
     kind = PrivateFrequencies.PerKey if keys > 1 else PrivateFrequencies.Globally
     of_keys = {"keys_are_public": True} if keys > 1 else {}
-    privacy = PrivacySpec(rho=RHO, neighboring=neighboring)
-    transform = kind(TINY, privacy, bounds=bounds, sketch=sketch, privacy_id=str, **of_keys)
+    privacy = PrivacySpec(rho=RHO, relation=relation)
+    transform = kind(TINY, privacy, sketch=sketch, **of_keys, unit=PrivacyId(str, bounds))
     statement = declared(transform, window.FixedWindows(10) if fixed else None, sketch=sketch)
     assert statement.unit is (PrivacyUnit.PRIVACY_ID_IN_WINDOW if fixed else PrivacyUnit.PRIVACY_ID)
-    of: dict[str, Any] = {"signs": sketch == "count_sketch", "neighboring": neighboring}
+    of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     assert_two_draws_of_a_release_cost_twice(inputs, statement, **of)
-    if bounds.max_partitions == 1 and neighboring is ADD_OR_REMOVE_ONE:  # shown to fail: one rho would be too little
+    if bounds.max_partitions == 1 and relation is ADD_OR_REMOVE_ONE:  # shown to fail: one rho would be too little
         assert loss(worst(2 * inputs[:, :1], **of), statement) / 2 == 2 * RHO
 
 
 @settings(max_examples=12, deadline=None)
 @given(
     sketch=SETTINGS["sketch"],
-    neighboring=RELATIONS,
+    relation=RELATIONS,
     max_weight=st.integers(1, 3),
     signed=st.booleans(),
     size=st.integers(1, 9),
     step=st.integers(1, 9),
 )
 def test_a_record_in_overlapping_windows(
-    sketch: str, neighboring: NeighboringRelation, max_weight: int, signed: bool, size: int, step: int
+    sketch: str, relation: NeighboringRelation, max_weight: int, signed: bool, size: int, step: int
 ) -> None:
-    bounds = ContributionBounds(max_weight=max_weight, signed=signed)
-    privacy = PrivacySpec(rho=RHO, neighboring=neighboring)
-    transform = PrivateFrequencies.Globally(TINY, privacy, bounds=bounds, sketch=sketch, unit="record")
+    bounds = RecordBounds(1, max_weight=max_weight, signed=signed)
+    privacy = PrivacySpec(rho=RHO, relation=relation)
+    transform = PrivateFrequencies.Globally(
+        dataclasses.replace(TINY, kind=sketch), privacy, unit=Record(max_weight=bounds.max_weight, signed=bounds.signed)
+    )
     windows = window.SlidingWindows(size, step)
     statement = declared(transform, windows, sketch=sketch)
     assert statement.unit is PrivacyUnit.RECORD
-    inputs, of = inputs_of_record(bounds, windows), {"signs": sketch == "count_sketch", "neighboring": neighboring}
+    inputs, of = inputs_of_record(bounds, windows), {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs[:, :4], statement, **of)
 
@@ -292,38 +299,35 @@ def test_a_record_in_overlapping_windows(
 @given(**SETTINGS, windows=st.sampled_from([2, 4, 8]), record=st.booleans(), unbounded=st.booleans())
 def test_all_nodes_of_a_horizon(
     sketch: str,
-    neighboring: NeighboringRelation,
-    bounds: ContributionBounds,
+    relation: NeighboringRelation,
+    bounds: RecordBounds,
     windows: int,
     record: bool,
     unbounded: bool,
 ) -> None:
     """Of a record, or of an id that reaches max_partitions windows of the horizon."""
     if record:
-        bounds = ContributionBounds(max_weight=bounds.max_weight, signed=bounds.signed)
+        bounds = RecordBounds(1, max_weight=bounds.max_weight, signed=bounds.signed)
     size = len(held(bounds)) ** bounds.max_partitions * windows**bounds.max_partitions
     assume(size <= MOST_INPUTS)
     transform = PrivateContinualFrequencies.Globally(
-        TINY,
-        PrivacySpec(rho=RHO, neighboring=neighboring),
-        start=0,
-        window_size=10,
-        windows=windows,
+        dataclasses.replace(TINY, kind=sketch),
+        PrivacySpec(rho=RHO, relation=relation),
+        Horizon(0, 10, windows),
         bounds=bounds,
-        sketch=sketch,
-        **({"unit": "record"} if record else {"privacy_id": str}),
+        **{"unit": "record"} if record else {"privacy_id": str},
     )
     statement = declared(transform, None, sketch=sketch, unbounded=unbounded)
     assert statement.unit is (PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
-    change = worst_over_time(windows=windows, bounds=bounds, signs=sketch == "count_sketch", neighboring=neighboring)
+    change = worst_over_time(windows=windows, bounds=bounds, signs=sketch == "count_sketch", relation=relation)
     assert loss(change, statement) == statement.rho == RHO
 
 
 # Whole pipelines: an id that does its worst, through bounding, against the noise of the releases.
 
 DOMAIN = IntegerDomain(0, 99)
-BOUNDS = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3)
-ONE_KEY = ContributionBounds(max_contributions_per_partition=2, max_weight=3)
+BOUNDS = RecordBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3)
+ONE_KEY = RecordBounds(max_contributions_per_partition=2, max_weight=3)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(120, 60)
 GREEDY = [
     ({"user": "u", "key": f"key {key}", "item": 7, "weight": 1 << 70}, 60 * minute + second)
@@ -333,17 +337,17 @@ GREEDY = [
 
 def transforms(**arguments: Any) -> dict[str, beam.PTransform]:
     """All private transforms with these settings."""
-    privacy = PrivacySpec(rho=RHO, neighboring=ADD_OR_REMOVE_ONE)
+    privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE)
     of_all = {"item": "item", "weight": "weight", "privacy_id": "user", **arguments, "bounds": ONE_KEY}
     of_keys = {**of_all, "key": "key", "bounds": BOUNDS, "keys_are_public": True}
     spec = SketchSpec(depth=2, width=3)
     return {
         "frequencies": PrivateFrequencies.Globally(spec, privacy, **of_all),
         "frequencies per key": PrivateFrequencies.PerKey(spec, privacy, **of_keys),
-        "quantiles": PrivateQuantiles.Globally(DOMAIN, privacy, memory=1 << 10, **of_all),
-        "quantiles per key": PrivateQuantiles.PerKey(DOMAIN, privacy, memory=1 << 10, **of_keys),
-        "top-K": PrivateTopK.Globally(DOMAIN, privacy, k=1, memory=1 << 10, **of_all),
-        "top-K per key": PrivateTopK.PerKey(DOMAIN, privacy, k=1, memory=1 << 10, **of_keys),
+        "quantiles": PrivateQuantiles.Globally(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_all),
+        "quantiles per key": PrivateQuantiles.PerKey(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_keys),
+        "top-K": PrivateTopK.Globally(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_all),
+        "top-K per key": PrivateTopK.PerKey(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_keys),
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.runners.direct.direct_userstate import BagRuntimeState
 from apache_beam.transforms.trigger import InMemoryUnmergedState
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec
+from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
@@ -26,7 +26,7 @@ MARGIN = 8_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
 UNITS = {
     "record": {"unit": "record"},
-    "privacy id": {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)},
+    "privacy id": {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)},
 }
 MARKER = "-----"
 _kept: list[Any] = []
@@ -70,7 +70,7 @@ def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
     """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""
     timed = [*((f"{i:05d}", 50 * i / elements) for i in range(elements)), (MARKER, 59)]
     spec = SketchSpec(depth=5, width=64)
-    transform = PrivateFrequencies.PerKey(spec, PrivacySpec(rho=0.1), key=len, unit="record", keys_are_public=True)
+    transform = PrivateFrequencies.PerKey(spec, PrivacySpec(rho=0.1), unit=Record(), keys=AssumePublicKeys(len))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         source = pipeline | stepped(timed, 60, 60, bundle=50)

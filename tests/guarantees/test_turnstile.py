@@ -17,7 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountSketch, IntegerDomain, PrivacySpec, SketchSpec, TextDomain
+from beam_dpsketch import (
+    CountSketch,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    RecordBounds,
+    SketchSpec,
+    TextDomain,
+)
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.transforms import (
     BoundContributions,
@@ -84,10 +93,10 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS = {
-    "record": {"unit": "record", "bounds": ContributionBounds(max_weight=5, signed=True)},
+    "record": {"unit": "record", "bounds": RecordBounds(1, max_weight=5, signed=True)},
     "privacy id": {
         "privacy_id": "user",
-        "bounds": ContributionBounds(max_contributions_per_partition=100, max_weight=5, signed=True),
+        "bounds": RecordBounds(max_contributions_per_partition=100, max_weight=5, signed=True),
     },
 }
 
@@ -108,7 +117,7 @@ def transform(ways: Ways) -> Any:
         return TRANSFORMS[ways.kind](lambda private: private.Globally, **arguments)
     if ways.unit == "privacy id":
         arguments["bounds"] = dataclasses.replace(arguments["bounds"], max_partitions=len(KEYS))
-    return TRANSFORMS[ways.kind](lambda private: private.PerKey, key="key", public_keys=KEYS, **arguments)
+    return TRANSFORMS[ways.kind](lambda private: private.PerKey, **arguments, keys=PublicKeys(KEYS, "key"))
 
 
 class _Named(beam.DoFn):
@@ -195,7 +204,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
         **HORIZON,
         item="item",
         weight="weight",
-        bounds=ContributionBounds(max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
+        bounds=RecordBounds(1, max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
         **unit,
     )
 
@@ -212,7 +221,7 @@ def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deleti
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.
 STAYING, LEAVING = 4, 3
-TWO = ContributionBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
+TWO = RecordBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
 
 
 def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tuple[list[pa.Table], list[pa.Table]]:
@@ -239,7 +248,7 @@ def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tupl
 
 def chosen(log: list[pa.Table]) -> np.ndarray:
     """How many units kept each of the 6 pairs of items that stay, and how many kept something else."""
-    bound = BoundContributions(TWO, privacy_id="user", item="item", weight="weight")
+    bound = BoundContributions(TWO, item="item", weight="weight", unit=PrivacyId("user", RecordBounds(1)))
     kept = defaultdict(list)
     for contribution in seen_by_sink(
         lambda pipeline: pipeline | beam.Create(log, reshuffle=False) | bound | beam.combiners.ToList()
@@ -271,7 +280,7 @@ def test_what_is_kept_of_a_unit_is_distributed_as_if_the_deleted_records_had_nev
     """False alarm <= 1e-9, and in the first comparison with what is expected in theory likewise.
 
     The argument: netting leaves one record for each item whose weights do not add up to 0. Both logs have the same
-    sums, so the same records are left, and ranks drawn afterwards, independent and alike, choose among these. The
+    sums, so the same records are left, and priorities drawn afterwards, independent and alike, choose among these. The
     test can fail: with sampling before netting, a unit loses places to records that are deleted later.
     """
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", UNITS_DRAWN)  # so that inserts and deletes come in different parts
@@ -295,12 +304,10 @@ def small_releases(log: list[pa.Table]) -> np.ndarray:
     private = PrivateFrequencies.PerKey(
         SMALL,
         PrivacySpec(rho=2),
-        key="key",
         item="item",
         weight="weight",
-        privacy_id="user",
-        bounds=TWO,
-        public_keys=keys,
+        unit=PrivacyId("user", TWO),
+        keys=PublicKeys(keys, "key"),
     )
     outputs = seen_by_sink(
         lambda pipeline: (

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
     CountMin,
     CountSketch,
     NeighboringRelation,
     PrivacySpec,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
 )
 from beam_dpsketch.release.noising import calibrate
@@ -32,7 +33,7 @@ RHO = Fraction(1, 10)
 ITEMS = range(4)
 
 
-def contributions(kind: type, spec: SketchSpec, windowfn: Any, bounds: ContributionBounds, times: range) -> np.ndarray:
+def contributions(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, times: range) -> np.ndarray:
     """The counters of all windows, one after the other, for every record that there can be."""
     starts: dict[Any, int] = {}
     assigned = [[starts.setdefault(found, len(starts)) for found in windowfn.assign(context(time))] for time in times]
@@ -48,19 +49,19 @@ def context(time: int) -> window.WindowFn.AssignContext:
     return window.WindowFn.AssignContext(Timestamp(time))
 
 
-def worst(records: np.ndarray, neighboring: NeighboringRelation) -> int:
+def worst(records: np.ndarray, relation: NeighboringRelation) -> int:
     """The largest squared distance between two neighbouring inputs."""
     squares = np.square(records).sum(axis=1)
-    if neighboring is ADD_OR_REMOVE_ONE:
+    if relation is ADD_OR_REMOVE_ONE:
         return int(squares.max())
     return int((squares[:, None] + squares[None, :] - 2 * records @ records.T).max())
 
 
-def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: ContributionBounds, relation: Any) -> Fraction:
+def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) -> Fraction:
     """The sigma^2 of the counters that the private transforms draw for such windows at a cost of `RHO`."""
     elements = beam.Pipeline(runner=FN_API) | beam.Create([1]) | beam.WindowInto(windowfn)
-    privacy = PrivacySpec(rho=RHO, neighboring=relation)
-    (variance,) = calibrate(kind, spec, privacy, bounds=bounds, windows=check_windowing(elements))
+    privacy = PrivacySpec(rho=RHO, relation=relation)
+    (variance,) = calibrate(spec, ReleaseTerms(privacy, bounds, window_count=check_windowing(elements)))
     return variance
 
 
@@ -90,7 +91,7 @@ def test_the_declared_rho_covers_every_record_in_overlapping_windows(
     relation: NeighboringRelation,
 ) -> None:
     spec = SketchSpec(depth=depth, width=width, seed=seed)
-    bounds = ContributionBounds(max_weight=max_weight, signed=signed)
+    bounds = RecordBounds(1, max_weight=max_weight, signed=signed)
     windowfn = window.SlidingWindows(size, period, offset % period)
     records = contributions(kind, spec, windowfn, bounds, range(0, 2 * (size + period)))
     assert worst(records, relation) / (2 * noise(kind, spec, windowfn, bounds, relation)) <= RHO
@@ -104,7 +105,7 @@ def test_the_declared_rho_covers_every_record_in_overlapping_windows(
 )
 def test_the_charge_is_attained(kind: type, size: int, period: int, relation: NeighboringRelation) -> None:
     """By some hash: one that maps two items to opposite signs in the one cell, or to two cells."""
-    windowfn, bounds = window.SlidingWindows(size, period), ContributionBounds(max_weight=2)
+    windowfn, bounds = window.SlidingWindows(size, period), RecordBounds(1, max_weight=2)
     worst_loss = max(
         worst(contributions(kind, spec, windowfn, bounds, range(0, 3 * (size + period))), relation)
         / (2 * noise(kind, spec, windowfn, bounds, relation))
@@ -114,7 +115,7 @@ def test_the_charge_is_attained(kind: type, size: int, period: int, relation: Ne
 
 
 def test_fixed_windows_charge_a_record_once_whatever_their_size() -> None:
-    bounds = ContributionBounds()
+    bounds = RecordBounds(1)
     once = noise(CountSketch, SketchSpec(depth=2, width=2), window.GlobalWindows(), bounds, REPLACE_ONE)
     for size in (1, 60, 3600):
         windows = window.FixedWindows(size)
@@ -125,6 +126,6 @@ def test_an_overlap_of_a_millisecond_is_a_window_more() -> None:
     """Counted in integers: as a fraction of floats, the overlap would be rounded away."""
     size, period = 92 * 10**17 + 1000, 23 * 10**17
     windows = window.SlidingWindows(window.Duration(micros=size), window.Duration(micros=period))
-    bounds, spec = ContributionBounds(), SketchSpec(depth=1, width=1)
+    bounds, spec = RecordBounds(1), SketchSpec(depth=1, width=1)
     one = noise(CountSketch, spec, window.GlobalWindows(), bounds, REPLACE_ONE)
     assert noise(CountSketch, spec, windows, bounds, REPLACE_ONE) == 5 * one

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from beam_dpsketch.hashing import fingerprints as hashing
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates, sort_by_key, sum_by_key
-from beam_dpsketch.privacy.contributions import DEFAULT_BOUNDS
+from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
 
 TEXT = st.sampled_from(["", "a", "b", "é", "\ud800", "long " * 20])
@@ -99,7 +98,7 @@ def test_text_is_hashed_once_for_each_distinct_value(kind: str, monkeypatch: pyt
     words = ["Oslo", "Rome", "Lima"] * 500
     column = pa.array(words)
     items = {"dictionary": column.dictionary_encode(), "text": column, "list": words}[kind]
-    recipe = SketchInput(CountSketch, SketchSpec(depth=3, width=16), DEFAULT_BOUNDS)
+    recipe = SketchInput(SketchSpec(depth=3, width=16), ONE_RECORD)
     contributions = recipe.contributions(items, None)
     assert sorted(hashed) == [b"sLima", b"sOslo", b"sRome"]
     assert contributions.weights.tolist() == [500] * 3

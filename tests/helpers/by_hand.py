@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import ContributionBounds, NeighboringRelation, PrivacyStatement, PrivacyUnit, SketchSpec
+from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from tests.helpers.raw import of_kind
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
     CountMin: ReleasedCountMin,
@@ -24,9 +25,9 @@ def statement(**changes: Any) -> PrivacyStatement:
     fields: dict[str, Any] = {
         "rho": Fraction(1, 2),
         "sigma_squared_per_level": (Fraction(9),),
-        "neighboring": NeighboringRelation.REPLACE_ONE,
+        "relation": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": ContributionBounds(max_contributions_per_partition=3),
+        "bounds": RecordBounds(max_contributions_per_partition=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
@@ -34,7 +35,7 @@ def statement(**changes: Any) -> PrivacyStatement:
 
 def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
     """A release with exactly these counters."""
-    return RELEASED[kind](spec, np.array(counters, dtype=np.int64), statement(**changes))
+    return RELEASED[kind](of_kind(kind, spec), np.array(counters, dtype=np.int64), statement(**changes))
 
 
 def without_noise(raw: LinearSketch, **changes: Any) -> ReleasedSketch:

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, SketchSpec, release
+from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.sketches import LinearSketch
+from tests.helpers.raw import raw_of
 
 FALSE_ALARM = 1e-9
 
@@ -61,8 +62,8 @@ def measure(
     truth = np.array([weights[query] if query < len(weights) else 0 for query in queries])
     found = {name: Coverage(np.zeros(len(queries), dtype=np.int64), 0.0, releases) for name in intervals}
     for seed in range(releases):
-        raw = kind(dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
-        released = release(raw, PrivacySpec(rho, ADD_OR_REMOVE_ONE))
+        raw = raw_of(kind, dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
+        released = release(raw, ReleaseTerms(PrivacySpec(rho, relation=ADD_OR_REMOVE_ONE)))
         for name, interval in intervals.items():
             bounds = interval(released, queries)
             found[name].misses += (truth < bounds.lower) | (truth > bounds.upper)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, NeighboringRelation, PrivacyUnit, SketchSpec
+from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
@@ -49,11 +49,11 @@ def specs(draw: st.DrawFn, max_depth: int = 6, max_width: int = 40) -> SketchSpe
 
 
 @st.composite
-def bounds(draw: st.DrawFn, single: bool = False) -> ContributionBounds:
+def bounds(draw: st.DrawFn, single: bool = False) -> RecordBounds:
     """Contribution bounds up to the largest that are allowed."""
     contributions = 1 if single else draw(st.integers(1, 1 << 11))
     partitions = 1 if single else draw(st.integers(1, 1 << 9))
-    return ContributionBounds(
+    return RecordBounds(
         max_contributions_per_partition=contributions,
         max_partitions=partitions,
         max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * partitions))),
@@ -68,10 +68,10 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
     return PrivacyStatement(
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
-        neighboring=draw(st.sampled_from(NeighboringRelation)),
+        relation=draw(st.sampled_from(NeighboringRelation)),
         unit=unit,
         bounds=draw(bounds(single=unit.name.startswith("RECORD"))),
-        windows=draw(st.integers(1, (1 << 32) - 1)),
+        window_count=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),

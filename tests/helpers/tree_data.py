@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, TreeSpec, release
+from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, ReleaseTerms, TreeSpec, release
 
 COUNT = 100_000
 SMALL = IntegerDomain(0, (1 << 16) - 1)
@@ -67,7 +67,7 @@ class Covered:
 
 def covered(values: np.ndarray, domain: IntegerDomain, rho: float, spec: TreeSpec, questions: int = 199) -> Covered:
     """Of one release: ranks at true quantiles, quantiles, and ranges between random values of the data."""
-    released = release(DyadicCountSketch(spec).accumulate(values), PrivacySpec(rho))
+    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(rho)))
     shares = np.arange(1, questions + 1) / (questions + 1)
     at = values[np.ceil(shares * len(values)).astype(int) - 1]
     ranks = np.searchsorted(values, at, side="right")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     BytesDomain,
-    ContributionBounds,
     Domain,
     DyadicCountSketch,
     FloatDomain,
@@ -24,6 +23,7 @@ from beam_dpsketch import (
     PrefixTree,
     PrivacyStatement,
     PrivacyUnit,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
     TextDomain,
@@ -95,9 +95,9 @@ def statement(levels: int, **changes: Any) -> PrivacyStatement:
     fields: dict[str, Any] = {
         "rho": Fraction(1, 2),
         "sigma_squared_per_level": (Fraction(9),) * levels,
-        "neighboring": NeighboringRelation.REPLACE_ONE,
+        "relation": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": ContributionBounds(max_contributions_per_partition=3),
+        "bounds": RecordBounds(max_contributions_per_partition=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
@@ -145,7 +145,7 @@ def releases(draw: st.DrawFn) -> Any:
         np.resize(np.array(few, dtype=np.int64), spec.cells),
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=tuple(np.resize(draw(st.lists(_SIGMAS, min_size=1, max_size=4)), levels)),
-        neighboring=draw(st.sampled_from(NeighboringRelation)),
+        relation=draw(st.sampled_from(NeighboringRelation)),
         unit=draw(st.sampled_from([PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
@@ -154,5 +154,5 @@ def releases(draw: st.DrawFn) -> Any:
 
 _SIGMAS = st.fractions(Fraction(1, 4), 1 << 60)
 
-ONE = ContributionBounds()
+ONE = RecordBounds(1, max_weight=1)
 """One record of weight 1: for raw sketches whose weights stand for as many records."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from beam_dpsketch import ContributionBounds, PrivacyUnit
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, check_unit_fits_bounds
+from beam_dpsketch import PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.privacy.terms import check_unit
 from tests.helpers import strategies
 
 _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
@@ -31,31 +32,37 @@ _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
 )
 def test_bounds_are_positive_whole_numbers(name, value, error):
     with pytest.raises(error, match=name):
-        ContributionBounds(**{name: value})
+        RecordBounds(**{"max_contributions_per_partition": 1, name: value})
 
 
 @pytest.mark.parametrize("name", _NUMBERS)
 def test_numpy_integers_become_python_integers(name):
-    assert type(getattr(ContributionBounds(**{name: np.int32(70_000)}), name)) is int
+    assert type(getattr(RecordBounds(**{"max_contributions_per_partition": 1, name: np.int32(70_000)}), name)) is int
     with pytest.raises(ValueError, match="together"):
-        ContributionBounds(**{name: np.int32(1 << 30), "max_weight" if name != "max_weight" else "max_partitions": 3})
+        RecordBounds(
+            **{
+                "max_contributions_per_partition": 1,
+                name: np.int32(1 << 30),
+                "max_weight" if name != "max_weight" else "max_partitions": 3,
+            }
+        )
 
 
 def test_signed_is_a_bool():
     with pytest.raises(TypeError, match="signed must be a bool, got int"):
-        ContributionBounds(signed=1)
+        RecordBounds(1, signed=1)
 
 
 def test_the_bounds_together_have_a_limit():
-    ContributionBounds(max_contributions_per_partition=1 << 10, max_partitions=1 << 10, max_weight=1 << 11)
+    RecordBounds(max_contributions_per_partition=1 << 10, max_partitions=1 << 10, max_weight=1 << 11)
     with pytest.raises(ValueError, match="must not let one unit contribute more than"):
-        ContributionBounds(max_contributions_per_partition=1 << 10, max_partitions=1 << 11, max_weight=1 << 11)
+        RecordBounds(max_contributions_per_partition=1 << 10, max_partitions=1 << 11, max_weight=1 << 11)
 
 
 def test_weights_are_clamped_to_zero_or_symmetrically():
-    assert ContributionBounds(max_weight=5).min_weight == 0
-    assert ContributionBounds(max_weight=5, signed=True).min_weight == -5
-    assert ContributionBounds(max_weight=5, max_contributions_per_partition=3).max_weight_per_partition == 15
+    assert RecordBounds(1, max_weight=5).min_weight == 0
+    assert RecordBounds(1, max_weight=5, signed=True).min_weight == -5
+    assert RecordBounds(max_weight=5, max_contributions_per_partition=3).max_weight_per_partition == 15
 
 
 @given(first=strategies.bounds(single=True), second=strategies.bounds(single=True))
@@ -70,18 +77,18 @@ def test_a_union_allows_all_that_either_allows_and_no_more(first, second):
 @pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
 @pytest.mark.parametrize("name", ["max_contributions_per_partition", "max_partitions"])
 def test_one_record_is_one_contribution(unit, name):
-    check_unit_fits_bounds(unit, ContributionBounds(max_weight=9, signed=True))
-    with pytest.raises(ValueError, match="name a privacy_id"):
-        check_unit_fits_bounds(unit, ContributionBounds(**{name: 2}))
+    check_unit(unit, RecordBounds(1, max_weight=9, signed=True), 0)
+    with pytest.raises(ValueError, match="name a PrivacyId"):
+        check_unit(unit, RecordBounds(**{"max_contributions_per_partition": 1, name: 2}), 0)
 
 
 @pytest.mark.parametrize("unit", [PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])
 def test_a_privacy_id_may_have_many(unit):
-    check_unit_fits_bounds(unit, ContributionBounds(max_contributions_per_partition=7, max_partitions=7))
+    check_unit(unit, RecordBounds(max_contributions_per_partition=7, max_partitions=7), 0)
 
 
 def test_a_largest_weight_that_was_given_is_told_from_the_default() -> None:
-    given, default = ContributionBounds(max_weight=1), ContributionBounds()
+    given, default = RecordBounds(1, max_weight=1), RecordBounds(1)
     assert given == default
     assert repr(given) == repr(default)
     for bounds in (given, default):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, ContributionBounds, CountSketch, SketchSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.mechanism import sigma_squared
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 
@@ -49,17 +49,17 @@ def _units(*, items, bounds):
     return {tuple(sum(chosen)) for chosen in itertools.combinations_with_replacement(one, records)}
 
 
-def _worst(matrices, units, neighboring):
+def _worst(matrices, units, relation):
     """The largest squared L2 distance between the sketches of two neighbouring inputs, over all matrices."""
     sketches = np.array(sorted(units)) @ matrices.swapaxes(1, 2)
     squares = np.square(sketches).sum(axis=2)
-    if neighboring is ADD_OR_REMOVE_ONE:
+    if relation is ADD_OR_REMOVE_ONE:
         return int(squares.max())
     products = sketches @ sketches.swapaxes(1, 2)
     return int((squares[:, :, None] + squares[:, None, :] - 2 * products).max())
 
 
-@pytest.mark.parametrize("neighboring", _RELATIONS)
+@pytest.mark.parametrize("relation", _RELATIONS)
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("max_weight", [1, 2])
 @pytest.mark.parametrize("records", [1, 2, 3])
@@ -76,27 +76,27 @@ def _worst(matrices, units, neighboring):
     ],
 )
 def test_the_table_is_the_worst_case_over_all_hash_functions(
-    name, depth, width, items, records, max_weight, signed, neighboring
+    name, depth, width, items, records, max_weight, signed, relation
 ):
-    bounds = ContributionBounds(max_contributions_per_partition=records, max_weight=max_weight, signed=signed)
+    bounds = RecordBounds(max_contributions_per_partition=records, max_weight=max_weight, signed=signed)
     if name == "histogram":
         matrices = _identity(items=items)
     else:
         matrices = _hash_functions(items=items, depth=depth, width=width, signed=name == "count_sketch")
-    worst = _worst(matrices, _units(items=items, bounds=bounds), neighboring)
+    worst = _worst(matrices, _units(items=items, bounds=bounds), relation)
     assert worst == squared_l2_sensitivity(
-        cells_per_item=depth, has_signs=name == "count_sketch", bounds=bounds, neighboring=neighboring
+        cells_per_item=depth, has_signs=name == "count_sketch", bounds=bounds, relation=relation
     )
 
 
-@pytest.mark.parametrize("neighboring", _RELATIONS)
+@pytest.mark.parametrize("relation", _RELATIONS)
 @pytest.mark.parametrize("has_signs", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("records", [1, 2])
-def test_several_partitions_multiply_the_square(records, signed, has_signs, neighboring):
+def test_several_partitions_multiply_the_square(records, signed, has_signs, relation):
     """A unit reaches any 2 of 4 partitions, possibly others before and after it is replaced."""
     items, partitions = 2, 4
-    bounds = ContributionBounds(max_contributions_per_partition=records, max_partitions=2, signed=signed)
+    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=2, signed=signed)
     local = sorted(_units(items=items, bounds=bounds))
     units = set()
     for chosen in itertools.combinations(range(partitions), 2):
@@ -105,20 +105,16 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, neig
             unit[list(chosen)] = weights
             units.add(tuple(unit.ravel()))
     matrices = _hash_functions(items=items, depth=1, width=2, signed=has_signs)
-    worst = _worst(
-        np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, neighboring
-    )
-    assert worst == squared_l2_sensitivity(
-        cells_per_item=1, has_signs=has_signs, bounds=bounds, neighboring=neighboring
-    )
+    worst = _worst(np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, relation)
+    assert worst == squared_l2_sensitivity(cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation)
 
 
-@pytest.mark.parametrize("neighboring", _RELATIONS)
+@pytest.mark.parametrize("relation", _RELATIONS)
 @pytest.mark.parametrize("has_signs", [False, True])
-def test_windows_count_like_partitions(neighboring, has_signs):
-    common = {"cells_per_item": 5, "has_signs": has_signs, "neighboring": neighboring}
-    by_windows = squared_l2_sensitivity(**common, bounds=ContributionBounds(max_weight=3), windows=7)
-    by_partitions = squared_l2_sensitivity(**common, bounds=ContributionBounds(max_weight=3, max_partitions=7))
+def test_windows_count_like_partitions(relation, has_signs):
+    common = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation}
+    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), window_count=7)
+    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_partitions=7))
     assert by_windows == by_partitions
 
 
@@ -133,7 +129,7 @@ def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():
     squared_change = int(np.square(change).sum())
     assert squared_change == 4 * spec.depth == 12
     assert squared_change == squared_l2_sensitivity(
-        cells_per_item=spec.depth, has_signs=True, bounds=ContributionBounds(), neighboring=REPLACE_ONE
+        cells_per_item=spec.depth, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE
     )
     rho = Fraction(1)
     of_the_paper = sigma_squared(squared_sensitivity=2 * spec.depth, rho=rho)
@@ -143,19 +139,19 @@ def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():
 @pytest.mark.parametrize("number", [np.uint8, np.int16, np.int32, np.int64])
 def test_numpy_integers_do_not_overflow(number):
     """Squared in its own type, np.uint8(17) would be 33."""
-    bounds = ContributionBounds(
+    bounds = RecordBounds(
         max_weight=number(17), max_contributions_per_partition=number(100), max_partitions=number(100)
     )
     answer = squared_l2_sensitivity(
-        cells_per_item=number(64), has_signs=True, bounds=bounds, neighboring=REPLACE_ONE, windows=number(100)
+        cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, window_count=number(100)
     )
     assert type(answer) is int
     assert answer == 4 * 64 * 1700**2 * 100 * 100
 
 
-@pytest.mark.parametrize("name", ["cells_per_item", "windows"])
+@pytest.mark.parametrize("name", ["cells_per_item", "window_count"])
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_counts_below_one_are_refused(name, value, error):
-    arguments = {"cells_per_item": 1, "windows": 1, name: value}
+    arguments = {"cells_per_item": 1, "window_count": 1, name: value}
     with pytest.raises(error, match=name):
-        squared_l2_sensitivity(**arguments, has_signs=True, bounds=ContributionBounds(), neighboring=REPLACE_ONE)
+        squared_l2_sensitivity(**arguments, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE)

@@ -11,107 +11,68 @@ import pytest
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
     CountMin,
     CountSketch,
     NeighboringRelation,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
 )
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity_over_time, tree_height
 from beam_dpsketch.release.noising import calibrate
+from tests.helpers.over_time import every_node, worst
+from tests.helpers.raw import of_kind, raw_of
 
 RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
 
 
-def every_node(leaves: np.ndarray) -> np.ndarray:
-    """Counters of all nodes, (n, all cells), of the counters of windows, (n, windows, cells)."""
-    levels = [leaves]
-    while levels[-1].shape[1] > 1:
-        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
-    return np.concatenate([level.reshape(len(leaves), -1) for level in levels], axis=1)
-
-
-def units(*, windows: int, bounds: ContributionBounds) -> np.ndarray:
-    """Net weight by (window, item) of all that a unit may hold over two items, of shape (n, windows, 2)."""
-    weights = range(bounds.min_weight, bounds.max_weight + 1)
-    records = [(weight, 0) for weight in weights] + [(0, weight) for weight in weights]
-    chosen = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
-    of_window = sorted({tuple(np.sum(each, axis=0).tolist()) for each in chosen})
-    found = set()
-    for reached in itertools.combinations(range(windows), bounds.max_partitions):
-        for held in itertools.product(of_window, repeat=len(reached)):
-            unit = np.zeros((windows, 2), dtype=int)
-            unit[list(reached)] = held
-            found.add(unit.tobytes())
-    return np.array([np.frombuffer(unit, dtype=int).reshape(windows, 2) for unit in found])
-
-
-def worst(*, windows: int, bounds: ContributionBounds, signs: bool, neighboring: NeighboringRelation) -> int:
-    """The largest squared change of all nodes: two items in one row of two columns, placed in every way."""
-    largest = 0
-    for column, sign in itertools.product((0, 1), (1, -1) if signs else (1,)):
-        matrix = np.zeros((2, 2), dtype=int)  # item, column
-        matrix[0, 0], matrix[1, column] = 1, sign
-        nodes = every_node(units(windows=windows, bounds=bounds) @ matrix)
-        squares = np.square(nodes).sum(axis=1)
-        if neighboring is ADD_OR_REMOVE_ONE:
-            largest = max(largest, int(squares.max()))
-        else:
-            largest = max(largest, int((squares[:, None] + squares - 2 * nodes @ nodes.T).max()))
-    return largest
-
-
-@pytest.mark.parametrize("neighboring", RELATIONS)
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize(
     ("windows", "bounds"),
     [
-        (2, ContributionBounds()),
-        (8, ContributionBounds()),
-        (8, ContributionBounds(max_weight=2, signed=True)),
-        (4, ContributionBounds(max_partitions=2)),
-        (4, ContributionBounds(max_partitions=3)),
-        (4, ContributionBounds(max_partitions=4)),
-        (4, ContributionBounds(max_partitions=2, max_contributions_per_partition=2)),
-        (4, ContributionBounds(max_partitions=2, max_weight=2, signed=True)),
-        (8, ContributionBounds(max_partitions=3)),
+        (2, RecordBounds(1)),
+        (8, RecordBounds(1)),
+        (8, RecordBounds(1, max_weight=2, signed=True)),
+        (4, RecordBounds(1, max_partitions=2)),
+        (4, RecordBounds(1, max_partitions=3)),
+        (4, RecordBounds(1, max_partitions=4)),
+        (4, RecordBounds(max_partitions=2, max_contributions_per_partition=2)),
+        (4, RecordBounds(1, max_partitions=2, max_weight=2, signed=True)),
+        (8, RecordBounds(1, max_partitions=3)),
     ],
 )
 def test_the_formula_is_the_worst_case_and_is_attained(
-    windows: int, bounds: ContributionBounds, signs: bool, neighboring: NeighboringRelation
+    windows: int, bounds: RecordBounds, signs: bool, relation: NeighboringRelation
 ) -> None:
-    assert worst(windows=windows, bounds=bounds, signs=signs, neighboring=neighboring) == (
+    assert worst(windows=windows, bounds=bounds, signs=signs, relation=relation) == (
         squared_l2_sensitivity_over_time(
-            cells_per_item=1, has_signs=signs, bounds=bounds, neighboring=neighboring, windows=windows
+            cells_per_item=1, has_signs=signs, bounds=bounds, relation=relation, window_count=windows
         )
     )
 
 
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
-@pytest.mark.parametrize("neighboring", RELATIONS)
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_rho_covers_every_record_under_the_package_s_hash(
-    kind: type[CountMin] | type[CountSketch], neighboring: NeighboringRelation
+    kind: type[CountMin] | type[CountSketch], relation: NeighboringRelation
 ) -> None:
     """Squared change / (2 sigma^2) over every item, window and seed of a small sketch; a record may also leave."""
-    privacy, largest = PrivacySpec(rho=0.5, neighboring=neighboring), Fraction(0)
+    privacy, largest = PrivacySpec(rho=0.5, relation=relation), Fraction(0)
     for seed in range(30):
         spec = SketchSpec(depth=2, width=2, seed=seed)
         (sigma_squared,) = calibrate(
-            kind,
-            spec,
-            privacy,
-            bounds=ContributionBounds(),
-            unit=PrivacyUnit.RECORD_OVER_HORIZON,
-            windows=4,
+            of_kind(kind, spec),
+            ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4),
         )
         inputs = [np.zeros((4, spec.cells), dtype=int)]
         for window, item in itertools.product(range(4), range(6)):
             inputs.append(np.zeros((4, spec.cells), dtype=int))
-            inputs[-1][window] = kind(spec).accumulate([item]).counters.ravel()
+            inputs[-1][window] = raw_of(kind, spec).accumulate([item]).counters.ravel()
         nodes = every_node(np.array(inputs))
-        others = nodes[:1] if neighboring is ADD_OR_REMOVE_ONE else nodes
+        others = nodes[:1] if relation is ADD_OR_REMOVE_ONE else nodes
         change = int(np.square(nodes[:, None] - others[None]).sum(axis=2).max())
         largest = max(largest, Fraction(change) / (2 * sigma_squared))
     assert largest == privacy.rho
@@ -120,8 +81,8 @@ def test_rho_covers_every_record_under_the_package_s_hash(
 @pytest.mark.parametrize(("windows", "reached"), [(1024, 1), (64, 5), (64, 64), (16, 7)])
 def test_at_most_the_square_of_all_windows_on_each_level(windows: int, reached: int) -> None:
     """m^2 (log2 T + 1) is the bound without looking at levels; a single window attains it."""
-    of = {"cells_per_item": 3, "has_signs": True, "neighboring": REPLACE_ONE, "windows": windows}
-    bounds = ContributionBounds(max_partitions=reached, max_weight=2)
+    of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "window_count": windows}
+    bounds = RecordBounds(1, max_partitions=reached, max_weight=2)
     square = squared_l2_sensitivity_over_time(**of, bounds=bounds)
     simple = 4 * 3 * 4 * reached**2 * tree_height(windows)
     assert square == simple if reached == 1 else square < simple
@@ -132,9 +93,9 @@ def test_more_windows_than_the_horizon_has_are_refused() -> None:
         squared_l2_sensitivity_over_time(
             cells_per_item=1,
             has_signs=True,
-            bounds=ContributionBounds(max_partitions=5),
-            neighboring=REPLACE_ONE,
-            windows=4,
+            bounds=RecordBounds(1, max_partitions=5),
+            relation=REPLACE_ONE,
+            window_count=4,
         )
 
 

@@ -21,14 +21,15 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
     DyadicCountSketch,
     IntegerDomain,
     Level,
     NeighboringRelation,
     PrefixSpec,
-    PrefixTree,
     PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     TextDomain,
     TreeSpec,
 )
@@ -55,9 +56,9 @@ LAYOUTS = {
     ),
 }
 BOUNDS = [
-    ContributionBounds(),
-    ContributionBounds(max_weight=2, signed=True),
-    ContributionBounds(max_contributions_per_partition=2),
+    RecordBounds(1),
+    RecordBounds(1, max_weight=2, signed=True),
+    RecordBounds(max_contributions_per_partition=2),
 ]
 RHO = Fraction(1, 7)
 every_case = [
@@ -73,7 +74,7 @@ def each_case(function: Any) -> Any:
     return function
 
 
-def units(spec: TreeSpec, bounds: ContributionBounds) -> Iterator[tuple[tuple[int, int], ...]]:
+def units(spec: TreeSpec, bounds: RecordBounds) -> Iterator[tuple[tuple[int, int], ...]]:
     """All that one unit may contribute: records of (position, weight)."""
     weights = [weight for weight in range(bounds.min_weight, bounds.max_weight + 1) if weight]
     records = [None, *itertools.product(range(spec.domain.size), weights)]
@@ -144,20 +145,22 @@ def largest_loss(
 
 @each_case
 def test_no_pair_of_neighbours_loses_more_than_rho_and_the_worst_hash_attains_it(
-    layout: str, bounds: ContributionBounds, relation: NeighboringRelation
+    layout: str, bounds: RecordBounds, relation: NeighboringRelation
 ) -> None:
     """Attained by two positions that part at the root, if the nodes of each share cells with opposite signs."""
     spec = LAYOUTS[layout]
-    sigmas = calibrate(DyadicCountSketch, spec, PrivacySpec(RHO, relation), bounds=bounds)
+    sigmas = calibrate(spec, ReleaseTerms(PrivacySpec(RHO, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID))
     contributions = list(units(spec, bounds))
     assert largest_loss(worst_changes(spec, contributions), contributions, relation, sigmas) == RHO
 
 
 @each_case
 def test_the_package_own_hash_stays_within_rho(
-    layout: str, bounds: ContributionBounds, relation: NeighboringRelation
+    layout: str, bounds: RecordBounds, relation: NeighboringRelation
 ) -> None:
-    sigmas = calibrate(DyadicCountSketch, LAYOUTS[layout], PrivacySpec(RHO, relation), bounds=bounds)
+    sigmas = calibrate(
+        LAYOUTS[layout], ReleaseTerms(PrivacySpec(RHO, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    )
     for seed in range(8):
         spec = dataclasses.replace(LAYOUTS[layout], seed=seed)
         contributions = list(units(spec, bounds))
@@ -166,14 +169,15 @@ def test_the_package_own_hash_stays_within_rho(
 
 def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:
     spec = LAYOUTS["exact above CountSketch"]
-    sigmas = calibrate(DyadicCountSketch, spec, PrivacySpec(RHO), bounds=BOUNDS[0])
+    privacy = PrivacySpec(RHO, relation=REPLACE_ONE)
+    sigmas = calibrate(spec, ReleaseTerms(privacy, BOUNDS[0], unit=PrivacyUnit.PRIVACY_ID))
     contributions = list(units(spec, BOUNDS[0]))
     for number in range(len(sigmas)):
         fewer = [sigma * (Fraction(99, 100) if level == number else 1) for level, sigma in enumerate(sigmas)]
         assert largest_loss(worst_changes(spec, contributions), contributions, REPLACE_ONE, fewer) > RHO
 
 
-def squared_sensitivity(sketch: str, depth: int, bounds: ContributionBounds, relation: NeighboringRelation) -> int:
+def squared_sensitivity(sketch: str, depth: int, bounds: RecordBounds, relation: NeighboringRelation) -> int:
     """The table of the documentation, line by line."""
     contribution = bounds.max_contributions_per_partition * bounds.max_weight
     if relation is ADD_OR_REMOVE_ONE:
@@ -193,10 +197,11 @@ def squared_sensitivity(sketch: str, depth: int, bounds: ContributionBounds, rel
     rho=st.fractions(Fraction(1, 100), Fraction(1, 10), max_denominator=10**6),
 )
 def test_the_parts_of_rho_sum_to_rho_exactly(
-    spec: TreeSpec, bounds: ContributionBounds, relation: NeighboringRelation, windows: int, rho: Fraction
+    spec: TreeSpec, bounds: RecordBounds, relation: NeighboringRelation, windows: int, rho: Fraction
 ) -> None:
     try:
-        sigmas = calibrate(DyadicCountSketch, spec, PrivacySpec(rho, relation), bounds=bounds, windows=windows)
+        privacy, unit = PrivacySpec(rho, relation=relation), PrivacyUnit.PRIVACY_ID
+        sigmas = calibrate(spec, ReleaseTerms(privacy, bounds, unit=unit, window_count=windows))
     except ValueError as error:
         if "sigma would exceed 2**50" not in str(error):
             raise
@@ -212,6 +217,6 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
 @given(size=st.integers(1, 254), depth=st.integers(1, 9), rho=st.fractions(Fraction(1, 100), Fraction(1, 10)))
 def test_the_levels_of_a_prefix_tree_share_rho_evenly_and_exactly(size: int, depth: int, rho: Fraction) -> None:
     spec = PrefixSpec(domain=TextDomain(size), depth=depth, width=16)
-    sigmas = calibrate(PrefixTree, spec, PrivacySpec(rho), bounds=ContributionBounds())
+    sigmas = calibrate(spec, ReleaseTerms(PrivacySpec(rho, relation=REPLACE_ONE)))
     assert set(sigmas) == {Fraction(4 * depth * size) / (2 * rho)}
     assert sum(Fraction(4 * depth) / (2 * sigma) for sigma in sigmas) == rho

@@ -21,7 +21,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds, CountSketch, IntegerDomain, PrivacySpec, TextDomain, TreeSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    CountSketch,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    TextDomain,
+    TreeSpec,
+)
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
@@ -29,13 +39,12 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
-from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
+from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.bounding import _unkeyed
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
-from tests.helpers.pipelines import SPEC, ExactCounters, seen_by_sink
+from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
 
@@ -137,14 +146,12 @@ KINDS: dict[str, Callable[..., Any]] = {
     "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
     "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
     "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=1, item="page", memory=4096, **rest),
+    "top": lambda **rest: PrivateTopK.PerKey(WORDS, PRIVACY, k=1, item="page", **rest),
 }
-UNITS: dict[str, dict[str, Any]] = {
-    "record": {"unit": "record", "bounds": ContributionBounds(max_weight=2)},
-    "id": {
-        "privacy_id": "user",
-        "bounds": ContributionBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
-    },
+WORDS = PrefixSpec.for_memory(TextDomain(3), 4096)
+UNITS = {
+    "record": Record(max_weight=2),
+    "id": PrivacyId("user", RecordBounds(12, max_partitions=len(FORMS), max_weight=2)),
 }
 
 
@@ -153,14 +160,14 @@ class _Vectors(ExactCounters):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         branch = self.label
-        combined = self._private._combined(pcoll)
-        return combined | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
+        sums = exact_sums(pcoll, self._private)
+        return sums | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_records_count_the_same_in_every_form_fused_and_across_a_stage_boundary(kind: str, unit: str) -> None:
-    private = KINDS[kind](key="key", keys_are_public=True, **UNITS[unit])
+def test_records_count_the_same_in_every_form_fused_and_moved(kind: str, unit: str) -> None:
+    private = KINDS[kind](unit=UNITS[unit], keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         made = pipeline | beam.Create([0])
@@ -223,21 +230,18 @@ DOMAINS = [
     IPv4Domain(),
     TimestampDomain(DAY, DAY + datetime.timedelta(1)),
 ]
-BOUNDS = ContributionBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
+BOUNDS = RecordBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
 RECIPES = [
-    SketchInput(CountSketch, SPEC, BOUNDS),
-    *(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
-    *(
-        SketchInput(PrefixTree, PrefixSpec.for_memory(domain(3), 20_000), BOUNDS)
-        for domain in (TextDomain, BytesDomain)
-    ),
+    SketchInput(SPEC, BOUNDS),
+    *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
+    *(SketchInput(PrefixSpec.for_memory(domain(3), 20_000), BOUNDS) for domain in (TextDomain, BytesDomain)),
 ]
 GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
 
 
 def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:
     """The exact counters, as the steps make them: each record, of each key, and what bounding keeps of privacy ids."""
-    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), keyed=key is not None)
+    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), per_key=key is not None)
     total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
     if key is not None:
         read: dict[Any, list[Any]] = {}
@@ -248,7 +252,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
         return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
     rows = [element for element in elements if not isinstance(element, pd.DataFrame)]
     batches = [element for element in elements if isinstance(element, pd.DataFrame)]
-    columns = [records.batch(batch, recipe) for batch in batches] + ([records.columns(rows)] if rows else [])
+    columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])
     kept = [
         BoundingRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
     ]
@@ -308,12 +312,10 @@ class _EachWay(beam.PTransform):
     """The exact counters of frequencies with and without a privacy id."""
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
-        bounds = ContributionBounds(max_weight=1)
+        ways = {"record": Record(max_weight=1), "id": PrivacyId("user", RecordBounds(1, max_weight=1))}
         return [
             pcoll
-            | way
-            >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", bounds=bounds, **unit))
+            | way >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=unit))
             | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
             for way, unit in ways.items()
         ] | beam.Flatten()

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
+from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
@@ -26,8 +26,8 @@ from tests.helpers.pipelines import SPEC, exact, seen_by_sink
 PRIVACY = PrivacySpec(rho=0.1)
 SECRET = "planted-4711"
 RECORD = {"user": SECRET, "page": SECRET, "n": 1, "key": SECRET}
-BOUNDS = ContributionBounds(max_weight=3)
-RECIPE = SketchInput(CountSketch, SPEC, BOUNDS)
+BOUNDS = RecordBounds(1, max_weight=3)
+RECIPE = SketchInput(SPEC, BOUNDS)
 
 
 class Frame(pd.DataFrame):
@@ -97,7 +97,7 @@ def _rest(row: list[Any]) -> Any:
 
 def test_callables_may_read_a_record_from_a_list() -> None:
     rows = [["u", "good"], ["v", "good"], [], ["w"]]
-    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, privacy_id=_first, bounds=BOUNDS))
+    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, unit=PrivacyId(_first, BOUNDS)))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate([("good",), ("good",), ()]).counters)
 
 
@@ -107,13 +107,11 @@ def run_untyped(element: Any, private: beam.PTransform) -> list[Any]:
 
 
 WAYS: dict[str, Callable[[], beam.PTransform]] = {
-    "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit="record"),
-    "id": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", privacy_id="user", bounds=BOUNDS),
-    "key": lambda: PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="page", key="key", unit="record", keys_are_public=True
-    ),
+    "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=Record()),
+    "id": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=PrivacyId("user", BOUNDS)),
+    "key": lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("key")),
     "key and id": lambda: PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="page", key="key", privacy_id="user", keys_are_public=True, bounds=BOUNDS
+        SPEC, PRIVACY, item="page", unit=PrivacyId("user", BOUNDS), keys=AssumePublicKeys("key")
     ),
 }
 
@@ -127,7 +125,7 @@ def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
 
 def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
-    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     with pytest.raises(Exception, match=r"an element is a list: this is a container"):
         run_untyped(("a", [SECRET]), per_key)
 
@@ -142,10 +140,10 @@ def test_arrays_as_values_are_refused(argument: str, make: Any) -> None:
     fields = {"privacy_id": "user", "key": "key", "item": "page", "weight": "n"}
     element = {**RECORD, fields[argument]: make(COLUMNS[fields[argument]])}
     elements = Selectors(item="page", weight="n", privacy_id="user", key="key")
-    records = RecordReader(elements, keyed=True)
+    records = RecordReader(elements, per_key=True)
     message = f"{argument} selects a .*: this is a container, not a value; make a dict of columns a pyarrow Table"
     with pytest.raises(TypeError, match=message) as caught:
-        read_table(records, records.columns([element]), RECIPE.bounds, RECIPE)
+        read_table(records, records.read_rows([element]), RECIPE.bounds, RECIPE)
     assert SECRET not in str(caught.value)
     if argument != "privacy_id":
         with pytest.raises(TypeError, match=message):
@@ -160,11 +158,11 @@ def _without_ids(records: RecordReader, element: Any, elements: Selectors) -> An
 
 def test_lists_as_values_are_data() -> None:
     rows = [{"page": ["p"]}, {"page": {"p": 1}}, {"page": "good"}, {"page": ()}]
-    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit="record"))
+    counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=Record()))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", ()]).counters)
 
 
 def test_what_asks_for_types_travels() -> None:
     for elements in (Selectors(), Selectors(item=len)):
-        records = pickle.loads(pickle.dumps(RecordReader(elements, keyed=False)))
+        records = pickle.loads(pickle.dumps(RecordReader(elements, per_key=False)))
         assert records.is_batch_type is elements.is_batch_type

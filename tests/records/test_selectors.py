@@ -11,14 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import ContributionBounds, CountSketch, PrivacySpec
-from beam_dpsketch.records.selectors import Selectors, reader, select_all
+from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
+from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
-WEIGHTED = ContributionBounds(max_weight=10)
+WEIGHTED = RecordBounds(1, max_weight=10)
 
 
 class Visit(NamedTuple):
@@ -39,15 +39,15 @@ class Mishap:
 
 
 def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_is_none() -> None:
-    by_name = reader("page")
+    by_name = make_getter("page")
     for record in (beam.Row(page="p"), Visit("u", "p"), {"page": "p"}, Plain("p")):
         assert by_name(record) == "p"
     for record in (beam.Row(user="u"), {"user": "u"}, {}, None, 3, "text", ("a", "b"), Mishap()):
         assert by_name(record) is None
-    assert reader(None)("itself") == "itself"
-    assert reader(len)("four") == 4
-    assert reader(len)(None) is None
-    assert reader(lambda record: record["page"])({}) is None
+    assert make_getter(None)("itself") == "itself"
+    assert make_getter(len)("four") == 4
+    assert make_getter(len)(None) is None
+    assert make_getter(lambda record: record["page"])({}) is None
 
 
 def _item_of(element: Any) -> Any:
@@ -66,7 +66,7 @@ def test_many_elements_are_read_as_each_alone(selector: Any) -> None:
     """Also where all are dicts, some without the field."""
     dicts = [{"item": 1}, {}, {"item": None}, {"other": 2}]
     for elements in ([], dicts, [*dicts, Unfriendly(item=3)], [*dicts, beam.Row(item=3), None, "text"]):
-        assert select_all(selector, elements) == list(map(reader(selector), elements))
+        assert select_all(selector, elements) == list(map(make_getter(selector), elements))
 
 
 def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:
@@ -126,32 +126,32 @@ BAD = [
 def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
     counters = exact(
-        [*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first, bounds=WEIGHTED)
+        [*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, WEIGHTED))
     )
     # "text"[0] and "text"[1] are a fine id and item.
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
 
 
-def test_bad_records_contribute_nothing_and_stop_nothing_without_a_privacy_id() -> None:
+def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     bad = [{}, {"page": None}, {"page": 1.5}, {"page": "p"}, {"page": "p", "n": "1"}, None, 3, beam.Row(n=1)]
     good = [{"page": "good", "n": 2}, beam.Row(page="good", n=3)]
     counters = exact(
         bad + good + bad,
-        PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit="record", bounds=WEIGHTED),
+        PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=Record(max_weight=10)),
     )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"], [5]).counters)
-    counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"]).counters)
 
 
 def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     bad = [None, 3, ("a",), ("a", "b", "c"), (None, "p"), (1.5, "p"), (True, "p"), ([], "p"), ("a", None), ("a", 2.5)]
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     counters = exact([*bad, ("a", "good"), *bad], transform)
     assert list(counters) == ["a"]
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
     with_id = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, privacy_id=lambda value: "u", bounds=WEIGHTED, keys_are_public=True
+        SPEC, PRIVACY, unit=PrivacyId(lambda value: "u", WEIGHTED), keys=AssumePublicKeys()
     )
     counters = exact([*bad, ("a", "good"), *bad], with_id)
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
@@ -177,15 +177,15 @@ BATCHES = [
 
 @pytest.mark.parametrize("with_id", [False, True])
 def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) -> None:
-    unit = {"privacy_id": "user"} if with_id else {"unit": "record"}
-    names = {"item": "page", "weight": "n", "bounds": WEIGHTED, **unit}
+    unit = PrivacyId("user", WEIGHTED) if with_id else Record(max_weight=10)
     expected = CountSketch(SPEC).accumulate(["good"], [1 + 2 + 3])
     if not with_id:
         expected.accumulate(["p"], [2])
-    counters = exact(BATCHES, PrivateFrequencies.Globally(SPEC, PRIVACY, **names))
+    globally = PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=unit)
+    counters = exact(BATCHES, globally)
     np.testing.assert_array_equal(counters, expected.counters)
     batches = [batch.assign(k="k") if isinstance(batch, pd.DataFrame) else with_key(batch) for batch in BATCHES]
-    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, key="k", keys_are_public=True, **names)
+    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", unit=unit, keys=AssumePublicKeys("k"))
     np.testing.assert_array_equal(exact(batches, per_key)["k"], expected.counters)
 
 
@@ -199,11 +199,11 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
         {"user": "v", "page": b"raw", "n": 2.0, "k": "seven"},
         {"user": None, "page": "p", "n": 1, "k": 7},
     ]
-    bounded = BoundContributions(WEIGHTED, privacy_id="user", item="page", weight="n", key="k")
+    bounded = BoundContributions(PrivacyId("user", WEIGHTED), item="page", weight="n", key="k")
     kept = run(rows, bounded)
     assert set(kept) == {BoundedRecord(7, ("a", 1), 10), BoundedRecord("seven", b"raw", 2)}
     assert all(isinstance(contribution, BoundedRecord) for contribution in kept)
-    assert run(["x"], BoundContributions(WEIGHTED, privacy_id=str)) == [BoundedRecord(None, "x", 1)]
+    assert run(["x"], BoundContributions(PrivacyId(str, WEIGHTED))) == [BoundedRecord(None, "x", 1)]
 
 
 @pytest.mark.parametrize("weights", [[1 << 80, -(1 << 80)], pa.array([1e30, -1e30]), [1 << 63, -(1 << 63)]])

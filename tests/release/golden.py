@@ -16,12 +16,12 @@ import numpy as np
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
     CountMin,
     CountSketch,
     Level,
     PrefixSpec,
     PrivacyUnit,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
     SketchSpec,
@@ -29,8 +29,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.statement import Disclosure
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
@@ -39,7 +39,9 @@ DIGEST_BYTES = 16
 
 def good() -> dict[str, ReleasedSketch]:
     """Releases by file name: every integer size, item hash, relation, unit and disclosure is in one of them."""
-    count_min = CountMin(SketchSpec(depth=3, width=8, seed=7)).accumulate(["a"] * 5 + ["b"] * 2 + [1, b"c"])
+    count_min = CountMin(SketchSpec(kind="count_min", depth=3, width=8, seed=7)).accumulate(
+        ["a"] * 5 + ["b"] * 2 + [1, b"c"]
+    )
     count_sketch = CountSketch(
         SketchSpec(depth=2, width=5, seed=(1 << 64) - 1, item_hash="blake2b", item_key=bytes(range(16)))
     ).accumulate(["a", "b", ("a", 1)], [1 << 40, -(1 << 35), 3])
@@ -49,10 +51,10 @@ def good() -> dict[str, ReleasedSketch]:
         np.array([[300, -300, 0, 32_767]]),
         rho=Fraction(22, 7),
         sigma_squared_per_level=(Fraction(10**40 + 1, 3**50),),
-        neighboring=ADD_OR_REMOVE_ONE,
+        relation=ADD_OR_REMOVE_ONE,
         unit=PrivacyUnit.RECORD,
-        bounds=ContributionBounds(max_weight=100, signed=True),
-        windows=12,
+        bounds=RecordBounds(1, max_weight=100, signed=True),
+        window_count=12,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )
     middle = by_hand.released(
@@ -72,15 +74,15 @@ def good() -> dict[str, ReleasedSketch]:
             SketchSpec(depth=1, width=2),
             [[4, index]],
             unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            bounds=ContributionBounds(max_contributions_per_partition=3, max_partitions=5),
-            windows=64,
+            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=5),
+            window_count=64,
             release_ids=(bytes(16) + bytes([index]) * 32,),
         )
         for index in range(2)
     ]
     spec = SketchSpec(depth=1, width=2)
     day = 24 * 60 * 60 * 1_000_000
-    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "windows": 3, "period_micros": day}
+    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "window_count": 3, "period_micros": day}
     return {
         "count_min": by_hand.without_noise(count_min),
         "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),

@@ -9,18 +9,18 @@ from fractions import Fraction
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
     PrefixSpec,
     PrefixTree,
     PrivacyUnit,
+    RecordBounds,
     ReleasedSketch,
     TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import trees
 from tests.release.golden import FOLDER
 
@@ -38,9 +38,9 @@ def good() -> dict[str, ReleasedSketch]:
         "dyadic_search": trees.without_noise(
             DyadicCountSketch(addresses).accumulate(["10.0.0.1", "10.0.0.9", "99.1.2.3"], [7000, 4000, 5000]),
             rho=Fraction(22, 7),
-            neighboring=ADD_OR_REMOVE_ONE,
+            relation=ADD_OR_REMOVE_ONE,
             unit=PrivacyUnit.RECORD,
-            bounds=ContributionBounds(max_weight=100, signed=True),
+            bounds=RecordBounds(1, max_weight=100, signed=True),
             sigma_squared_per_level=tuple(Fraction(number + 1, 3) for number in range(8)),
             disclosed=Disclosure.KEYS,
         ),

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, CountMin, Intervals, PrivacySpec, SketchSpec, release
+from beam_dpsketch import ADD_OR_REMOVE_ONE, CountMin, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.release.answers import Intervals
 from beam_dpsketch.release.count_min import collision_bound, noise_offset
 from tests.helpers import by_hand, coverage
 
@@ -31,8 +32,10 @@ def underestimates():
     truth = np.full(len(items), 3)
     found = {"simultaneous": [], "per_item": []}
     for seed in range(_RELEASES):
-        raw = CountMin(SketchSpec(depth=spec.depth, width=spec.width, seed=seed)).accumulate(np.repeat(items, 3))
-        released = release(raw, PrivacySpec(Fraction(1, 1000), ADD_OR_REMOVE_ONE))
+        raw = CountMin(SketchSpec(kind="count_min", depth=spec.depth, width=spec.width, seed=seed)).accumulate(
+            np.repeat(items, 3)
+        )
+        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000), relation=ADD_OR_REMOVE_ONE)))
         for guarantee, counts in found.items():
             estimates = released.estimate(items, guarantee=guarantee, failure_probability=0.1)
             counts.append(estimates < truth)
@@ -135,7 +138,7 @@ def test_a_negative_noisy_total_gives_no_negative_bound():
 
 
 def test_the_estimate_is_the_minimum_over_rows_and_the_upper_bound_is_the_estimate():
-    raw = CountMin(SketchSpec(depth=4, width=8)).accumulate(range(50))
+    raw = CountMin(SketchSpec(kind="count_min", depth=4, width=8)).accumulate(range(50))
     released = by_hand.without_noise(raw)
     items = [3, "x", b"y", (1, "z")]
     truth = CountMin(raw.spec).accumulate(items).counters
@@ -151,7 +154,7 @@ def test_the_estimate_is_the_minimum_over_rows_and_the_upper_bound_is_the_estima
 
 
 def test_answers_take_any_container_and_none_at_all():
-    released = by_hand.without_noise(CountMin(SketchSpec(depth=4, width=8)).accumulate(range(50)))
+    released = by_hand.without_noise(CountMin(SketchSpec(kind="count_min", depth=4, width=8)).accumulate(range(50)))
     expected = released.estimate([1, 2])
     for container in (np.array([1, 2], dtype=np.uint8), pa.array([1, 2]), iter([1, 2]), (1, 2)):
         np.testing.assert_array_equal(released.estimate(container), expected)

@@ -15,19 +15,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from beam_dpsketch import (
-    ContributionBounds,
-    CountMin,
-    CountSketch,
-    Frequency,
-    Intervals,
-    PrivacySpec,
-    SketchSpec,
-    release,
-)
+from beam_dpsketch import CountMin, CountSketch, Frequency, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.release.answers import Intervals
 from beam_dpsketch.release.count_sketch import median_margin
 from tests.hashing import derivations
 from tests.helpers import by_hand, coverage, strategies
+from tests.helpers.raw import raw_of
 
 
 def _scaled(factor):
@@ -118,7 +111,9 @@ class TestTopK:
     weights: ClassVar = {"a": 5, "b": 90, "c": 40, "d": 40, 7: 60, (1, "x"): 3}
 
     def released(self, kind):
-        raw = kind(SketchSpec(depth=5, width=1 << 14)).accumulate(list(self.weights), list(self.weights.values()))
+        raw = raw_of(kind, SketchSpec(depth=5, width=1 << 14)).accumulate(
+            list(self.weights), list(self.weights.values())
+        )
         return by_hand.without_noise(raw, sigma_squared_per_level=(Fraction(1, 4),))
 
     def items(self, kind, candidates, k):
@@ -180,9 +175,9 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     spec, truth = SketchSpec(depth=5, width=1 << 13), 50
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
-        released = release(raw, PrivacySpec(Fraction(1, 1000)), bounds=ContributionBounds())
-        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(5, items))
-        together = released.interval(items, 1 - 0.05 / len(items))
-        all_hold += bool(((together.lower <= truth) & (truth <= together.upper)).all())
+        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
+        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(items, 5))
+        lower, upper = released.interval(items, 1 - 0.05 / len(items))
+        all_hold += bool(((lower <= truth) & (truth <= upper)).all())
     assert listed < 0.5 * 5 * 100
     assert all_hold >= 74

@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    ContributionBounds,
+    REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -19,6 +19,8 @@ from beam_dpsketch import (
     PrefixTree,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
     SketchSpec,
     TreeSpec,
     release,
@@ -27,23 +29,24 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release import noising
-from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from tests.helpers.noise_audit import audit
+from tests.helpers.raw import raw_of
 
 SECRET = b"a secret of more than thirty-two bytes"
 GOLDEN = pathlib.Path(__file__).parents[1] / "vectors" / "keyed_noise.json"
 SPEC = SketchSpec(depth=5, width=4096)
 ITEMS = ["a"] * 900 + ["b"] * 100
 KEYED = KeyedRandomness(SECRET, b"context")
-PRIVACY = PrivacySpec(rho=0.01)
+PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE)
 
 
 def noise(raw=None, privacy=PRIVACY, keyed=KEYED, **terms):
     """The noise of one keyed release, in standard deviations."""
     raw = CountSketch(SPEC).accumulate(ITEMS) if raw is None else raw
-    released = release(raw, privacy, keyed=keyed, **terms)
+    released = release(raw, ReleaseTerms(privacy, **terms), randomness=keyed)
     return (released.counters - raw.counters).ravel() / np.sqrt(float(released.privacy.sigma_squared))
 
 
@@ -58,20 +61,20 @@ def unrelated(first, second):
 OTHERS = {
     "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
     "context": {"keyed": KeyedRandomness(SECRET, b"contexts")},
-    "sigma": {"privacy": PrivacySpec(rho=0.02)},
-    "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12))},
-    "relation": {"privacy": PrivacySpec(rho=0.01, neighboring=ADD_OR_REMOVE_ONE)},
-    "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, neighboring=ADD_OR_REMOVE_ONE)},
-    "bounds": {"bounds": ContributionBounds(max_weight=2)},
-    "signed": {"bounds": ContributionBounds(signed=True)},
+    "sigma": {"privacy": PrivacySpec(rho=0.02, relation=REPLACE_ONE)},
+    "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12), relation=REPLACE_ONE)},
+    "relation": {"privacy": PrivacySpec(rho=0.01, relation=ADD_OR_REMOVE_ONE)},
+    "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, relation=ADD_OR_REMOVE_ONE)},
+    "bounds": {"bounds": RecordBounds(1, max_weight=2)},
+    "signed": {"bounds": RecordBounds(1, signed=True)},
     "unit": {"unit": PrivacyUnit.PRIVACY_ID},
-    "windows": {"windows": 2},
-    "windows at the same sigma": {"windows": 4, "privacy": PrivacySpec(rho=0.04)},
+    "windows": {"window_count": 2},
+    "windows at the same sigma": {"window_count": 4, "privacy": PrivacySpec(rho=0.04, relation=REPLACE_ONE)},
     "disclosed": {"disclosed": Disclosure.KEYS},
     "one counter": {"raw": CountSketch(SPEC).accumulate([*ITEMS, "c"])},
     "seed": {"raw": CountSketch(SketchSpec(depth=5, width=4096, seed=1)).accumulate(ITEMS)},
     "shape": {"raw": CountSketch(SketchSpec(depth=4, width=5120)).accumulate(ITEMS)},
-    "kind": {"raw": CountMin(SPEC).accumulate(ITEMS)},
+    "kind": {"raw": raw_of(CountMin, SPEC).accumulate(ITEMS)},
 }
 
 
@@ -97,7 +100,7 @@ def test_forgetting_sigma_would_give_the_counters_back():
 
 
 RAW = {
-    "count_min": lambda: CountMin(SketchSpec(depth=3, width=8)).accumulate(ITEMS),
+    "count_min": lambda: CountMin(SketchSpec(kind="count_min", depth=3, width=8)).accumulate(ITEMS),
     "count_sketch": lambda: CountSketch(SketchSpec(depth=3, width=8)).accumulate(ITEMS),
     "dyadic": lambda: DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 999), 4000)).accumulate(range(500)),
     "prefix": lambda: PrefixTree(PrefixSpec.for_memory(TextDomain(3), 4000)).accumulate(ITEMS),
@@ -106,21 +109,25 @@ RAW = {
 
 @pytest.mark.parametrize("kind", RAW)
 def test_equal_calls_are_one_release(kind):
-    first, second = (release(RAW[kind](), PRIVACY, keyed=KeyedRandomness(SECRET, b"c")) for _ in range(2))
+    first, second = (
+        release(RAW[kind](), ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"c")) for _ in range(2)
+    )
     assert first.to_bytes() == second.to_bytes()
     assert first.privacy.randomness is Randomness.KEYED
     assert "keyed with a secret" in str(first.privacy)
-    other = release(RAW[kind](), PRIVACY, keyed=KeyedRandomness(SECRET, b"d"))
+    other = release(RAW[kind](), ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"d"))
     assert not set(first.privacy.release_ids) & set(other.privacy.release_ids)
-    assert release(RAW[kind](), PRIVACY).to_bytes() != release(RAW[kind](), PRIVACY).to_bytes()
+    assert (
+        release(RAW[kind](), ReleaseTerms(PRIVACY)).to_bytes() != release(RAW[kind](), ReleaseTerms(PRIVACY)).to_bytes()
+    )
 
 
 def test_keyed_noise_is_the_discrete_gaussian_without_correlations():
     spec, privacy = SketchSpec(depth=4, width=8192), PrivacySpec(rho=0.5)
-    raw = CountMin(spec).accumulate(ITEMS)
+    raw = raw_of(CountMin, spec).accumulate(ITEMS)
     residuals = []
     for context in (b"first", b"second"):
-        released = release(raw, privacy, keyed=KeyedRandomness(SECRET, context))
+        released = release(raw, ReleaseTerms(privacy), randomness=KeyedRandomness(SECRET, context))
         residuals.append((released.counters - raw.counters).ravel())
     assert audit(*residuals, released.privacy.sigma_squared) == set()
     assert "cross-correlation" in audit(residuals[0], residuals[0], released.privacy.sigma_squared)
@@ -144,5 +151,5 @@ def test_the_noise_of_a_version_never_changes():
 
 def test_a_keyed_release_never_changes():
     raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
-    released = release(raw, PRIVACY, keyed=KeyedRandomness(SECRET, b"golden"))
+    released = release(raw, ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"golden"))
     assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_release.hex").read_text().strip()

@@ -14,15 +14,18 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    ContributionBounds,
+    REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
+    Horizon,
     IncompatibleSketchError,
     IntegerDomain,
     PrivacySpec,
     PrivacyUnit,
+    RecordBounds,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
     SketchTimeline,
     TimelineNode,
@@ -31,9 +34,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
+from tests.helpers.raw import raw_of
 
 SPEC = SketchSpec(depth=3, width=8)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 OVER_HORIZON = PrivacyUnit.RECORD_OVER_HORIZON
 
 
@@ -47,7 +51,11 @@ def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -
         for index, node in enumerate(nodes):
             ends = (1_000_000 * (start + size * (window << level)) for window in (index, index + 1))
             of_run = {"run": run, "part": part_name(("level", level), *ends)}
-            yield TimelineNode(level, index, release(node, PRIVACY, unit=OVER_HORIZON, windows=len(leaves), **of_run))
+            yield TimelineNode(
+                level,
+                index,
+                release(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run),
+            )
         if len(nodes) == 1:
             return
         pairs = zip(nodes[::2], nodes[1::2], strict=True)
@@ -60,7 +68,7 @@ def empty_timeline(windows: int, spec: SketchSpec) -> SketchTimeline:
 
 
 def timeline(nodes: Any, windows: int) -> SketchTimeline:
-    return SketchTimeline(nodes, start=float(START), window_size=float(SIZE), windows=windows)
+    return SketchTimeline(nodes, Horizon(float(START), float(SIZE), windows))
 
 
 @functools.cache
@@ -236,7 +244,7 @@ def test_nodes_of_something_else_are_refused() -> None:
         timeline(nodes[:1], 4)
     with pytest.raises(ValueError, match=r"no node \(0, 7\) is in a tree over 4 windows"):
         timeline(nodes[7:8], 4)
-    single = TimelineNode(0, 0, release(CountSketch(SPEC), PRIVACY))
+    single = TimelineNode(0, 0, release(CountSketch(SPEC), ReleaseTerms(PRIVACY)))
     with pytest.raises(ValueError, match="was not released for a horizon"):
         timeline([single], 8)
     with pytest.raises(ValueError, match="windows must be a power of two, got 6"):
@@ -261,7 +269,7 @@ def test_nodes_of_another_start_size_or_place_are_refused() -> None:
     moved = [list(released_nodes(list(leaves), **of)) for of in ({"start": START + SIZE}, {"size": 2 * SIZE})]
     renamed = [TimelineNode(0, 1, nodes[0].release), TimelineNode(1, 0, nodes[0].release)]
     for wrong in (moved[0], moved[1], moved[1][1:], renamed[:1], renamed[1:], moved[1][12:]):
-        with pytest.raises(ValueError, match=r"was released for other windows: give the start and the window_size"):
+        with pytest.raises(ValueError, match=r"was released for other windows: give the horizon"):
             timeline(wrong, 8)
     assert timeline(nodes, 8).available == 8
 
@@ -269,27 +277,27 @@ def test_nodes_of_another_start_size_or_place_are_refused() -> None:
 def test_two_draws_of_a_node_do_not_make_a_range() -> None:
     """As after a failure: their sum is no range, and both together cost twice."""
     raw = CountSketch(SPEC)
-    of_run = {"run": bytes(16), "part": b"a node", "unit": OVER_HORIZON, "windows": 8}
-    first, second = (release(raw, PRIVACY, **of_run) for _ in range(2))
+    terms = ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=8)
+    first, second = (release(raw, terms, run=bytes(16), part=b"a node") for _ in range(2))
     with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
         first.combine_within_horizon(second)
 
 
 def test_averages_of_other_sketches_are_refused() -> None:
-    line = timeline(released_nodes([CountMin(SPEC), CountMin(SPEC)]), 2)
+    line = timeline(released_nodes([raw_of(CountMin, SPEC), raw_of(CountMin, SPEC)]), 2)
     with pytest.raises(TypeError, match="of CountSketches only, not of ReleasedCountMin"):
         line.averaged_estimate(["a"], 0, 1)
 
 
 def test_only_nodes_of_equal_horizons_keep_their_rho() -> None:
     first, second, *_ = (node.release for node in eight()[1])
-    single = release(CountSketch(SPEC), PRIVACY)
-    dearer = release(CountSketch(SPEC), PrivacySpec(rho=2.0), unit=OVER_HORIZON, windows=8)
-    longer = release(CountSketch(SPEC), PRIVACY, unit=OVER_HORIZON, windows=16)
+    single = release(CountSketch(SPEC), ReleaseTerms(PRIVACY))
+    dearer = release(CountSketch(SPEC), ReleaseTerms(PrivacySpec(rho=2.0), unit=OVER_HORIZON, window_count=8))
+    longer = release(CountSketch(SPEC), ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=16))
     for other in (dearer, longer):
         with pytest.raises(IncompatibleSketchError, match="nodes of one horizon have one rho"):
             first.combine_within_horizon(other)
-    for one, other in ((single, release(CountSketch(SPEC), PRIVACY)), (first, single)):
+    for one, other in ((single, release(CountSketch(SPEC), ReleaseTerms(PRIVACY))), (first, single)):
         with pytest.raises(IncompatibleSketchError):
             one.combine_within_horizon(other)
     with pytest.raises(IncompatibleSketchError, match="with itself"):
@@ -300,6 +308,9 @@ def test_only_nodes_of_equal_horizons_keep_their_rho() -> None:
 
 def test_a_record_over_a_horizon_is_one_record() -> None:
     with pytest.raises(ValueError, match="max_contributions_per_partition and max_partitions at 1"):
-        release(CountSketch(SPEC), PRIVACY, bounds=ContributionBounds(max_partitions=2), unit=OVER_HORIZON, windows=8)
+        release(
+            CountSketch(SPEC),
+            ReleaseTerms(PRIVACY, RecordBounds(1, max_partitions=2), unit=OVER_HORIZON, window_count=8),
+        )
     with pytest.raises(ValueError, match="power of two"):
-        release(CountSketch(SPEC), PRIVACY, unit=OVER_HORIZON, windows=12)
+        release(CountSketch(SPEC), ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=12))

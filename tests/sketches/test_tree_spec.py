@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, Level, TextDomain, TreeSpec
-from beam_dpsketch.sketches.tree_spec import _water_filled
+from beam_dpsketch.sketches.tree_spec import _water_fill
 from tests.helpers import trees
 
 CAPACITY = 4
@@ -86,13 +86,13 @@ def test_water_filling_is_the_best_of_all_equal_fills(nodes: list[int], counters
         return [min(size, fill) for size in nodes]
 
     best = max(fill for fill in range(max(nodes) + 1) if sum(filled(fill)) <= counters)
-    assert _water_filled(nodes, counters) == filled(best)
+    assert _water_fill(nodes, counters) == filled(best)
 
 
 @given(nodes=st.lists(st.integers(1, 12), min_size=1, max_size=3), counters=st.integers(0, 30))
 def test_water_filling_maximises_the_smallest_unfilled_level(nodes: list[int], counters: int) -> None:
     """By brute force over all divisions: no other gives the level that is worst off more counters."""
-    found = _water_filled(nodes, counters)
+    found = _water_fill(nodes, counters)
     assert sum(found) <= counters
 
     def worst(sizes: Any) -> int:

@@ -18,9 +18,13 @@ from beam_dpsketch import (
     CountSketch,
     FormatError,
     PrivacySpec,
+    PublicKeys,
+    Record,
+    ReleaseTerms,
     SketchSpec,
     SketchTimeline,
     TimelineNode,
+    TimeRange,
     WindowingError,
     release,
 )
@@ -36,7 +40,7 @@ from beam_dpsketch.transforms.files import from_record, to_record
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
-RELEASED = release(CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a"]), PRIVACY)
+RELEASED = release(CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a"]), ReleaseTerms(PRIVACY))
 KEYS = ["text", "", 7, -7, (1 << 63) - 1, b"bytes", b"", ("tuple", 1, (b"x",)), ()]
 
 
@@ -49,8 +53,8 @@ def written_and_read(elements: list[Any], directory: Path) -> list[Any]:
 
 def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> None:
     kinds = [CountSketch, CountMin]
-    pairs = [(key, release(kinds[i % 2](SPEC), PRIVACY)) for i, key in enumerate(KEYS)]
-    alone = [release(kind(SPEC), PRIVACY) for kind in kinds]
+    pairs = [(key, release(kinds[i % 2](SPEC), ReleaseTerms(PRIVACY))) for i, key in enumerate(KEYS)]
+    alone = [release(kind(SPEC), ReleaseTerms(PRIVACY)) for kind in kinds]
     read = written_and_read([*pairs, *alone], tmp_path)
     assert dict(each for each in read if isinstance(each, tuple)) == dict(pairs)
     assert {type(each[0]) for each in read if isinstance(each, tuple)} == {str, int, bytes, tuple}
@@ -59,7 +63,7 @@ def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> 
 
 def test_a_pipeline_may_end_in_files(tmp_path: Path) -> None:
     with beam.Pipeline(runner=FN_API) as pipeline:
-        released = pipeline | beam.Create(["x"]) | PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+        released = pipeline | beam.Create(["x"]) | PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
         released | WriteReleases(str(tmp_path / "out"))
     (read,) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out*")))
     assert read.spec == SPEC
@@ -88,7 +92,9 @@ def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
 def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
-    released = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", public_keys=["a", "b"], time_range=(0, 7200))
+    released = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]), windows=TimeRange(0, 7200)
+    )
     with beam.Pipeline(runner=runner) as pipeline:
         windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
         windowed | released | WriteReleases(str(tmp_path / "out"), overwrite=True)
@@ -118,7 +124,7 @@ def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_pa
     """When a window closes, all nodes that end with it are in its file."""
     horizon = {"start": 0, "window_size": 3600, "windows": 2}
     with beam.Pipeline(runner=runner) as pipeline:
-        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, unit="record", **horizon)
+        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **horizon, unit=Record())
         nodes | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from fractions import Fraction
@@ -14,10 +15,14 @@ from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 
 from beam_dpsketch import (
-    ContributionBounds,
+    AssumePublicKeys,
     CountSketch,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
+    Record,
+    RecordBounds,
     ReleasedCountMin,
     ReleasedCountSketch,
     ReleasedSketch,
@@ -28,7 +33,7 @@ from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.5)
-ONE = ContributionBounds()
+ONE = RecordBounds(1)
 
 
 def first(value: tuple[Any, Any]) -> Any:
@@ -40,9 +45,9 @@ def second(value: tuple[Any, Any]) -> Any:
 
 
 def test_a_release_states_what_was_asked_for() -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=4, max_weight=2)
+    bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
     transform = PrivateFrequencies.Globally(
-        SPEC, PRIVACY, item=second, privacy_id=first, bounds=bounds, sketch="count_min"
+        dataclasses.replace(SPEC, kind="count_min"), PRIVACY, item=second, unit=PrivacyId(first, bounds)
     )
     (released,) = run([("u", "x")], transform)
     assert isinstance(released, ReleasedCountMin)
@@ -52,7 +57,7 @@ def test_a_release_states_what_was_asked_for() -> None:
     assert statement.unit is PrivacyUnit.PRIVACY_ID
     assert statement.disclosed is Disclosure.NONE
     assert statement.sigma_squared == 2 * 3 * 8**2  # Delta^2 / (2 rho), Delta^2 = 2 depth C^2
-    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
     assert isinstance(released, ReleasedCountSketch)
     assert released.privacy.unit is PrivacyUnit.RECORD
     assert released.privacy.sigma_squared == 4 * 3
@@ -60,7 +65,7 @@ def test_a_release_states_what_was_asked_for() -> None:
 
 def test_estimates_are_near_the_truth() -> None:
     """The noise of a counter exceeds 14 sigma with probability < 1e-40; no other item is there to collide."""
-    (released,) = run(["x"] * 1000, PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"))
+    (released,) = run(["x"] * 1000, PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
     (estimate,) = released.estimate(["x"])
     assert abs(estimate - 1000) < 14 * math.sqrt(12)
 
@@ -72,7 +77,7 @@ PUBLIC = ["a", 1, b"a", ("a", 1), "absent"]
 def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str | None) -> None:
     pairs = [("a", "x"), ("a", "y"), (1, "x"), (np.int64(1), "y"), (b"a", "z"), (("a", 1), "x"), ("other", "x")]
     arguments = {"unit": unit} if unit else {"privacy_id": lambda item: f"all of {item}", "bounds": WIDE}
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, public_keys=PUBLIC, **arguments)
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments, keys=PublicKeys(PUBLIC))
     counters = exact(pairs, transform)
     expected = {"a": ["x", "y"], 1: ["x", "y"], b"a": ["z"], ("a", 1): ["x"], "absent": []}
     assert set(counters) == set(PUBLIC)
@@ -86,13 +91,13 @@ def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str
         assert released.privacy.disclosed is Disclosure.NONE
 
 
-WIDE = ContributionBounds(max_contributions_per_partition=10, max_partitions=5)
+WIDE = RecordBounds(max_contributions_per_partition=10, max_partitions=5)
 
 
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
     transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, privacy_id=lambda item: "one", bounds=ONE, public_keys=["listed", "other"]
+        SPEC, PRIVACY, unit=PrivacyId(lambda item: "one", ONE), keys=PublicKeys(["listed", "other"])
     )
     counters = exact(pairs, transform)
     assert np.abs(counters["listed"]).sum() == SPEC.depth
@@ -100,7 +105,7 @@ def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
 
 
 def test_keys_said_to_be_public_are_those_of_the_data_and_disclosed() -> None:
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     outputs = dict(run([("a", "x"), (2, "x")], transform))
     assert set(outputs) == {"a", 2}
     assert all(released.privacy.disclosed is Disclosure.KEYS for released in outputs.values())
@@ -110,7 +115,7 @@ def test_keys_said_to_be_public_are_those_of_the_data_and_disclosed() -> None:
 def test_a_key_may_be_a_field() -> None:
     rows = [{"carrier": "AA", "dest": "x"}, {"carrier": "BB", "dest": "y"}, {"dest": "z"}, {"carrier": None}]
     transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, key="carrier", item="dest", unit="record", public_keys=["AA", "BB"]
+        SPEC, PRIVACY, item="dest", unit=Record(), keys=PublicKeys(["AA", "BB"], "carrier")
     )
     counters = exact(rows, transform)
     np.testing.assert_array_equal(counters["AA"], CountSketch(SPEC).accumulate(["x"]).counters)
@@ -136,7 +141,7 @@ TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), ((
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner: str) -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, privacy_id=first, bounds=ONE)
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, ONE))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = at_times(pipeline, TIMES, window.FixedWindows(60))
@@ -163,7 +168,7 @@ def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner
 
 def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
     transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, privacy_id=str, bounds=ContributionBounds(max_partitions=2), keys_are_public=True
+        SPEC, PRIVACY, unit=PrivacyId(str, RecordBounds(1, max_partitions=2)), keys=AssumePublicKeys()
     )
     outputs = seen_by_sink(
         lambda pipeline: (
@@ -177,7 +182,7 @@ def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
 
 
 def test_sliding_windows_charge_a_record_for_every_window_it_is_in() -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
     outputs = seen_by_sink(lambda pipeline: at_times(pipeline, [("x", 100)], window.SlidingWindows(60, 25)) | transform)
     assert len(outputs) in (2, 3)
     for released in outputs:
@@ -190,9 +195,9 @@ def test_outputs_have_type_hints_and_labels_do_not_clash_when_given(keyed: bool)
     pipeline = beam.Pipeline(runner=FN_API)
     pairs = pipeline | beam.Create([("a", "x")])
     if keyed:
-        transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", keys_are_public=True)
+        transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     else:
-        transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record")
+        transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
     released, again = pairs | "One" >> transform, pairs | "Two" >> transform
     for output in (released, again):
         assert "ReleasedSketch" in str(output.element_type)
@@ -201,7 +206,7 @@ def test_outputs_have_type_hints_and_labels_do_not_clash_when_given(keyed: bool)
 
 def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
     wide = SketchSpec(depth=3, width=200)
-    transform = PrivateFrequencies.Globally(wide, PRIVACY, unit="record")
+    transform = PrivateFrequencies.Globally(wide, PRIVACY, unit=Record())
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         words = pipeline | beam.Create(["x"])
@@ -213,7 +218,7 @@ def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
 
 def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output_key() -> None:
     secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
-    transform = PrivateFrequencies.PerKey(secret, PRIVACY, unit="record", public_keys=["planted key"])
+    transform = PrivateFrequencies.PerKey(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
     items = {item.key: item.value for item in DisplayData.create_from(transform).items}
     assert {
         "sketch": "count_sketch",
@@ -222,7 +227,7 @@ def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output
         "rho": 0.5,
         "max_partitions": "1",
     }.items() <= items.items()
-    assert items["neighboring"] == "REPLACE_ONE"
+    assert items["relation"] == "REPLACE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))
 
@@ -237,7 +242,7 @@ def key_of(number: int) -> Any:
 
 @pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": str, "bounds": ONE}], ids=["record", "id"])
 def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: dict[str, Any]) -> None:
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, key=key_of, keys_are_public=True, **unit)
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, **unit, keys=AssumePublicKeys(key_of))
     assert list(exact(range(4), transform)) == [WHOLE]
     with pytest.raises(ValueError, match="public_keys must be text that UTF-8 can hold"):
-        PrivateFrequencies.PerKey(SPEC, PRIVACY, public_keys=NOT_UTF_8[:1], **unit)
+        PrivateFrequencies.PerKey(SPEC, PRIVACY, **unit, keys=PublicKeys(NOT_UTF_8[:1]))

@@ -15,14 +15,18 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
+    AssumePublicKeys,
     BytesDomain,
-    ContributionBounds,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
+    Record,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     TimestampDomain,
     TreeSpec,
@@ -36,7 +40,7 @@ from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
 DELAYS = IntegerDomain(-60, 195)
-WIDE = ContributionBounds(max_contributions_per_partition=50, max_partitions=2)
+WIDE = RecordBounds(max_contributions_per_partition=50, max_partitions=2)
 DAY = datetime.datetime(2024, 5, 1)
 
 
@@ -84,7 +88,7 @@ UNITS = {"record": {"unit": "record"}, "privacy id": {"privacy_id": "tail", "bou
 def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
     """Values outside are clamped and nulls dropped; listed keys without data get zeros, others nothing."""
     keys = ["AA", "BB", "absent"]
-    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, key="carrier", item="delay", public_keys=keys, **UNITS[unit])
+    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, item="delay", **UNITS[unit], keys=PublicKeys(keys, "carrier"))
     assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
 
 
@@ -97,14 +101,14 @@ def test_kinds_of_elements_may_be_mixed_without_keys(unit: str) -> None:
     np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
 
 
-BOUND = ContributionBounds(max_contributions_per_partition=50)
+BOUND = RecordBounds(max_contributions_per_partition=50)
 
 
 @pytest.mark.parametrize("unit", ["record", None])
 def test_pairs_give_the_same_exact_counters(unit: str | None) -> None:
     pairs = [(key, value) for key, values in VALUES.items() for value in [*values, None, "text", 2.5]]
     arguments: dict[str, Any] = {"unit": unit} if unit else {"privacy_id": str, "bounds": WIDE}
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, public_keys=["AA", "absent"], **arguments)
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, **arguments, keys=PublicKeys(["AA", "absent"]))
     assert same(exact_vectors(pairs, transform), expected_by_key(["AA", "absent"]))
 
 
@@ -129,7 +133,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
     arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
-    arguments["bounds"] = ContributionBounds(signed=unit == "signed")
+    arguments["bounds"] = RecordBounds(1, signed=unit == "signed")
     transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
@@ -138,7 +142,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     np.testing.assert_array_equal(exact_vectors([*rows, tables[0], tables[1].to_pandas()], transform), 3 * expected)
     if unit == "record":
         np.testing.assert_array_equal(
-            exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit="record")),
+            exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit=Record())),
             expected,
         )
 
@@ -169,15 +173,17 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(
 
 def test_weights_count_and_are_clamped() -> None:
     rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
-    bounds = ContributionBounds(max_weight=10)
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", weight="weight", unit="record", bounds=bounds)
+    bounds = RecordBounds(1, max_weight=10)
+    transform = PrivateQuantiles.Globally(
+        DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=bounds.max_weight, signed=bounds.signed)
+    )
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
 
 
 def test_the_statement_says_what_was_asked_for() -> None:
     spec = TreeSpec.for_memory(DELAYS, arity=4, leaf_share=Fraction(1, 2))
     transform = PrivateQuantiles.Globally(
-        DELAYS, PrivacySpec(0.5, ADD_OR_REMOVE_ONE), item="delay", privacy_id="tail", bounds=BOUND, spec=spec
+        spec, PrivacySpec(0.5, relation=ADD_OR_REMOVE_ONE), item="delay", unit=PrivacyId("tail", BOUND)
     )
     (released,) = run(ROWS, transform)
     assert isinstance(released, ReleasedDyadicCountSketch)
@@ -191,35 +197,37 @@ def test_the_statement_says_what_was_asked_for() -> None:
 
 def test_answers_are_near_the_truth() -> None:
     """sigma^2 = 4 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
-    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles.Globally(DELAYS, PRIVACY, unit="record"))
+    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles.Globally(DELAYS, PRIVACY, unit=Record()))
     assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
     assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
-    (empty,) = run([], PrivateQuantiles.Globally(DELAYS, PRIVACY, unit="record"))
+    (empty,) = run([], PrivateQuantiles.Globally(DELAYS, PRIVACY, unit=Record()))
     assert empty.total() < 200
 
 
 def test_listed_keys_all_get_a_release_and_keys_of_the_data_are_disclosed() -> None:
     pairs = [("a", 5)] * 2000 + [("b", 9)]
-    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", "absent"])))
+    outputs = dict(
+        run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"])))
+    )
     assert set(outputs) == {"a", "absent"}
     assert outputs["a"].quantile(0.5) == 5
     assert outputs["absent"].counters.any()
     assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.NONE}
-    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", keys_are_public=True)))
+    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=AssumePublicKeys())))
     assert set(outputs) == {"a", "b"}
     assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.KEYS}
 
 
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
-    bounds = ContributionBounds(max_contributions_per_partition=7)
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", privacy_id="user", bounds=bounds)
+    bounds = RecordBounds(max_contributions_per_partition=7)
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
     spec = TreeSpec.for_memory(DELAYS)
     levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
 
 
-DELETIONS = ContributionBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
+DELETIONS = RecordBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
 
 
 @pytest.mark.parametrize("domain", [DELAYS, IPv4Domain()], ids=["exact", "sketched"])
@@ -232,12 +240,12 @@ def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
         for number in range(40)
     ]
     transform = PrivateQuantiles.Globally(
-        domain, PRIVACY, item="value", weight="weight", privacy_id="user", bounds=DELETIONS
+        domain, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS)
     )
     expected = vector_of([row["value"] for row in kept], domain)
     np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
     np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
-    accumulator = SketchAccumulator(SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), DELETIONS))
+    accumulator = SketchAccumulator(SketchInput(TreeSpec.for_memory(domain), DELETIONS))
     for row in gone + kept:
         accumulator.add_weighted(row["value"], row["weight"])
     np.testing.assert_array_equal(accumulator.to_sketch().to_vector(), expected)
@@ -247,14 +255,14 @@ def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
     rows = [{"user": "one", "value": value, "weight": sign} for value in range(100) for sign in (1, -1)]
     rows += [{"user": "one", "value": 150, "weight": 2}]
     transform = PrivateQuantiles.Globally(
-        DELAYS, PRIVACY, item="value", weight="weight", privacy_id="user", bounds=DELETIONS
+        DELAYS, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS)
     )
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([150], weights=[2]))
 
 
 def test_accumulators_of_trees_survive_their_bytes() -> None:
     for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
-        recipe = SketchInput(DyadicCountSketch, TreeSpec.for_memory(domain), ContributionBounds())
+        recipe = SketchInput(TreeSpec.for_memory(domain), RecordBounds(1))
         accumulator = SketchAccumulator(recipe)
         for value in range(count):
             accumulator.add(value % 190)
@@ -263,7 +271,7 @@ def test_accumulators_of_trees_survive_their_bytes() -> None:
 
 
 def test_replayed_bundles_show_the_sink_one_value() -> None:
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", "b"])
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
     seen = seen_by_sink(
         lambda pipeline: pipeline | beam.Create([("a", 1), ("b", 2)]) | transform, "--direct_runner_bundle_repeat=3"
     )
@@ -272,7 +280,7 @@ def test_replayed_bundles_show_the_sink_one_value() -> None:
 
 
 def test_trees_come_back_from_files(tmp_path: Path) -> None:
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit="record", public_keys=["a", 7])
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", 7]))
     with beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create([("a", 1)] * 900) | transform | WriteReleases(str(tmp_path / "trees"))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "trees*"))))
@@ -285,33 +293,39 @@ def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> 
 
 
 def per_key(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> Any:
-    return PrivateQuantiles.PerKey(domain, privacy, unit="record", **arguments)
+    return PrivateQuantiles.PerKey(domain, privacy, **arguments, unit=Record())
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
-        (lambda: globally(unit="record", privacy_id="u"), 'exactly one of privacy_id and unit="record" must be given'),
-        (lambda: globally(unit="person"), "unit must be one of 'record', got 'person'"),
-        (lambda: globally(unit="record", bounds=BOUND), "bounds must keep max_contributions_per_partition"),
-        (lambda: globally(privacy_id="u", bounds=WIDE), "bounds.max_partitions must be 1 without keys"),
-        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
-        (lambda: globally(unit="record", privacy=1.0), "privacy must be a PrivacySpec, got float"),
-        (lambda: globally(unit="record", domain="0-10"), "domain must be a Domain, got str"),
-        (lambda: globally(unit="record", domain=BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
-        (lambda: globally(unit="record", spec=5), "spec must be a TreeSpec, got int"),
         (
-            lambda: globally(unit="record", spec=TreeSpec.for_memory(IPv4Domain())),
+            lambda: globally(unit=PrivacyId("u", RecordBounds(1))),
+            'exactly one of privacy_id and unit="record" must be given',
+        ),
+        (lambda: globally(unit="person"), "unit must be one of 'record', got 'person'"),
+        (
+            lambda: globally(unit=Record(max_weight=BOUND.max_weight, signed=BOUND.signed)),
+            "bounds must keep max_contributions_per_partition",
+        ),
+        (lambda: globally(unit=PrivacyId("u", WIDE)), "bounds.max_partitions must be 1 without keys"),
+        (lambda: globally(unit=PrivacyId("u", 5)), "bounds must be a RecordBounds, got int"),
+        (lambda: globally(privacy=1.0, unit=Record()), "privacy must be a PrivacySpec, got float"),
+        (lambda: globally(domain="0-10", unit=Record()), "domain must be a Domain, got str"),
+        (lambda: globally(domain=BytesDomain(4), unit=Record()), "domain must be a Domain, got BytesDomain"),
+        (lambda: globally(spec=5, unit=Record()), "spec must be a TreeSpec, got int"),
+        (
+            lambda: globally(spec=TreeSpec.for_memory(IPv4Domain()), unit=Record()),
             "the domain of spec must be the domain of the transform",
         ),
-        (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 5120 bytes"),
-        (lambda: globally(unit="record", item=5), "item must be a field name, a callable or None, got int"),
-        (lambda: globally(unit="record", privacy=PrivacySpec(1000.0)), "sigma is at least 0.5"),
+        (lambda: globally(domain=IPv4Domain(), memory=100, unit=Record()), "memory must be at least 5120 bytes"),
+        (lambda: globally(item=5, unit=Record()), "item must be a field name, a callable or None, got int"),
+        (lambda: globally(privacy=PrivacySpec(1000.0), unit=Record()), "sigma is at least 0.5"),
         (lambda: per_key(), "exactly one of public_keys and keys_are_public=True must be given"),
-        (lambda: per_key(public_keys=["a"], keys_are_public=True), "exactly one of public_keys and keys_are_public"),
-        (lambda: per_key(public_keys=[]), "public_keys must not be empty"),
-        (lambda: per_key(public_keys="AA"), "public_keys must be a list of keys, got one text"),
+        (lambda: per_key(keys=PublicKeys(["a"])), "exactly one of public_keys and keys_are_public"),
+        (lambda: per_key(keys=PublicKeys([])), "public_keys must not be empty"),
+        (lambda: per_key(keys=PublicKeys("AA")), "public_keys must be a list of keys, got one text"),
     ],
 )
 def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, message: str) -> None:

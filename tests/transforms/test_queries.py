@@ -15,6 +15,9 @@ from beam_dpsketch import (
     PrefixSpec,
     PrefixTree,
     PrivacySpec,
+    PublicKeys,
+    Record,
+    ReleaseTerms,
     SketchSpec,
     TextDomain,
     TreeSpec,
@@ -80,7 +83,7 @@ def test_no_release_at_all_has_no_answers() -> None:
 
 
 def test_flat_sketches_and_words_are_asked_too() -> None:
-    flat = release(CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), PrivacySpec(1.0))
+    flat = release(CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(1.0)))
     words = trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(3))).accumulate(["to"] * 900))
     answers = answered([flat], [Question("estimate", (("x",),)), Question("top_k", (1, ("x", "y")))])
     assert answers["estimate", None].tolist() == flat.estimate(["x"]).tolist()
@@ -94,7 +97,7 @@ def test_releases_of_the_same_pipeline_are_asked() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         pairs = pipeline | "Data" >> beam.Create([("a", 5)] * 3000 + [("b", 90)] * 3000)
         quantiles = PrivateQuantiles.PerKey(
-            IntegerDomain(0, 99), PrivacySpec(1.0), unit="record", public_keys=["a", "b"]
+            IntegerDomain(0, 99), PrivacySpec(1.0), unit=Record(), keys=PublicKeys(["a", "b"])
         )
         questions = [Question("quantile", (0.5,), key=key) for key in ("a", "b", "c")]
         asked = pipeline | "Questions" >> beam.Create(questions)
@@ -107,7 +110,7 @@ def test_releases_of_the_same_pipeline_are_asked() -> None:
 def test_top_k_lists_are_asked_for_their_release() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         words = pipeline | "Data" >> beam.Create(["to"] * 3000)
-        top = words | PrivateTopK.Globally(TextDomain(3), PrivacySpec(1.0), k=1, unit="record")
+        top = words | PrivateTopK.Globally(TextDomain(3), PrivacySpec(1.0), k=1, unit=Record())
         asked = pipeline | "Questions" >> beam.Create([Question("estimate", (("to",),))])
         return asked | QueryReleases(top)
 
@@ -127,5 +130,5 @@ def test_arguments_are_a_tuple() -> None:
 
 
 def test_every_question_is_a_method_of_some_release() -> None:
-    kinds = [tree([]), release(CountSketch(SketchSpec(depth=1, width=4)), PrivacySpec(1.0))]
+    kinds = [tree([]), release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(1.0)))]
     assert all(any(callable(getattr(kind, method, None)) for kind in kinds) for method in ASKED)

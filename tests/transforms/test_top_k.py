@@ -13,13 +13,17 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
+    AssumePublicKeys,
     BytesDomain,
-    ContributionBounds,
     DyadicCountSketch,
     IPv4Domain,
     PrefixSpec,
     PrefixTree,
+    PrivacyId,
     PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
     TextDomain,
@@ -43,7 +47,7 @@ def prefix_vector(domain: BytesDomain, items: Any, weights: Any = None) -> np.nd
 
 
 def test_the_heaviest_addresses_are_found() -> None:
-    (top,) = run(ADDRESSES, PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=2, unit="record"))
+    (top,) = run(ADDRESSES, PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=2, unit=Record()))
     assert found(top) == ["10.0.0.1", "10.0.0.2"]
     assert isinstance(top.release, ReleasedDyadicCountSketch)
     spec = top.release.spec
@@ -55,7 +59,7 @@ def test_the_heaviest_addresses_are_found() -> None:
 
 def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     """Counts differ by 1,000 and more, at 19 for the detection limit: a miss has probability < 1e-9."""
-    (top,) = run(WORDS, PrivateTopK.Globally(TextDomain(5), PRIVACY, k=5, unit="record"))
+    (top,) = run(WORDS, PrivateTopK.Globally(TextDomain(5), PRIVACY, k=5, unit=Record()))
     assert isinstance(top.release, ReleasedPrefixTree)
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
@@ -68,9 +72,9 @@ def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str)
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
     arguments: dict[str, Any] = {"unit": "record"}
     if unit != "record":
-        arguments = {"privacy_id": "user", "bounds": ContributionBounds()}
+        arguments = {"privacy_id": "user", "bounds": RecordBounds(1)}
     keyed = PrivateTopK.PerKey(
-        TextDomain(5), PRIVACY, k=3, key="key", item="word", public_keys=["k0", "k1", "absent"], **arguments
+        TextDomain(5), PRIVACY, k=3, item="word", **arguments, keys=PublicKeys(["k0", "k1", "absent"], "key")
     )
     table = pa.Table.from_pylist(rows)
     expected = {
@@ -86,7 +90,7 @@ def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str)
             np.testing.assert_array_equal(vector, expected[key])
     if unit == "record":
         pairs = [(row["key"], row["word"]) for row in rows]
-        paired = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit="record", public_keys=["k0", "k1", "absent"])
+        paired = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["k0", "k1", "absent"]))
         for key, vector in exact_vectors(pairs, paired).items():
             np.testing.assert_array_equal(vector, expected[key])
 
@@ -98,8 +102,8 @@ BYTES = [b"", b"\0", b"\0\0", b"a\0", b"a", b"\xff\xfe", b"longer than that", b"
 def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bool) -> None:
     """Zero bytes at the end are what arrays of fixed-size bytes lose."""
     rows = [{"user": number, "item": item} for number, item in enumerate(BYTES)]
-    bounds = ContributionBounds(signed=signed)
-    transform = PrivateTopK.Globally(BytesDomain(4), PRIVACY, k=1, item="item", privacy_id="user", bounds=bounds)
+    bounds = RecordBounds(1, signed=signed)
+    transform = PrivateTopK.Globally(BytesDomain(4), PRIVACY, k=1, item="item", unit=PrivacyId("user", bounds))
     expected = prefix_vector(BytesDomain(4), BYTES)
     for elements in (rows, [pa.Table.from_pylist(rows)]):
         np.testing.assert_array_equal(exact_vectors(elements, transform), expected)
@@ -107,10 +111,10 @@ def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bo
 
 def test_deleted_words_might_never_have_been_there() -> None:
     """Netting is by what the tree sees: a long word and another of the same beginning are one item."""
-    bounds = ContributionBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
+    bounds = RecordBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
     rows = [("u", "kept", 3), ("u", "gone", 5), ("u", "gone", -5), ("v", "longest", 4), ("v", "longer", -4)]
     transform = PrivateTopK.Globally(
-        TextDomain(4), PRIVACY, k=1, item=second, weight=third, privacy_id=first, bounds=bounds
+        TextDomain(4), PRIVACY, k=1, item=second, weight=third, unit=PrivacyId(first, bounds)
     )
     np.testing.assert_array_equal(exact_vectors(rows, transform), prefix_vector(TextDomain(4), ["kept"], [3]))
 
@@ -129,8 +133,8 @@ def third(row: Any) -> Any:
 
 def test_each_privacy_id_counts_as_often_as_allowed() -> None:
     rows = [("one", f"w{number}") for number in range(100)] + [("two", "x")]
-    bounds = ContributionBounds(max_contributions_per_partition=3)
-    transform = PrivateTopK.Globally(TextDomain(4), PRIVACY, k=1, item=second, privacy_id=first, bounds=bounds)
+    bounds = RecordBounds(max_contributions_per_partition=3)
+    transform = PrivateTopK.Globally(TextDomain(4), PRIVACY, k=1, item=second, unit=PrivacyId(first, bounds))
     tree = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), exact_vectors(rows, transform))
     # All words of "one" share their first byte; "x" may share its column in a row.
     rows_of_first_level = np.abs(tree.levels[0].counters).sum(axis=1)
@@ -139,14 +143,14 @@ def test_each_privacy_id_counts_as_often_as_allowed() -> None:
 
 def test_keys_get_a_list_each_absent_ones_too() -> None:
     pairs = [("a", word) for word in WORDS] + [("b", "other")] * 2000
-    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record", public_keys=["a", "absent"])
+    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=PublicKeys(["a", "absent"]))
     outputs = dict(run(pairs, transform))
     assert set(outputs) == {"a", "absent"}
     assert found(outputs["a"]) == ["to"]
 
 
 def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
-    transform = PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=3, unit="record")
+    transform = PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=3, unit=Record())
     spec = TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
     np.testing.assert_array_equal(
         exact_vectors(ADDRESSES, transform), DyadicCountSketch(spec).accumulate(ADDRESSES).to_vector()
@@ -154,7 +158,7 @@ def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
 
 
 def test_replayed_bundles_show_the_sink_one_list() -> None:
-    transform = PrivateTopK.Globally(TextDomain(5), PRIVACY, k=3, unit="record")
+    transform = PrivateTopK.Globally(TextDomain(5), PRIVACY, k=3, unit=Record())
     seen = seen_by_sink(
         lambda pipeline: pipeline | beam.Create(WORDS[::100]) | transform, "--direct_runner_bundle_repeat=3"
     )
@@ -162,14 +166,9 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
 
 
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
-    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit="record", public_keys=["a", "b"])
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
-        lists | WriteReleases(str(tmp_path / "top"))
-        return lists
-
-    lists = dict(seen_by_sink(build))
+    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pipeline | beam.Create([("a", word) for word in WORDS]) | transform | WriteReleases(str(tmp_path / "top"))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
     assert set(read) == set(lists) == {"a", "b"}
     assert {key: (tree, tree.top_k(3)) for key, tree in read.items()} == {
@@ -180,8 +179,8 @@ def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])
 def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
-    keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit="record", keys_are_public=True)
-    for transform in (globally(domain, unit="record"), keyed):
+    keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit=Record(), keys=AssumePublicKeys())
+    for transform in (globally(domain, unit=Record()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
         assert "explain(n) adds collisions" in transform.explain()
         assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
@@ -196,20 +195,23 @@ def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any: 
     ("build", "message"),
     [
         (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
-        (lambda: globally(unit="record", privacy_id="u"), 'exactly one of privacy_id and unit="record" must be given'),
-        (lambda: globally(unit="record", k=0), "k must be between 1 and"),
-        (lambda: globally(unit="record", k=-3), "k must be between 1 and"),
-        (lambda: globally(unit="record", k=2.0), "k must be a whole number, got float"),
-        (lambda: globally(unit="record", memory=100), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
-        (lambda: globally(unit="record", domain=IPv4Domain(), memory=100), "memory must be at least 2560 bytes"),
-        (lambda: globally(unit="record", domain=str), "domain must be a Domain, got"),
-        (lambda: globally(unit="record", bounds=5), "bounds must be a ContributionBounds, got int"),
         (
-            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit="record"),
+            lambda: globally(unit=PrivacyId("u", RecordBounds(1))),
+            'exactly one of privacy_id and unit="record" must be given',
+        ),
+        (lambda: globally(k=0, unit=Record()), "k must be between 1 and"),
+        (lambda: globally(k=-3, unit=Record()), "k must be between 1 and"),
+        (lambda: globally(k=2.0, unit=Record()), "k must be a whole number, got float"),
+        (lambda: globally(memory=100, unit=Record()), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
+        (lambda: globally(domain=IPv4Domain(), memory=100, unit=Record()), "memory must be at least 2560 bytes"),
+        (lambda: globally(domain=str, unit=Record()), "domain must be a Domain, got"),
+        (lambda: globally(unit=PrivacyId("u", 5)), "bounds must be a RecordBounds, got int"),
+        (
+            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record()),
             "exactly one of public_keys and keys_are_public=True must be given",
         ),
         (
-            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit="record", keys_are_public=True),
+            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),
             "k must be between 1 and",
         ),
     ],
@@ -221,6 +223,6 @@ def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, messag
 
 def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
     table = pa.table({"word": [b"bytes"], "user": [1]})
-    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": ContributionBounds()}):
+    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": RecordBounds(1)}):
         with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
             run([table], globally(item="word", **arguments))

@@ -15,8 +15,9 @@ import numpy as np
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
-from beam_dpsketch.privacy.contributions import ContributionBounds, NeighboringRelation, PrivacyUnit
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.format.fields import (
     F64,
     U8,
@@ -34,7 +35,7 @@ from beam_dpsketch.release.format.fields import (
 )
 from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
+from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -90,9 +91,9 @@ _BOUNDS: dict[str, Field] = {
 _STATEMENT: dict[str, Field] = {
     "rho": Exact,
     "sigma_squared_per_level": Repeated(Exact),
-    "neighboring": Choice(tuple(NeighboringRelation)),
+    "relation": Choice(tuple(NeighboringRelation)),
     "unit": Choice(tuple(PrivacyUnit)),
-    "windows": U32,
+    "window_count": U32,
     "disclosed": U8,
     "period_micros": U64,
     "randomness": Choice(tuple(Randomness)),
@@ -132,10 +133,11 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")
         spec_type, spec_fields = _SPECS[kind]
-        spec = spec_type(**_read(spec_fields, reader))
+        kind_of_flat = {"kind": kind} if spec_type is SketchSpec else {}
+        spec = spec_type(**kind_of_flat, **_read(spec_fields, reader))
         statement = _read(_STATEMENT, reader)
         statement["disclosed"] = Disclosure(statement["disclosed"])
-        privacy = PrivacyStatement(bounds=ContributionBounds(**_read(_BOUNDS, reader)), **statement)
+        privacy = PrivacyStatement(bounds=RecordBounds(**_read(_BOUNDS, reader)), **statement)
         dtype = np.dtype(_read(_DTYPE, reader)["dtype"])
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a release that this version can read: {error}") from None

@@ -17,7 +17,7 @@ import numpy as np
 from beam_dpsketch.release.answers import Frequencies, as_list
 from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.release.tree.levels import TreeLevel, deviations_for
-from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, prefixes_of, root
+from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, hash_prefixes, root
 
 EXPANSION_DEVIATIONS = 4.0
 """With 257 children of each expanded prefix, fewer would let noise grow words of its own."""
@@ -84,7 +84,7 @@ class ReleasedPrefixTree(ReleasedTree):
         if not usable.all():
             raise TypeError(f"items must be {self.spec.domain.item_type.__name__}")
         sums, counts, last = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
-        for level, (prefixes, ended) in zip(self._levels, prefixes_of(self.spec, keys), strict=True):
+        for level, (prefixes, ended) in zip(self._levels, hash_prefixes(self.spec, keys), strict=True):
             last = level.estimates(prefixes)
             sums += np.where(ended, last, 0.0)
             counts += ended

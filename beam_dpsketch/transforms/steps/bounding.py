@@ -21,14 +21,16 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.privacy.contributions import ContributionBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
+from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.priorities import Priorities
-from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, by_key, read_table, total_weights
+from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, priorities_of
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.windows.guard import check_first_firing, is_global
 from beam_dpsketch.transforms.windows.times import check_window
@@ -42,34 +44,53 @@ _GATHERED_RECORDS = 1 << 20
 
 
 def bounded_contributions(
-    elements: beam.PCollection, records: RecordReader, recipe: SketchInput, ranks: Priorities
+    elements: beam.PCollection, records: RecordReader, sketch_input: SketchInput, priorities: Priorities
 ) -> beam.PCollection:
     """Elements to bounded `WeightedItems`, or (key, `WeightedItems`) if keyed."""
-    return contributions_of(bounded_tables(elements, records, recipe.bounds, recipe, ranks), records, recipe)
+    return contributions_of(
+        bounded_tables(elements, records, sketch_input.bounds, sketch_input, priorities), records, sketch_input
+    )
 
 
-def contributions_of(tables: beam.PCollection, records: RecordReader, recipe: SketchInput) -> beam.PCollection:
+def contributions_of(tables: beam.PCollection, records: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
     """Tables of kept records to `WeightedItems`, or (key, `WeightedItems`) if keyed."""
-    if records.keyed:
-        return tables | "SplitByKey" >> beam.FlatMap(by_key, recipe).with_output_types(tuple[Any, WeightedItems])
-    return tables | "Unpack" >> beam.Map(_unkeyed, recipe)
+    if records.per_key:
+        return tables | "SplitByKey" >> beam.FlatMap(split_by_key, sketch_input).with_output_types(
+            tuple[Any, WeightedItems]
+        )
+    return tables | "Unpack" >> beam.Map(_unkeyed, sketch_input)
 
 
 def bounded_tables(
     elements: beam.PCollection,
     records: RecordReader,
-    bounds: ContributionBounds,
-    recipe: SketchInput | None,
-    ranks: Priorities,
+    bounds: RecordBounds,
+    sketch_input: SketchInput | None,
+    priorities: Priorities,
 ) -> beam.PCollection:
     """Elements to tables of the records that are kept, one for each shard."""
-    bound = BoundingRule(bounds, ranks)
+    bound = BoundingRule(bounds, priorities)
     shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
-    shard = beam.ParDo(shard_records(records, bounds, bound, recipe)).with_output_types(tuple[bytes, bytes])
+    shard = beam.ParDo(shard_records(records, bounds, bound, sketch_input)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
     if keeps_state(elements):
         sharded = sharded | "InState" >> MergedInState(MergeTables(bound))
     return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
+
+
+class Bounded(beam.PTransform):
+    """Contribution bounding as one step of the graph."""
+
+    def __init__(
+        self, reader: RecordReader, sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._sketch_input = sketch_input
+        self._idempotent_noise = idempotent_noise
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return bounded_contributions(pcoll, self._reader, self._sketch_input, priorities_of(self._idempotent_noise))
 
 
 class _Waiting:
@@ -87,13 +108,13 @@ class _ShardRecords(beam.DoFn):
     """Elements to (shard, records as bytes); a privacy id is always in the same shard."""
 
     def __init__(
-        self, records: RecordReader, bounds: ContributionBounds, bound: BoundingRule, recipe: SketchInput | None
+        self, records: RecordReader, bounds: RecordBounds, bound: BoundingRule, sketch_input: SketchInput | None
     ) -> None:
         self._records = records
         self._bounds = bounds
         self._bound = bound
-        self._recipe = recipe
-        self._unused = Unused(records.elements)
+        self._sketch_input = sketch_input
+        self._unused = Unused(records.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -114,7 +135,7 @@ class _ShardRecords(beam.DoFn):
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
         if self._records.is_batch_type(type(element)):
-            self._gather(self._records.batch(element, self._recipe), waiting)
+            self._gather(self._records.read_batch(element, self._sketch_input), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
@@ -132,18 +153,18 @@ class _ShardRecords(beam.DoFn):
 
     def _read(self, waiting: _Waiting) -> None:
         if waiting.elements:
-            self._gather(self._records.columns(waiting.elements), waiting)
+            self._gather(self._records.read_rows(waiting.elements), waiting)
             self._unread -= len(waiting.elements)
             waiting.elements = []
 
     def _gather(self, columns: Columns, waiting: _Waiting) -> None:
-        records = read_table(self._records, columns, self._bounds, self._recipe)
+        records = read_table(self._records, columns, self._bounds, self._sketch_input)
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
             self._unused.anything_counts = True
         elif not self._unused.anything_counts:
-            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._recipe))
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         units = shard_hash(records["unit"])
@@ -151,10 +172,9 @@ class _ShardRecords(beam.DoFn):
             records = self._bound.prune(records)
             units = shard_hash(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)
-        sizes = np.bincount(shards, minlength=SHARDS)
-        parts = parts_to_bytes(records, np.argsort(shards, kind="stable"), np.cumsum(sizes).tolist())
-        for shard, (part, size) in enumerate(zip(parts, sizes.tolist(), strict=True)):
-            if size:
+        order, rows = group_rows(shards, SHARDS)
+        for shard, part in enumerate(parts_to_bytes(records, order, rows)):
+            if rows[shard].stop > rows[shard].start:
                 yield WindowedValue((bytes([shard]), part), window.max_timestamp(), (window,))
 
 
@@ -190,5 +210,5 @@ class _BoundShard(beam.DoFn):
         yield self._bound.select(concat_tables(gathered))
 
 
-def _unkeyed(bounded: pa.Table, recipe: SketchInput) -> WeightedItems:
-    return recipe.bounded(recipe.column_keys(bounded["item"]), total_weights(bounded, recipe.bounds))
+def _unkeyed(bounded: pa.Table, sketch_input: SketchInput) -> WeightedItems:
+    return sketch_input.bounded(sketch_input.column_keys(bounded["item"]), total_weights(bounded, sketch_input.bounds))

@@ -14,16 +14,16 @@ from beam_dpsketch.release.released_sketch import ReleasedSketch
 class AccumulatorCoder(coders.Coder):
     """Raw accumulators, between workers only."""
 
-    def __init__(self, recipe: SketchInput) -> None:
-        self._recipe = recipe
+    def __init__(self, sketch_input: SketchInput) -> None:
+        self._sketch_input = sketch_input
 
     def encode(self, value: SketchAccumulator) -> bytes:
         """The accumulator's own bytes."""
         return value.to_bytes()
 
     def decode(self, encoded: bytes) -> SketchAccumulator:
-        """The accumulator, under the coder's recipe."""
-        return SketchAccumulator.from_bytes(self._recipe, encoded)
+        """The accumulator, under the coder's sketch_input."""
+        return SketchAccumulator.from_bytes(self._sketch_input, encoded)
 
     def is_deterministic(self) -> bool:
         """Equal sums may differ in bytes, depending on how they were made."""

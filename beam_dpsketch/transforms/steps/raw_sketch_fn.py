@@ -10,7 +10,7 @@ from apache_beam import coders
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.columns import WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.selectors import Selectors, reader
+from beam_dpsketch.records.selectors import Selectors, make_getter
 from beam_dpsketch.transforms.steps.coders import AccumulatorCoder
 
 _SINGLE = frozenset({int, str, bytes})
@@ -19,16 +19,16 @@ _SINGLE = frozenset({int, str, bytes})
 class RawSketchFn(beam.CombineFn):
     """Elements to a raw accumulator, without noise: the step before `ReleaseOnce`."""
 
-    def __init__(self, recipe: SketchInput, elements: Selectors) -> None:
-        self._recipe = recipe
+    def __init__(self, sketch_input: SketchInput, elements: Selectors) -> None:
+        self._sketch_input = sketch_input
         self._elements = elements
-        self._item = reader(elements.item)
+        self._item = make_getter(elements.item)
         self._is_batch_type = elements.is_batch_type
         self._is_item = elements.item is None and elements.weight is None
-        self._weight = None if elements.weight is None else reader(elements.weight)
+        self._weight = None if elements.weight is None else make_getter(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._recipe, self._elements)
+        return SketchAccumulator(self._sketch_input, self._elements)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
@@ -63,32 +63,32 @@ class RawSketchFn(beam.CombineFn):
         return accumulator
 
     def get_accumulator_coder(self) -> coders.Coder:
-        return AccumulatorCoder(self._recipe)
+        return AccumulatorCoder(self._sketch_input)
 
     def _of_batch(self, batch: Any) -> WeightedItems:
-        items = batch_column(batch, "item", self._elements.item, self._recipe.readable)
+        items = batch_column(batch, "item", self._elements.item, self._sketch_input.readable)
         if self._weight is None:
             weights = None
-            contributions = self._recipe.contributions(
+            contributions = self._sketch_input.contributions(
                 items.drop_null() if isinstance(items, pa.Array) else items, None
             )
         else:
             weights = batch_column(batch, "weight", self._elements.weight, WEIGHTS)
             if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
                 mask = all_valid(items, weights)
-                contributions = self._recipe.contributions(items.filter(mask), weights.filter(mask))
+                contributions = self._sketch_input.contributions(items.filter(mask), weights.filter(mask))
             else:
-                contributions = self._recipe.contributions(items, weights)
+                contributions = self._sketch_input.contributions(items, weights)
         if not len(contributions.keys):
-            self._recipe.warn_if_unused(self._elements, items, weights)
+            self._sketch_input.warn_if_unused(self._elements, items, weights)
         return contributions
 
 
 class SumFn(RawSketchFn):
     """Raw accumulators to their sum, without noise."""
 
-    def __init__(self, recipe: SketchInput) -> None:
-        super().__init__(recipe, Selectors())
+    def __init__(self, sketch_input: SketchInput) -> None:
+        super().__init__(sketch_input, Selectors())
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: SketchAccumulator) -> SketchAccumulator:
         mutable_accumulator.absorb(element)

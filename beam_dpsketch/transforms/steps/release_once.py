@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionBounds, PrivacyUnit
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
-from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, release_randomness, run_of
 from beam_dpsketch.transforms.windows.guard import check_first_firing
 from beam_dpsketch.transforms.windows.times import check_window
@@ -24,36 +21,23 @@ class ReleaseOnce(beam.DoFn):
     """Accumulators to releases; raises if a window fires a second time.
 
     Args:
-      privacy, bounds, unit, windows, disclosed, period_micros: as for `release`.
+      terms: of each release.
       keyed: whether elements are (key, accumulator).
       level: of the nodes of a tree over time that these are; `None` if they are not nodes.
-      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the system's entropy.
+      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
       run: names the run if the step is not given a name while it runs; `None` makes each release a run of its own.
     """
 
     def __init__(
         self,
-        privacy: PrivacySpec,
+        terms: ReleaseTerms,
         *,
-        bounds: ContributionBounds,
-        unit: PrivacyUnit,
-        windows: int,
-        disclosed: Disclosure,
-        keyed: bool,
+        keyed: bool = False,
         level: int | None = None,
-        period_micros: int = 0,
         idempotent_noise: IdempotentNoise | None = None,
         run: bytes | None = None,
     ) -> None:
-        self._release = functools.partial(
-            release,
-            privacy=privacy,
-            bounds=bounds,
-            unit=unit,
-            windows=windows,
-            disclosed=disclosed,
-            period_micros=period_micros,
-        )
+        self._terms = terms
         self._keyed = keyed
         self._level = level
         self._idempotent_noise = idempotent_noise
@@ -83,7 +67,7 @@ class ReleaseOnce(beam.DoFn):
         if self._idempotent_noise is not None:
             assert self._randomness is not None
             run, randomness = run_of(self._randomness), release_randomness(self._randomness, part, pane.index)
-        released = self._release(accumulator.to_sketch(), keyed=randomness, run=run, part=part)
+        released = release(accumulator.to_sketch(), self._terms, randomness, run=run, part=part)
         yield (key, released) if self._keyed else released
 
     def _part(self, key: Any) -> tuple[Any, ...]:

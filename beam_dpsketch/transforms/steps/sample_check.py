@@ -19,9 +19,9 @@ from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, usable
-from beam_dpsketch.records.selectors import Selector, Selectors, argument_words
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, find_usable
+from beam_dpsketch.records.selectors import Selector, describe_argument
 from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
@@ -32,10 +32,11 @@ _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os
 class ReadsElements(Replayable):
     """A private transform of elements, which can be checked before it runs."""
 
-    _elements: Selectors
-    _recipe: SketchInput
-    _keys: Any = None
     _is_checked = False
+
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__()
+        self._declaration = declaration
 
     def check(self: _Self, sample: Iterable[Any]) -> _Self:
         """The transform itself, if it can use every element of a public or made-up sample.
@@ -52,25 +53,27 @@ class ReadsElements(Replayable):
         Raises:
           ValueError: for the first element that cannot be used. The message names the argument, the field and the
             reason: a field that is missing, a callable that raises, a value of a type that cannot be counted, a
-            fractional weight, a key that is not among public_keys.
+            fractional weight, a key that is not listed.
 
-        >>> from beam_dpsketch import PrivacySpec, SketchSpec
+        >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
-        >>> spec, privacy = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
-        >>> PrivateFrequencies.Globally(spec, privacy, item="town", unit="record").check([{"city": "Oslo"}])
+        >>> towns = PrivateFrequencies.Globally(SketchSpec(), PrivacySpec(rho=0.5), item="town", unit=Record())
+        >>> towns.check([{"city": "Oslo"}])
         Traceback (most recent call last):
         ...
         ValueError: element 0 of the sample has no field for item='town': its fields are city
         """
-        public_keys = self._keys.public if self._keys else None
-        _Check(self._elements, self._recipe, keyed=self._keys is not None, public_keys=public_keys).all_of(sample)
+        _Check(self._declaration).all_of(sample)
         self._is_checked = True
         return self
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuses elements of types that cannot be used; warns, once, of arguments that types leave open."""
-        domain = getattr(self._recipe.spec, "domain", None)
-        questions = open_questions(self._elements, elements.element_type, domain=domain, keyed=self._keys is not None)
+        declaration = self._declaration
+        domain = getattr(declaration.spec, "domain", None)
+        questions = open_questions(
+            declaration.selectors, elements.element_type, domain=domain, keyed=declaration.is_keyed
+        )
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
@@ -84,13 +87,11 @@ class ReadsElements(Replayable):
 class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
-    def __init__(
-        self, elements: Selectors, recipe: SketchInput, *, keyed: bool, public_keys: tuple[Any, ...] | None
-    ) -> None:
-        self._elements = elements
-        self._recipe = recipe
-        self._domain = getattr(recipe.spec, "domain", None)
-        self._records = RecordReader(elements, keyed=keyed, public_keys=public_keys)
+    def __init__(self, declaration: Declaration) -> None:
+        self._elements = declaration.selectors
+        self._sketch_input = declaration.sketch_input
+        self._domain = getattr(declaration.spec, "domain", None)
+        self._records = RecordReader(self._elements, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
         self._clamped: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
@@ -115,24 +116,24 @@ class _Check:
         """What the transform reads of one element."""
         try:
             if self._records.is_batch_type(type(element)):
-                return self._records.batch(element, self._recipe)
+                return self._records.read_batch(element, self._sketch_input)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{place}: {error}") from None
         key, value = None, element
         given = self._elements.given
-        if self._records.keyed and "key" not in given:
-            key, value = self._records.split(element)
+        if self._records.per_key and "key" not in given:
+            key, value = self._records.split_pair(element)
             if key is MISSING_KEY:
                 raise ValueError(f"{place} is no (key, value) pair, so key must be given; it is {_shown(element)}")
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
-        keys = read.get("key", [key]) if self._records.keyed else None
+        keys = read.get("key", [key]) if self._records.per_key else None
         return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
 
     def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
         """Checks the values of an argument in one element; those of a batch are shown as they are in it."""
-        words = argument_words(argument, getattr(self._elements, argument))
+        words = describe_argument(argument, getattr(self._elements, argument))
         try:
-            mask = usable(argument, values, self._records, self._recipe).tolist()
+            mask = find_usable(argument, values, self._records, self._sketch_input).tolist()
         except TypeError as error:  # of a column
             raise ValueError(f"{place}: {words}: {error}") from None
         for number, counts in enumerate(mask):
@@ -151,7 +152,7 @@ class _Check:
         return f"is {_shown(value)}, but {what_counts(argument, domain)}; {remedy(argument, type(value), domain)}"
 
     def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
-        bounds = self._recipe.bounds
+        bounds = self._sketch_input.bounds
         if argument == "weight":
             limits = (
                 None
@@ -177,7 +178,7 @@ def _cell(batch: Any, name: str, row: int) -> Any:
 
 def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
     """What a selector reads of a value, with an error where there is nothing."""
-    words = argument_words(argument, selector)
+    words = describe_argument(argument, selector)
     if not isinstance(selector, str):
         assert selector is not None
         try:

@@ -25,38 +25,38 @@ SHARDS = 8
 BUFFERED_ELEMENTS = 1 << 16
 
 
-def summed_in_state(
-    values: beam.PCollection, recipe: SketchInput, elements: Selectors, *, keyed: bool
+def sum_in_state(
+    values: beam.PCollection, sketch_input: SketchInput, selectors: Selectors, *, keyed: bool, in_state: bool = True
 ) -> tuple[beam.PCollection, RawSketchFn]:
-    """What a window combines, and the CombineFn for it: sums of shards where streams keep state, else the values."""
-    if not keeps_state(values):
-        return values, RawSketchFn(recipe, elements)
-    return values | "SumInState" >> SumsInState(recipe, elements, keyed=keyed), SumFn(recipe)
+    """Return what a window combines, with its CombineFn: sums of shards where streams keep state, else the values."""
+    if not (in_state and keeps_state(values)):
+        return values, RawSketchFn(sketch_input, selectors)
+    return values | "SumInState" >> SumsInState(sketch_input, selectors, keyed=keyed), SumFn(sketch_input)
 
 
 class SumsInState(beam.PTransform):
     """Elements in windows to accumulators, or (key, accumulator): for each window and key `SHARDS` at most.
 
     Args:
-      recipe: the sketch.
+      sketch_input: the sketch.
       elements: the selectors, on the value if keyed.
       keyed: whether elements are (key, value), with keys in their plain form.
     """
 
-    def __init__(self, recipe: SketchInput, elements: Selectors, *, keyed: bool) -> None:
+    def __init__(self, sketch_input: SketchInput, elements: Selectors, *, keyed: bool) -> None:
         super().__init__()
-        self._recipe = recipe
+        self._sketch_input = sketch_input
         self._elements = elements
         self._keyed = keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        sum_bundle = SumBundle(RawSketchFn(self._recipe, self._elements), keyed=self._keyed)
+        sum_bundle = SumBundle(RawSketchFn(self._sketch_input, self._elements), keyed=self._keyed)
         read = _keyed_accumulator if self._keyed else _accumulator
         return (
             pcoll
             | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
-            | "InState" >> MergedInState(MergeSums(self._recipe))
-            | "Read" >> beam.Map(read, self._recipe)
+            | "InState" >> MergedInState(MergeSums(self._sketch_input))
+            | "Read" >> beam.Map(read, self._sketch_input)
         )
 
 
@@ -91,19 +91,19 @@ class SumBundle(beam.DoFn):
 class MergeSums:
     """Bytes of accumulators to those of their sum."""
 
-    def __init__(self, recipe: SketchInput) -> None:
-        self._recipe = recipe
+    def __init__(self, sketch_input: SketchInput) -> None:
+        self._sketch_input = sketch_input
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
-        total = SketchAccumulator(self._recipe)
+        total = SketchAccumulator(self._sketch_input)
         for payload in payloads:
-            total.absorb(SketchAccumulator.from_bytes(self._recipe, payload))
+            total.absorb(SketchAccumulator.from_bytes(self._sketch_input, payload))
         return total.to_bytes()
 
 
-def _accumulator(merged: tuple[bytes, bytes], recipe: SketchInput) -> SketchAccumulator:
-    return SketchAccumulator.from_bytes(recipe, merged[1])
+def _accumulator(merged: tuple[bytes, bytes], sketch_input: SketchInput) -> SketchAccumulator:
+    return SketchAccumulator.from_bytes(sketch_input, merged[1])
 
 
-def _keyed_accumulator(merged: tuple[bytes, bytes], recipe: SketchInput) -> tuple[Any, SketchAccumulator]:
-    return decode(merged[0]), SketchAccumulator.from_bytes(recipe, merged[1])
+def _keyed_accumulator(merged: tuple[bytes, bytes], sketch_input: SketchInput) -> tuple[Any, SketchAccumulator]:
+    return decode(merged[0]), SketchAccumulator.from_bytes(sketch_input, merged[1])

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from beam_dpsketch.errors import WindowingError
 
 _FINER = "for early answers, use finer windows, each with its own release"
-_MILLISECOND = 1000
+MILLISECOND = 1000
 
 
 def check_windowing(elements: beam.PCollection) -> int:
@@ -85,7 +85,7 @@ def windows_per_element(windowfn: Any) -> int:
     if type(windowfn) in (window.GlobalWindows, window.FixedWindows):
         return 1
     if type(windowfn) is window.SlidingWindows:
-        if any(times.micros % _MILLISECOND for times in (windowfn.size, windowfn.period, windowfn.offset)):
+        if any(times.micros % MILLISECOND for times in (windowfn.size, windowfn.period, windowfn.offset)):
             raise WindowingError(
                 "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no two "
                 "become one"

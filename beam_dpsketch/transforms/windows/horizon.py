@@ -5,68 +5,31 @@ Guarantee: a time inside the horizon is in exactly one node of each level; eleme
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.records.containers import is_batch_type
+from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.transforms.windows.times import check_timestamp
 
 
-@dataclasses.dataclass(frozen=True)
-class Horizon:
-    """The declared windows, in microseconds since the epoch: start, length of a window, number of windows."""
+def level_windows(horizon: Horizon, level: int) -> beam.WindowInto:
+    """Return the windows of the nodes of a level."""
+    return beam.WindowInto(_fixed(horizon, horizon.size_micros << level))
 
-    start: int
-    size: int
-    windows: int
 
-    @classmethod
-    def declared(cls, start: Any, window_size: Any, windows: int) -> Horizon:
-        """The horizon of such arguments; refuses what Beam's times cannot hold, and what is no power of two.
+def horizon_window(horizon: Horizon) -> window.FixedWindows:
+    """Return windows, one of them the whole horizon."""
+    return _fixed(horizon, horizon.size_micros * horizon.windows)
 
-        Between workers Beam's times are whole milliseconds, rounded towards 1970: an end before 1970 would come out in
-        the next window.
-        """
-        tree_height(windows)
-        horizon = cls(Timestamp.of(start).micros, Duration.of(window_size).micros, int(windows))
-        if horizon.size <= 0:
-            raise ValueError("window_size must be greater than 0")
-        if horizon.start < 0:
-            raise ValueError("start must be in 1970 or later, because Beam rounds earlier times into the next window")
-        if horizon.start % 1000 or horizon.size % 1000:
-            raise ValueError("start and window_size must be whole milliseconds, which is all that Beam keeps of times")
-        if horizon.end > MAX_TIMESTAMP.micros:
-            raise ValueError("the horizon must end before the last timestamp of Beam")
-        return horizon
 
-    @property
-    def end(self) -> int:
-        """When the last window closes."""
-        return self.start + self.size * self.windows
-
-    def window_into(self, level: int) -> beam.WindowInto:
-        """The windows of the nodes of a level."""
-        size = Duration(micros=self.size << level)
-        return beam.WindowInto(window.FixedWindows(size, offset=Timestamp(micros=self.start)))
-
-    def as_window(self) -> window.FixedWindows:
-        """Windows of which one is the horizon."""
-        return window.FixedWindows(Duration(micros=self.size * self.windows), Timestamp(micros=self.start))
-
-    def index(self, micros: int, level: int = 0) -> int:
-        """Which node of a level a time falls into."""
-        return (micros - self.start) // (self.size << level)
-
-    def window_start(self, index: int) -> Timestamp:
-        """When a window opens."""
-        return Timestamp(micros=self.start + self.size * index)
+def _fixed(horizon: Horizon, size: int) -> window.FixedWindows:
+    return window.FixedWindows(Duration(micros=size), Timestamp(micros=horizon.start_micros))
 
 
 class FilterToHorizon(beam.DoFn):
@@ -76,7 +39,7 @@ class FilterToHorizon(beam.DoFn):
         self._horizon = horizon
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        if self._horizon.start <= timestamp.micros < self._horizon.end:
+        if self._horizon.start_micros <= timestamp.micros < self._horizon.end_micros:
             yield element
         else:
             check_timestamp(timestamp)
@@ -100,7 +63,9 @@ class StampWithWindowStart(beam.DoFn):
 
     def process(self, element: tuple[int, Any]) -> Iterator[window.TimestampedValue]:
         index, value = element
-        yield window.TimestampedValue(value, self._horizon.window_start(index))
+        yield window.TimestampedValue(
+            value, Timestamp(micros=self._horizon.start_micros + self._horizon.size_micros * index)
+        )
 
 
 class WrapInNode(beam.DoFn):

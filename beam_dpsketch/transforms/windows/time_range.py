@@ -6,73 +6,53 @@ nothing about the data. Elements in other windows are dropped before anything is
 
 from __future__ import annotations
 
-import dataclasses
-import numbers
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms import window
 from apache_beam.transforms.core import Windowing
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.domains.timestamps import micros_of
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.transforms.windows.guard import windows_per_element
 from beam_dpsketch.transforms.windows.times import check_window
 
 MAX_RELEASES = 1_000_000
-_MICROS_PER_SECOND = 1_000_000
 
 
-@dataclasses.dataclass(frozen=True)
-class TimeRange:
-    """Start (inclusive) and end (exclusive), in microseconds since 1970."""
+def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
+    """Return the starts of all windows of a range, in microseconds; refuse ranges that are not made of whole windows.
 
-    start: int
-    end: int
-
-    @classmethod
-    def declared(cls, time_range: Any) -> TimeRange:
-        """What the caller wrote: a pair of Beam Timestamps, datetimes (without a time zone: UTC) or seconds."""
-        if not isinstance(time_range, (tuple, list)) or len(time_range) != 2:
-            raise TypeError("time_range must be a pair (start, end)")
-        start, end = map(_micros, time_range)
-        if not start < end:
-            raise ValueError("time_range must end after it starts")
-        return cls(start, end)
-
-    def window_starts(self, windowfn: Any, keys: int) -> range:
-        """The starts of all windows of the range, in microseconds; refuses ranges that are not made of whole windows.
-
-        Args:
-          windowfn: fixed or sliding windows.
-          keys: how many releases each window gets.
-        """
-        if type(windowfn) is window.GlobalWindows:
-            raise WindowingError(
-                "time_range needs windows: put WindowInto(FixedWindows(...)) before, or leave time_range out, because "
-                "the global window always gets its release"
-            )
-        size, offset = windowfn.size.micros, windowfn.offset.micros
-        period = windowfn.period.micros if type(windowfn) is window.SlidingWindows else size
-        first = self.start - (self.start - offset) % period
-        last = max(first, self.end - size + (offset - self.end + size) % period)
-        if (first, last + size) != (self.start, self.end):
-            raise WindowingError(
-                f"time_range must start where a window starts and end where one ends; instead of {self}, declare "
-                f"{TimeRange(first, last + size)}, or give {type(windowfn).__name__} another offset"
-            )
-        starts = range(first, last + 1, period)
-        if len(starts) * keys > MAX_RELEASES:
-            raise WindowingError(
-                f"time_range would make {len(starts) * keys} releases ({len(starts)} windows, {keys} in each), more "
-                f"than {MAX_RELEASES}; shorten it, or use longer windows or fewer public_keys"
-            )
-        return starts
-
-    def __str__(self) -> str:
-        return f"({Timestamp(micros=self.start)}, {Timestamp(micros=self.end)})"
+    Args:
+      declared: the range.
+      windowfn: fixed or sliding windows.
+      keys: how many releases each window gets.
+    """
+    if type(windowfn) is window.GlobalWindows:
+        raise WindowingError(
+            "windows=TimeRange(...) needs windows: put WindowInto(FixedWindows(...)) before, or leave windows out, "
+            "because the global window always gets its release"
+        )
+    start, end = declared.start_micros, declared.end_micros
+    size, offset = windowfn.size.micros, windowfn.offset.micros
+    step = windowfn.period.micros if type(windowfn) is window.SlidingWindows else size
+    first = start - (start - offset) % step
+    last = max(first, end - size + (offset - end + size) % step)
+    if (first, last + size) != (start, end):
+        whole = ", ".join(str(Timestamp(micros=micros)) for micros in (first, last + size))
+        raise WindowingError(
+            f"windows must start where a window starts and end where one ends; declare TimeRange({whole}), or give "
+            f"{type(windowfn).__name__} another offset"
+        )
+    starts = range(first, last + 1, step)
+    if len(starts) * keys > MAX_RELEASES:
+        raise WindowingError(
+            f"windows would make {len(starts) * keys} releases ({len(starts)} windows, {keys} in each), more than "
+            f"{MAX_RELEASES}; shorten the TimeRange, or use longer windows or fewer keys"
+        )
+    return starts
 
 
 class FilterToTimeRange(beam.DoFn):
@@ -123,15 +103,3 @@ def _stamped(start: Any, times: range) -> Iterator[window.TimestampedValue]:
 
 def _instead(element: None, values: list[Any]) -> list[Any]:
     return values
-
-
-def _micros(value: Any) -> int:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        micros: Any = (int(value) if isinstance(value, numbers.Integral) else value) * _MICROS_PER_SECOND
-    else:
-        micros = micros_of(value)
-    if micros is None:
-        raise TypeError(f"time_range must hold Timestamps, datetimes or seconds, got {type(value).__name__}")
-    if not MIN_TIMESTAMP.micros <= micros <= MAX_TIMESTAMP.micros:
-        raise ValueError("time_range must be finite and within the times that Beam knows")
-    return int(micros)

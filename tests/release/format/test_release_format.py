@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies
 from tests.release import golden
 
@@ -178,7 +178,7 @@ def test_golden_releases_have_their_known_answers():
     assert wide.privacy.rho == Fraction(22, 7)
     assert wide.privacy.sigma_squared == Fraction(10**40 + 1, 3**50)
     assert wide.privacy.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
-    assert (wide.privacy.windows, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
+    assert (wide.privacy.window_count, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
     assert it["count_min_int32"].counters.tolist() == [[1 << 20, -1], [0, 70_000]]
     assert it["count_min_int32"].privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
     assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
@@ -187,9 +187,9 @@ def test_golden_releases_have_their_known_answers():
     over_horizon = it["count_min_over_horizon"]
     assert over_horizon.counters.tolist() == [[8, 1]]
     assert over_horizon.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-    assert (over_horizon.privacy.rho, over_horizon.privacy.windows) == (Fraction(1, 2), 64)
+    assert (over_horizon.privacy.rho, over_horizon.privacy.window_count) == (Fraction(1, 2), 64)
     in_period = it["count_min_in_period"].privacy
-    assert (in_period.unit, in_period.windows) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
+    assert (in_period.unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
     assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
     assert (in_period.shown_delta, it["count_min_keyed"].privacy.shown_delta) == (1e-9, 1e-6)
     assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED

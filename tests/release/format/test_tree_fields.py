@@ -213,7 +213,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     ):
         with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
             first.combine(stranger)
-    for change in ({"neighboring": ADD_OR_REMOVE_ONE}, {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
+    for change in ({"relation": ADD_OR_REMOVE_ONE}, {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
         differing = ReleasedDyadicCountSketch(
             second.spec, second.counters, dataclasses.replace(second.privacy, **change)
         )

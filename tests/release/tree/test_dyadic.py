@@ -22,6 +22,7 @@ from beam_dpsketch import (
     IPv4Domain,
     PrivacySpec,
     ReleasedDyadicCountSketch,
+    ReleaseTerms,
     TimestampDomain,
     TreeSpec,
     release,
@@ -228,7 +229,7 @@ def test_positions_beyond_the_total_are_the_last_one() -> None:
     """Also where the end of the domain is empty: the upper bound of a high quantile may lie there."""
     tree = trees.cumulative(TreeSpec.for_memory(trees.ALL_64_BITS, arity=16), [5])
     assert tree.position(np.array([1.5])).tolist() == [(1 << 64) - 1]
-    released = release(DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), PrivacySpec(0.01))
+    released = release(DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), ReleaseTerms(PrivacySpec(0.01)))
     assert released.quantile_interval(1.0, 0.999).upper == 999
 
 
@@ -244,7 +245,7 @@ def test_the_estimated_total_is_the_fitted_sum_and_not_the_end_of_a_monotone_cur
 
 def test_a_universe_of_one_value() -> None:
     spec = TreeSpec.for_memory(IntegerDomain(7, 7))
-    released = release(DyadicCountSketch(spec).accumulate([7] * 1000), PrivacySpec(1.0))
+    released = release(DyadicCountSketch(spec).accumulate([7] * 1000), ReleaseTerms(PrivacySpec(1.0)))
     for method in METHODS:
         assert released.quantile([0.0, 0.5, 1.0], method=method) == [7, 7, 7]
         assert released.cdf(7, method=method) == 1
@@ -266,7 +267,9 @@ def test_empty_input_has_an_answer_to_everything() -> None:
 
 def test_items_all_equal() -> None:
     domain = IntegerDomain(-1000, 1000)
-    released = release(DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([17] * 10_000), PrivacySpec(1.0))
+    released = release(
+        DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([17] * 10_000), ReleaseTerms(PrivacySpec(1.0))
+    )
     for method in METHODS:
         assert released.quantile([0.1, 0.5, 0.9], method=method) == [17, 17, 17]
     assert released.range_count(17, 17) == pytest.approx(10_000, abs=100)
@@ -275,7 +278,7 @@ def test_items_all_equal() -> None:
 def test_all_64_bits() -> None:
     values = [-(1 << 63)] * 3000 + [0] * 3000 + [(1 << 63) - 1] * 3000
     spec = TreeSpec.for_memory(trees.ALL_64_BITS)
-    released = release(DyadicCountSketch(spec).accumulate(values), PrivacySpec(1.0))
+    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(1.0)))
     for method in METHODS:
         assert released.quantile([0.2, 0.5, 0.8], method=method) == [-(1 << 63), 0, (1 << 63) - 1]
         assert released.rank((1 << 63) - 1, method=method) == pytest.approx(9000, abs=1500)
@@ -431,7 +434,7 @@ def test_a_known_total_makes_answers_better() -> None:
     truth = true_ranks(items, at)
     errors = {None: 0.0, float(len(items)): 0.0}
     for _ in range(60):
-        released = release(raw, PrivacySpec(0.001))
+        released = release(raw, ReleaseTerms(PrivacySpec(0.001)))
         for total in errors:
             errors[total] += float(np.sum((with_total(released, total).rank(at) - truth) ** 2))
         assert released.with_total(10_000).total() == 10_000

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, PrivacySpec, TextDomain, release
+from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, PrivacySpec, ReleaseTerms, TextDomain, release
 from tests.helpers import trees
 
 
@@ -20,7 +20,7 @@ def tree_of(weights: dict[Any, int], domain: BytesDomain, memory: int = 490_000)
 
 
 def released_of(weights: dict[Any, int], domain: BytesDomain, rho: float = 1.0) -> Any:
-    return release(tree_of(weights, domain), PrivacySpec(rho), bounds=trees.ONE)
+    return release(tree_of(weights, domain), ReleaseTerms(PrivacySpec(rho), trees.ONE))
 
 
 @functools.cache
@@ -126,10 +126,10 @@ def test_a_cut_character_never_makes_a_whole_word_look_truncated() -> None:
 def test_what_is_no_text_is_left_out_and_bytes_are_not() -> None:
     weights = {b"\xff\xfe": 5000, b"ok": 4000, b"\x00": 3000, b"\x00\x00": 2000}
     raw = tree_of(weights, BytesDomain(4))
-    found = release(raw, PrivacySpec(1.0), bounds=trees.ONE).top_k(4)
+    found = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(4).found
     assert [frequency.item for frequency in found] == list(weights)
     as_text = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), raw.to_vector())
-    found = release(as_text, PrivacySpec(1.0), bounds=trees.ONE).top_k(3)
+    found = release(as_text, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(3).found
     assert [frequency.item for frequency in found] == ["ok", "\x00", "\x00\x00"]
 
 
@@ -138,7 +138,7 @@ def test_a_deleted_word_is_not_found() -> None:
     np.testing.assert_array_equal(
         raw.to_vector(), tree_of({k: v for k, v in NESTED.items() if k != "and"}, TextDomain(6)).to_vector()
     )
-    found = {frequency.item for frequency in release(raw, PrivacySpec(1.0), bounds=trees.ONE).top_k(6)}
+    found = {frequency.item for frequency in release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(6).found}
     assert found == set(NESTED) - {"and"}
 
 

@@ -19,11 +19,14 @@ from scipy import stats
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    ContributionBounds,
+    AssumePublicKeys,
     CountMin,
     CountSketch,
     NeighboringRelation,
+    PrivacyId,
     PrivacySpec,
+    Record,
+    RecordBounds,
     SketchSpec,
 )
 from beam_dpsketch.hashing.encodings import encode
@@ -33,7 +36,7 @@ from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
-from beam_dpsketch.records.reading import Columns, RecordReader, by_key
+from beam_dpsketch.records.reading import Columns, RecordReader, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -46,7 +49,7 @@ Row = dict[str, Any]
 
 def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) -> dict[Any, np.ndarray]:
     """Counters by key of what the steps of the pipeline keep, run by hand over these bundles."""
-    records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
+    records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
     shards: dict[int, list[bytes]] = defaultdict(list)
     shard_records = steps._ShardRecords(records, recipe.bounds, bound, recipe)
@@ -58,7 +61,7 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
         for table in steps._BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
-            for key, contributions in by_key(table, recipe):
+            for key, contributions in split_by_key(table, recipe):
                 sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
     return {key: sketch.counters for key, sketch in sketches.items()}
 
@@ -71,7 +74,7 @@ def squared_change(first: dict[Any, np.ndarray], second: dict[Any, np.ndarray]) 
 
 WEIGHTS = [1, 1, 1, 2, 5, -1, -3, 0, 1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63), 1 << 80, -(1 << 80), 3.0]
 BOUNDS = st.builds(
-    ContributionBounds,
+    RecordBounds,
     max_contributions_per_partition=st.integers(1, 4),
     max_partitions=st.integers(1, 3),
     max_weight=st.integers(1, 3),
@@ -105,41 +108,41 @@ OTHERS = [{"user": f"user {i}", "key": f"key {i % 5}", "item": i % 3, "weight": 
     bundles=st.integers(1, 4),
     kind=st.sampled_from([CountMin, CountSketch]),
     bounds=BOUNDS,
-    neighboring=st.sampled_from(NeighboringRelation),
+    relation=st.sampled_from(NeighboringRelation),
 )
 def test_one_unit_changes_the_counters_by_at_most_the_sensitivity(
-    seed: int, size: int, bundles: int, kind: Any, bounds: ContributionBounds, neighboring: NeighboringRelation
+    seed: int, size: int, bundles: int, kind: Any, bounds: RecordBounds, relation: NeighboringRelation
 ) -> None:
-    recipe = SketchInput(kind, TINY, bounds)
+    recipe = SketchInput(TINY, bounds)
 
     def counters(unit: list[Row]) -> dict[Any, np.ndarray]:
         rows = OTHERS + unit
         return bounded([rows[start::bundles] for start in range(bundles)], recipe)
 
-    replacement = attack(seed + 1, size) if neighboring is REPLACE_ONE else []
+    replacement = attack(seed + 1, size) if relation is REPLACE_ONE else []
     change = squared_change(counters(attack(seed, size)), counters(replacement))
     limit = squared_l2_sensitivity(
-        cells_per_item=TINY.depth, has_signs=kind.has_signs, bounds=bounds, neighboring=neighboring
+        cells_per_item=TINY.depth, has_signs=kind.has_signs, bounds=bounds, relation=relation
     )
     assert change <= limit
 
 
 def test_a_greedy_unit_reaches_the_sensitivity_so_that_the_limit_is_tight() -> None:
-    bounds = ContributionBounds(max_contributions_per_partition=4, max_partitions=3, max_weight=2)
-    recipe = SketchInput(CountSketch, TINY, bounds)
+    bounds = RecordBounds(max_contributions_per_partition=4, max_partitions=3, max_weight=2)
+    recipe = SketchInput(TINY, bounds)
     greedy = [{"user": "attacker", "key": f"key {i % 5}", "item": "same", "weight": 1 << 70} for i in range(1000)]
     change = squared_change(bounded([OTHERS + greedy], recipe), bounded([OTHERS], recipe))
-    limit = squared_l2_sensitivity(cells_per_item=3, has_signs=True, bounds=bounds, neighboring=ADD_OR_REMOVE_ONE)
+    limit = squared_l2_sensitivity(cells_per_item=3, has_signs=True, bounds=bounds, relation=ADD_OR_REMOVE_ONE)
     assert change == limit
-    loose = ContributionBounds(max_contributions_per_partition=5, max_partitions=3, max_weight=2)
-    over = squared_change(bounded([OTHERS + greedy], SketchInput(CountSketch, TINY, loose)), bounded([OTHERS], recipe))
+    loose = RecordBounds(max_contributions_per_partition=5, max_partitions=3, max_weight=2)
+    over = squared_change(bounded([OTHERS + greedy], SketchInput(TINY, loose)), bounded([OTHERS], recipe))
     assert over > limit
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 4))
 def test_with_signed_weights_inserts_and_deletes_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:
-    recipe = SketchInput(CountSketch, TINY, ContributionBounds(max_contributions_per_partition=2, signed=True))
+    recipe = SketchInput(TINY, RecordBounds(max_contributions_per_partition=2, signed=True))
     random = np.random.default_rng(seed)
     inserts = [
         {"user": "churner", "key": "key 1", "item": int(random.integers(9)), "weight": int(random.integers(1, 99))}
@@ -156,9 +159,9 @@ def test_batches_of_one_unit_are_bounded_together_when_many_records_gather(monke
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
     monkeypatch.setattr(steps, "_GATHERED_RECORDS", 50)
     for signed in (False, True):
-        bounds = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, signed=signed)
+        bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, signed=signed)
         rows = [{"user": "u", "key": f"key {i % 5}", "item": i, "weight": 1} for i in range(1000)]
-        counters = bounded([rows[:500], rows[500:]], SketchInput(CountMin, TINY, bounds))
+        counters = bounded([rows[:500], rows[500:]], SketchInput(TINY, bounds))
         assert sorted(int(values.sum()) for values in counters.values()) == [3 * TINY.depth] * 2
 
 
@@ -170,32 +173,32 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
         ones = pa.array(np.ones(len(ids), dtype=np.int64))
         return pa.table({"unit": ids, "item": pa.array(items * units, pa.uint64()), "weight": ones})
 
-    bound = BoundingRule(ContributionBounds(max_contributions_per_partition=2), RandomPriorities())
+    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), RandomPriorities())
     parts = [bound.prune(part([0, 1, 2, 3])), part([4])]
-    assert [("rank" in each.column_names) for each in parts] == [True, False]
+    assert [("priority" in each.column_names) for each in parts] == [True, False]
     kept = bound.select(concat_tables(parts))
     assert set(np.bincount(kept["unit"].to_numpy())) == {2}
     return float(stats.chisquare(np.bincount(kept["item"].to_numpy().astype(int), minlength=5)).pvalue)
 
 
-def test_records_whose_ranks_are_drawn_later_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_whose_priorities_are_drawn_later_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm <= 1e-9: nominal 1e-10, and counts of records drawn without replacement vary less.
 
-    It can fail: if ranks that are not drawn yet are taken for the least.
+    It can fail: if priorities that are not drawn yet are taken for the least.
     """
     assert choice_in_parts_p_value() >= 1e-10
-    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda ranks, drawn: ranks.fill_null(0))
+    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda known, drawn: known.fill_null(0))
     assert choice_in_parts_p_value() < 1e-10
 
 
 def test_units_are_told_apart_by_type_and_value() -> None:
     ids = ["1", 1, b"1", ("1",), (1,), -1, "", b"", (), "a\x00", "a"]
     rows = [{"user": user, "key": "k", "item": "x", "weight": 1} for user in ids for _ in range(3)]
-    counters = bounded([rows], SketchInput(CountMin, TINY, ContributionBounds()))
+    counters = bounded([rows], SketchInput(TINY, RecordBounds(1)))
     assert counters["k"].max() == len(ids)
     same = [{"user": user, "key": "k", "item": "x", "weight": 1} for user in (1, np.int64(1), np.uint8(1))]
     for bundles in ([same], [same[:1], same[1:], [{**same[0], "user": "other"}, same[0]]]):  # numbers alone, and not
-        counters = bounded(bundles, SketchInput(CountMin, TINY, ContributionBounds()))["k"]
+        counters = bounded(bundles, SketchInput(TINY, RecordBounds(1)))["k"]
         assert counters.max() == len({row["user"] for bundle in bundles for row in bundle})
 
 
@@ -203,7 +206,7 @@ def test_records_without_a_usable_privacy_id_are_dropped() -> None:
     ids = [None, float("nan"), 1.0, True, {"a": 1}, [1], object(), 1 << 70]
     rows = [{"user": user, "item": "x"} for user in ids] + [{"item": "x"}, {"user": "u", "item": "x"}, None, "text"]
     counters = exact(
-        rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", privacy_id="user", bounds=ContributionBounds())
+        rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=PrivacyId("user", RecordBounds(1)))
     )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"]).counters)
 
@@ -216,15 +219,17 @@ CLAMPED = {False: [3, 0, 2, 0, 5, 5, 0, 4], True: [3, 0, 2, -1, 5, 5, -5, 4]}
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("path", ["record", "privacy id", "per key"])
 def test_weights_are_clamped_with_and_without_a_privacy_id_and_odd_ones_count_nothing(path: str, signed: bool) -> None:
-    names = {"item": "item", "weight": "weight", "bounds": ContributionBounds(max_weight=5, signed=signed)}
+    names = {"item": "item", "weight": "weight", "bounds": RecordBounds(1, max_weight=5, signed=signed)}
     rows = [{"user": i, "item": "x", "weight": weight, "key": "k"} for i, weight in enumerate(ODD_WEIGHTS)]
     if path == "record":
-        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", **names))
+        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record()))
     elif path == "privacy id":
-        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, privacy_id="user", **names))
+        counters = exact(
+            rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", RecordBounds(1)))
+        )
     else:
         counters = exact(
-            rows, PrivateFrequencies.PerKey(SPEC, PRIVACY, key="key", unit="record", keys_are_public=True, **names)
+            rows, PrivateFrequencies.PerKey(SPEC, PRIVACY, **names, unit=Record(), keys=AssumePublicKeys("key"))
         )["k"]
     weights = CLAMPED[signed]
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"] * len(weights), weights).counters)
@@ -232,24 +237,30 @@ def test_weights_are_clamped_with_and_without_a_privacy_id_and_odd_ones_count_no
 
 def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
     rows = attack(3, 1000)
-    bounds = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
-    kept = run(rows, BoundContributions(bounds, privacy_id="user", item="item", weight="weight", key="key"))
+    bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+    kept = run(
+        rows,
+        BoundContributions(bounds, item="item", weight="weight", key="key", unit=PrivacyId("user", RecordBounds(1))),
+    )
     per_key = Counter(contribution.key for contribution in kept)
     assert set(per_key.values()) == {3}
     assert len(per_key) == 2
     assert all(1 <= contribution.weight <= 2 for contribution in kept)
     # A netted weight may be left of each item; the bounds hold for these.
-    signed = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
-    kept = run(rows, BoundContributions(signed, privacy_id="user", item="item", weight="weight", key="key"))
+    signed = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
+    kept = run(
+        rows,
+        BoundContributions(signed, item="item", weight="weight", key="key", unit=PrivacyId("user", RecordBounds(1))),
+    )
     assert max(Counter(contribution.key for contribution in kept).values()) <= 3
     assert all(0 < abs(contribution.weight) <= 2 for contribution in kept)
 
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
-    recipe = SketchInput(CountMin, TINY, ContributionBounds(max_partitions=2))
+    recipe = SketchInput(TINY, RecordBounds(1, max_partitions=2))
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
-    records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), keyed=True)
+    records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(
         [f"unit {unit}" for unit in range(units) for _ in range(5)],
         [f"key {key}" for _ in range(units) for key in range(5)],

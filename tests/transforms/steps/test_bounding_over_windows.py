@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import secrets
@@ -22,10 +23,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import ContributionBounds, CountMin, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    TimeRange,
+    TreeSpec,
+)
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
-from beam_dpsketch.records.reading import Columns, RecordReader, by_key, read_table
+from beam_dpsketch.records.reading import Columns, RecordReader, read_table, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
@@ -41,7 +53,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by
 ONE_COUNTER = SketchSpec(depth=1, width=1)
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(120, 60)
-BOUNDS = ContributionBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
+BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
 Timed = tuple[Any, float]
 Totals = dict[tuple[float, Any], int]
 
@@ -49,13 +61,15 @@ Totals = dict[tuple[float, Any], int]
 def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
     """A transform with one counter in each release, which adds up weights."""
     arguments = {"key": "key", "item": "item", "privacy_id": "user", "bounds": BOUNDS, "max_windows": 2} | arguments
-    return PrivateFrequencies.PerKey(ONE_COUNTER, PRIVACY, sketch="count_min", keys_are_public=True, **arguments)
+    return PrivateFrequencies.PerKey(
+        dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments, keys=AssumePublicKeys()
+    )
 
 
 def globally(**arguments: Any) -> PrivateFrequencies.Globally:
-    bounds = ContributionBounds(max_contributions_per_partition=300)
+    bounds = RecordBounds(max_contributions_per_partition=300)
     arguments = {"item": "item", "privacy_id": "user", "bounds": bounds, "max_windows": 2} | arguments
-    return PrivateFrequencies.Globally(ONE_COUNTER, PRIVACY, sketch="count_min", **arguments)
+    return PrivateFrequencies.Globally(dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments)
 
 
 def row(user: Any, key: str = "k", weight: int = 1) -> dict[str, Any]:
@@ -91,7 +105,7 @@ def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> T
     return {place: total for place, total in found.items() if total}
 
 
-def assert_within(found: Totals, windows: Any, bounds: ContributionBounds, max_windows: int, period: float) -> None:
+def assert_within(found: Totals, windows: Any, bounds: RecordBounds, max_windows: int, period: float) -> None:
     """What one id contributed: the windows by the period in which they end, the keys of each, and their totals."""
     size = float(windows.size)
     by_period: dict[float, set[float]] = defaultdict(set)
@@ -169,7 +183,7 @@ def test_first_come_starts_again_in_each_period_of_a_stream() -> None:
     source = stream(regulars(10), range(60, 660, 60))
     found = totals(source, FIXED, globally(period=300), BUNDLE_BASED)
     assert found == {(start, None): 30 for start in (0, 60, 300, 360)}
-    ranged = totals(stream(regulars(5), range(60, 360, 60)), FIXED, globally(time_range=(0, 300)), BUNDLE_BASED)
+    ranged = totals(stream(regulars(5), range(60, 360, 60)), FIXED, globally(windows=TimeRange(0, 300)), BUNDLE_BASED)
     assert ranged == {(start, None): 30 for start in (0, 60)}
 
 
@@ -194,16 +208,16 @@ def test_a_window_once_taken_passes_all_its_elements_and_late_ones_count_nowhere
 @pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "stream"])
 def test_elements_outside_the_declared_range_take_no_window(streaming: bool) -> None:
     timed = [(row("u"), 60 * i) for i in range(10)]
-    transform = globally(max_windows=1, time_range=(300, 360), period=300)
+    transform = globally(max_windows=1, period=300, windows=TimeRange(300, 360))
     source = stream(([each] for each in timed), range(60, 660, 60)) if streaming else timed
     assert totals(source, FIXED, transform, BUNDLE_BASED if streaming else FN_API) == {(300, None): 1}
 
 
 def test_periods_count_from_the_start_of_the_declared_range() -> None:
     timed = [(row("u"), 60 * i) for i in range(2, 8)]
-    ranged = totals(timed, FIXED, globally(max_windows=3, time_range=(120, 480), period=180))
+    ranged = totals(timed, FIXED, globally(max_windows=3, period=180, windows=TimeRange(120, 480)))
     assert ranged == {(60 * i, None): 1 for i in range(2, 8)}
-    assert len(totals(timed, FIXED, globally(max_windows=1, time_range=(120, 480), period=180))) == 2
+    assert len(totals(timed, FIXED, globally(max_windows=1, period=180, windows=TimeRange(120, 480)))) == 2
     assert len(totals(timed, FIXED, globally(max_windows=1, period=180))) == 3
     shifted = window.FixedWindows(60, offset=7)
     assert len(totals([(row("u"), 60 * i + 7) for i in range(6)], shifted, globally(max_windows=1, period=180))) == 2
@@ -264,7 +278,7 @@ def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name:
         "rows": [(beam.Row(**visit._asdict()), time) for visit, time in visits],
         "batches": [(frame, minute * 60.0) for frame in frames for minute in range(5)],
     }
-    records = RecordReader(Selectors(item="page", privacy_id="user"), keyed=False)
+    records = RecordReader(Selectors(item="page", privacy_id="user"), per_key=False)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return [
@@ -286,7 +300,7 @@ def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name:
 @pytest.mark.parametrize("name", ["fn api", *ENGINES])
 def test_random_windows_on_every_runner(name: str) -> None:
     runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
-    transform = globally(privacy_id="user", item="page", period=300)
+    transform = globally(item="page", unit=PrivacyId("user", RecordBounds(1), period=300))
     elements = [(TABLE, 60.0 * minute) for minute in range(5)] + [(visit, 60.0) for visit in VISITS]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -299,9 +313,9 @@ def test_random_windows_on_every_runner(name: str) -> None:
 
 # By hand, without a runner: any split into bundles, any windows.
 
-RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
+RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
 SMALL_BOUNDS = st.builds(
-    ContributionBounds,
+    RecordBounds,
     max_contributions_per_partition=st.integers(1, 3),
     max_partitions=st.integers(1, 3),
     max_weight=st.integers(1, 3),
@@ -310,10 +324,10 @@ SMALL_BOUNDS = st.builds(
 
 
 def bounded(
-    bundles: list[list[Timed]], windows: Any, bounds: ContributionBounds, max_windows: int, salt: int
+    bundles: list[list[Timed]], windows: Any, bounds: RecordBounds, max_windows: int, salt: int
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
-    recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
+    recipe = SketchInput(ONE_COUNTER, bounds)
     bound = steps._RuleOverWindows(bounds, max_windows, RandomPriorities(salt))
     shard = steps._ShardWithWindows(RECORDS, bounds, bound, recipe)
     shards: dict[int, list[bytes]] = defaultdict(list)
@@ -330,7 +344,7 @@ def bounded(
     for payloads in shards.items():
         for kept in _BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
-                for key, contributions in by_key(timed.value, recipe):
+                for key, contributions in split_by_key(timed.value, recipe):
                     found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())
     return found
 
@@ -362,7 +376,7 @@ def random_rows(seed: int, size: int) -> list[Timed]:
     bounds=SMALL_BOUNDS,
 )
 def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
-    seed: int, size: int, bundle_count: int, windows: Any, max_windows: int, bounds: ContributionBounds
+    seed: int, size: int, bundle_count: int, windows: Any, max_windows: int, bounds: RecordBounds
 ) -> None:
     rows = random_rows(seed, size)
     split = [rows[start::bundle_count] for start in range(bundle_count)]
@@ -387,7 +401,7 @@ def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
 @pytest.mark.parametrize("signed", [False, True])
 def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: bool) -> None:
     """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
-    rows, bounds = random_rows(2, 400), ContributionBounds(max_contributions_per_partition=2, signed=signed)
+    rows, bounds = random_rows(2, 400), RecordBounds(max_contributions_per_partition=2, signed=signed)
     as_numbers, as_bytes = (
         bounded([[({**row, "user": kind(int(row["user"][1:]))}, at) for row, at in rows]], FIXED, bounds, 2, salt=5)
         for kind in (int, np.int64)
@@ -399,7 +413,7 @@ def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: 
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):
-        bounds = ContributionBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
+        bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
@@ -413,7 +427,7 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
 ) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
     monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 1)
-    bounds = ContributionBounds(max_contributions_per_partition=2, signed=True)
+    bounds = RecordBounds(max_contributions_per_partition=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]
     for salt in range(20):
@@ -423,14 +437,14 @@ def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 windows are equally frequent, over units with one record in each window."""
-    bounds = ContributionBounds()
-    recipe = SketchInput(CountMin, ONE_COUNTER, bounds)
+    bounds = RecordBounds(1)
+    recipe = SketchInput(ONE_COUNTER, bounds)
     records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
-    ranks = RandomPriorities(salt)
+    priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
-    kept = steps._RuleOverWindows(bounds, 2, ranks).select(read)
+    kept = steps._RuleOverWindows(bounds, 2, priorities).select(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units
@@ -448,15 +462,17 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_explanation_counts_the_windows() -> None:
-    bounds = ContributionBounds()
+    bounds = RecordBounds(1)
     text = globally(bounds=bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
-    (once,) = calibrate(CountMin, ONE_COUNTER, PRIVACY, bounds=bounds)
+    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds))
     assert f"sigma = {3 * math.sqrt(once):.4g} to" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
         windows: PrivateQuantiles.Globally(
-            IntegerDomain(0, 9), PRIVACY, privacy_id="user", bounds=bounds, max_windows=windows, memory=1 << 10
+            TreeSpec.for_memory(IntegerDomain(0, 9), 1 << 10),
+            PRIVACY,
+            unit=PrivacyId("user", bounds, max_windows=windows),
         ).explain(n=10_000)
         for windows in (1, 9)
     }
@@ -488,7 +504,7 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
     windows, arguments, unit, disclosed, words = STATEMENTS[name]
-    transform = globally(bounds=ContributionBounds(), **arguments)
+    transform = globally(bounds=RecordBounds(1), **arguments)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([(row("u"), 1.0)]) | beam.Map(stamp) | beam.WindowInto(windows) | transform

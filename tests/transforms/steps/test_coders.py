@@ -9,16 +9,25 @@ import pytest
 from apache_beam import coders
 from apache_beam.internal import cloudpickle_pickler
 
-from beam_dpsketch import ContributionBounds, CountMin, CountSketch, PrivacySpec, ReleasedSketch, SketchSpec, release
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    PrivacySpec,
+    RecordBounds,
+    ReleasedSketch,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.combine_fns import CountSketchFn
+from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.steps.coders import AccumulatorCoder, ReleasedSketchCoder
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 
 SPEC = SketchSpec(depth=5, width=2048)
-RECIPE = SketchInput(CountSketch, SPEC, ContributionBounds())
+RECIPE = SketchInput(SPEC, RecordBounds(1))
 
 
 def filled(count: int) -> SketchAccumulator:
@@ -57,14 +66,14 @@ def test_decoded_counters_may_be_added_to() -> None:
 
 
 def test_combine_fns_name_their_coder() -> None:
-    for fn in (RawSketchFn(RECIPE, Selectors()), CountSketchFn(SPEC, PrivacySpec(rho=0.1))):
+    for fn in (RawSketchFn(RECIPE, Selectors()), PrivateSketchFn(SPEC, PrivacySpec(rho=0.1))):
         assert isinstance(fn.get_accumulator_coder(), AccumulatorCoder)
         assert not fn.get_accumulator_coder().is_deterministic()
 
 
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 def test_releases_travel_in_their_published_form(kind: type[CountSketch]) -> None:
-    released = release(kind(SPEC).accumulate(["a"]), PrivacySpec(rho=0.1))
+    released = release(kind(SPEC).accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
     coder = coders.registry.get_coder(ReleasedSketch)
     assert isinstance(coder, ReleasedSketchCoder)
     assert coder.is_deterministic()

@@ -6,6 +6,7 @@ the statement of the release.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections import defaultdict
@@ -17,7 +18,7 @@ import pytest
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import ContributionBounds, PrivacySpec, SketchSpec, WindowingError
+from beam_dpsketch import Horizon, PrivacySpec, Record, RecordBounds, SketchSpec, WindowingError
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release
@@ -106,7 +107,9 @@ class _Step(beam.PTransform):
 
 
 def release() -> beam.PTransform:
-    return PrivateFrequencies.Globally(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit="record", sketch="count_min")
+    return PrivateFrequencies.Globally(
+        dataclasses.replace(ONE_CELL, kind="count_min"), PRIVACY, item=lambda pair: pair[1], unit=Record()
+    )
 
 
 def broken(graphs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], int]:
@@ -188,12 +191,10 @@ def test_messages_name_the_step_and_the_way_out() -> None:
     sliding = pairs | "Sliding" >> Steps(["sliding", "group", "global"])
     message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or name a privacy_id"
     with pytest.raises(WindowingError, match=message):
-        sliding | PrivateContinualFrequencies.Globally(
-            ONE_CELL, PRIVACY, unit="record", start=0, window_size=60, windows=4
-        )
+        sliding | PrivateContinualFrequencies.Globally(ONE_CELL, PRIVACY, Horizon(0, 60, 4), unit=Record())
 
 
 def test_a_privacy_id_may_have_copies() -> None:
     pairs = beam.Pipeline(runner=FN_API) | beam.Create([("k", "a")]) | Steps(["sliding", "group", "twice", "global"])
-    by_id: Any = {"privacy_id": lambda pair: pair[0], "item": lambda pair: pair[1], "bounds": ContributionBounds()}
+    by_id: Any = {"privacy_id": lambda pair: pair[0], "item": lambda pair: pair[1], "bounds": RecordBounds(1)}
     assert pairs | PrivateFrequencies.Globally(ONE_CELL, PRIVACY, **by_id) is not None

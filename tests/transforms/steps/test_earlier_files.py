@@ -11,13 +11,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
-from beam_dpsketch import CountSketch, PrivacySpec, release
+from beam_dpsketch import CountSketch, PrivacySpec, Record, ReleaseTerms, release
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, WriteReleases, read_releases
 from beam_dpsketch.transforms.files import to_record
 from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink
 from tests.helpers.pipelines import FN_API, SPEC
 
-FIRST, SECOND = (release(CountSketch(SPEC), PrivacySpec(rho=1.0)) for _ in range(2))
+FIRST, SECOND = (release(CountSketch(SPEC), ReleaseTerms(PrivacySpec(rho=1.0))) for _ in range(2))
 VISITS = [window.TimestampedValue(page, second) for page, second in (("a", 1), ("b", 61), ("a", 62))]
 FIXED = window.FixedWindows(60)
 REFUSED = r"exists already, and other releases would replace it; give another file_path_prefix, or .*overwrite=True"
@@ -54,7 +54,7 @@ def write(releases: list[Any], prefix: Path, **arguments: Any) -> None:
 
 def count(prefix: Path, *options: str, windowed: bool, idempotent: bool = False, **arguments: Any) -> None:
     """A whole job that draws noise and writes it."""
-    counted = PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=1.0), unit="record")
+    counted = PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=1.0), unit=Record())
     if idempotent:
         counted = counted.with_idempotent_noise(release_id="visits", secret=EnvironmentSecret("SECRET_OF_TESTS"))
     with beam.Pipeline(runner=FN_API, options=PipelineOptions(list(options))) as pipeline:

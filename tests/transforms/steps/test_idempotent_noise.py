@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import logging
 import os
 import pickle
@@ -20,7 +21,17 @@ from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch import ContributionBounds, IntegerDomain, PrivacySpec, PrivacyUnit, SketchSpec
+from beam_dpsketch import (
+    Horizon,
+    IntegerDomain,
+    PrivacySpec,
+    PrivacyUnit,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SketchSpec,
+    TimeRange,
+)
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.statement import Disclosure
@@ -66,10 +77,10 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
 
 KEYS = {"public_keys": ["city 0", "city 1", "nowhere"], "unit": "record"}
 TRANSFORMS = {
-    "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
+    "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
     "frequencies per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **KEYS),
-    "count_min": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record", sketch="count_min"),
-    "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, unit="record", item=lambda e: e[1]),
+    "count_min": PrivateFrequencies.Globally(dataclasses.replace(SPEC, kind="count_min"), PRIVACY, unit=Record()),
+    "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
     "top-k": PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
 }
 
@@ -96,7 +107,7 @@ class ReleasedAtOnce(beam.PTransform):
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
-    terms = {"bounds": ContributionBounds(), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
+    terms = {"bounds": RecordBounds(1), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
     return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, **terms)
 
 
@@ -137,14 +148,14 @@ def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[An
 
 
 def frequencies(rho: float = 0.1, **terms: Any) -> beam.PTransform:
-    return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit="record").with_idempotent_noise(**TERMS | terms)
+    return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit=Record()).with_idempotent_noise(**TERMS | terms)
 
 
 @pytest.mark.slow
 def test_keys_release_ids_and_secrets_with_equal_counters_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-9."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
-    per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit="record", public_keys=["a", "b"])
+    per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
     keys = noise(per_key.with_idempotent_noise(**TERMS), equal)
     assert audit(keys["a"], keys["b"], PRIVACY_SIGMA_SQUARED) == set()
     one, again = noise(frequencies())[None], noise(frequencies())[None]
@@ -171,9 +182,9 @@ class Wrapped(beam.PTransform):
 
 
 HORIZON = {"start": 0, "window_size": 50, "windows": 4}
-BOUNDS = {"privacy_id": lambda e: e[1], "bounds": ContributionBounds(max_contributions_per_partition=3)}
+BOUNDS = {"privacy_id": lambda e: e[1], "bounds": RecordBounds(max_contributions_per_partition=3)}
 PLACED = {
-    "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit="record"),
+    "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
     "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **BOUNDS),
     "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], **BOUNDS),
     "over time": PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **HORIZON, **BOUNDS),
@@ -218,7 +229,7 @@ def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
 
 
 def test_windows_with_equal_counters_share_no_noise() -> None:
-    transform = PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record", time_range=(0, 20))
+    transform = PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record(), windows=TimeRange(0, 20))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         stamped = pipeline | beam.Create([1, 11]) | beam.Map(lambda time: window.TimestampedValue("x", time))
@@ -231,7 +242,7 @@ def test_windows_with_equal_counters_share_no_noise() -> None:
 
 
 def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
-    (output,) = [exact(["x"], PrivateFrequencies.Globally(WIDE, PRIVACY, unit="record"))]
+    (output,) = [exact(["x"], PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()))]
     return [(noisy - output).ravel() for noisy in counters]
 
 
@@ -263,7 +274,7 @@ def test_every_part_of_the_place_of_a_release_counts() -> None:
 def test_nodes_with_equal_counters_share_no_noise() -> None:
     """One record: the nodes above its window have its counters, and the same sigma."""
     transform = PrivateContinualFrequencies.Globally(
-        WIDE, PRIVACY, start=0, window_size=10, windows=4, unit="record"
+        WIDE, PRIVACY, Horizon(0, 10, 4), unit=Record()
     ).with_idempotent_noise(**TERMS)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

@@ -18,12 +18,16 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
-    ContributionBounds,
     ElementsWarning,
     FloatDomain,
+    Horizon,
     IntegerDomain,
     IPv4Domain,
+    PrivacyId,
     PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
     TextDomain,
     TimestampDomain,
 )
@@ -37,7 +41,7 @@ from beam_dpsketch.transforms import (
 from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
-FOUR = ContributionBounds(max_contributions_per_partition=4, max_weight=9)
+FOUR = RecordBounds(max_contributions_per_partition=4, max_weight=9)
 DAY = datetime.datetime(2026, 3, 2)
 YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
 USER = {"privacy_id": "user", "bounds": FOUR}
@@ -72,17 +76,15 @@ def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
 
 
 def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles.Globally:  # noqa: B008
-    return PrivateQuantiles.Globally(domain, PRIVACY, unit="record", **arguments)
+    return PrivateQuantiles.Globally(domain, PRIVACY, **arguments, unit=Record())
 
 
 def continual(**arguments: Any) -> PrivateContinualFrequencies.Globally:
-    return PrivateContinualFrequencies.Globally(
-        SPEC, PRIVACY, start=0, window_size=60, windows=4, unit="record", **arguments
-    )
+    return PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), **arguments, unit=Record())
 
 
 def top(domain: Any, **arguments: Any) -> PrivateTopK.Globally:
-    return PrivateTopK.Globally(domain, PRIVACY, k=3, unit="record", **arguments)
+    return PrivateTopK.Globally(domain, PRIVACY, k=3, **arguments, unit=Record())
 
 
 def built(element_type: Any, *transforms: beam.PTransform) -> None:
@@ -118,14 +120,20 @@ DECLARED: dict[str, Mistake] = {
     ),
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
-    "a float id": (lambda: built(Visit, frequencies(item="city", privacy_id="ms")), "privacy_id='ms' has type float"),
-    "a UUID id": (lambda: built(Trip, frequencies(item="city", privacy_id="user")), "privacy_id='user' has type UUID"),
+    "a float id": (
+        lambda: built(Visit, frequencies(item="city", unit=PrivacyId("ms", RecordBounds(1)))),
+        "privacy_id='ms' has type float",
+    ),
+    "a UUID id": (
+        lambda: built(Trip, frequencies(item="city", unit=PrivacyId("user", RecordBounds(1)))),
+        "privacy_id='user' has type UUID",
+    ),
     "a UUID in a Row": (lambda: created([beam.Row(user=ROW["id"])], frequencies(item="user")), "has type UUID"),
     "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
     "a float key": (lambda: built(Visit, per_key(key="ms", item="city")), "key='ms' has type float"),
     "a text weight": (
-        lambda: built(Visit, frequencies(item="city", weight="user", bounds=ContributionBounds(max_weight=1))),
+        lambda: built(Visit, frequencies(item="city", weight="user", bounds=RecordBounds(1, max_weight=1))),
         "weight='user' has type str, but a weight must be a whole number",
     ),
     "text for a time": (lambda: built(Visit, quantiles(YEAR, item="user")), "has type str, but TimestampDomain takes"),
@@ -140,7 +148,7 @@ DECLARED: dict[str, Mistake] = {
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
     "continual": (lambda: built(Visit, continual(item="ms")), "item='ms' has type float"),
     "bounding": (
-        lambda: built(Visit, BoundContributions(FOUR, privacy_id="ms", item="city")),
+        lambda: built(Visit, BoundContributions(FOUR, item="city", unit=PrivacyId("ms", RecordBounds(1)))),
         "privacy_id='ms' has type float",
     ),
 }
@@ -164,7 +172,7 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
         of_visits = [
-            frequencies(item="city", privacy_id="user"),
+            frequencies(item="city", unit=PrivacyId("user", RecordBounds(1))),
             frequencies(item="place"),
             frequencies(item=lambda visit: visit.city),
             frequencies(item="city", **weights),
@@ -191,7 +199,7 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
 WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "dicts": (
         dict[str, Any],
-        frequencies(item="town", privacy_id="usr"),
+        frequencies(item="town", unit=PrivacyId("usr", RecordBounds(1))),
         ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies.Globally cannot check"],
     ),
     "anything": (Any, frequencies(), ["item (the element itself)"]),
@@ -205,7 +213,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
     "float weights": (
         Visit,
-        frequencies(item="city", weight="ms", bounds=ContributionBounds(max_weight=9)),
+        frequencies(item="city", weight="ms", bounds=RecordBounds(1, max_weight=9)),
         ["weight='ms', of type float, which counts only where it is whole"],
     ),
     "continual": (Any, continual(item="town"), ["PrivateContinualFrequencies.Globally cannot check item='town'"]),
@@ -224,7 +232,7 @@ def test_types_that_tell_nothing_are_warned_of_once_with_the_argument_and_the_fi
 
 
 def test_a_checked_transform_does_not_warn() -> None:
-    transform = frequencies(item="city", privacy_id="user")
+    transform = frequencies(item="city", unit=PrivacyId("user", RecordBounds(1)))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
         assert transform.check([ROW]) is transform
@@ -237,7 +245,11 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         [ROW],
         "element 0 .* no field for item='town': its fields are user, ",
     ),
-    "a missing id": (frequencies(item="city", privacy_id="usr"), [ROW], "no field for privacy_id='usr'"),
+    "a missing id": (
+        frequencies(item="city", unit=PrivacyId("usr", RecordBounds(1))),
+        [ROW],
+        "no field for privacy_id='usr'",
+    ),
     "a path": (frequencies(item="geo.city"), [ROW], "item='geo.city'.*a name is one field, for a nested one give"),
     "a later element": (frequencies(item="city"), [ROW, {"user": "u"}], "element 1 of the sample has no field"),
     "None": (frequencies(item="city"), [{"city": None}], "item='city' is None: such a record is dropped"),
@@ -245,12 +257,16 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
-    "a UUID id": (frequencies(item="city", privacy_id="id"), [ROW], r"privacy_id='id' is UUID\(.* \(UUID\)"),
-    "a float id": (frequencies(item="city", privacy_id="ms"), [ROW], "privacy_id='ms' is 1.0"),
+    "a UUID id": (
+        frequencies(item="city", unit=PrivacyId("id", RecordBounds(1))),
+        [ROW],
+        r"privacy_id='id' is UUID\(.* \(UUID\)",
+    ),
+    "a float id": (frequencies(item="city", unit=PrivacyId("ms", RecordBounds(1))), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(key="ms", item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so key must be given"),
     "an unlisted key": (
-        per_key(key="n", item="city", public_keys=["7"]),
+        per_key(item="city", keys=PublicKeys(["7"], "n")),
         [ROW],
         r"key='n' is 7 \(int\), which is not one",
     ),
@@ -259,7 +275,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain takes datetime"),
     "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain takes text"),
     "a fractional weight": (
-        frequencies(item="city", privacy_id="user", weight="w"),
+        frequencies(item="city", weight="w", unit=PrivacyId("user", RecordBounds(1))),
         [{**ROW, "w": 3.5}],
         "weight='w' is 3.5 .* a weight must be a whole number",
     ),
@@ -277,7 +293,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         "row 1 of element 0 .* item='x' is 2.5",
     ),
     "a null in a column": (frequencies(item="x"), pa.table({"x": ["a", None]}), "row 1 .* is None"),
-    "a key in a column": (per_key(key="k", item="k", public_keys=["b"]), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
+    "a key in a column": (per_key(item="k", keys=PublicKeys(["b"], "k")), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
     "empty": (frequencies(item="city"), [], "sample must hold at least one record"),
     "an empty batch": (frequencies(item="x"), pa.table({"x": pa.array([], "string")}), "at least one record"),
     "continual": (continual(item="town"), [ROW], "no field for item='town'"),
@@ -298,10 +314,13 @@ def test_one_element_is_no_sample() -> None:
 
 
 def samples() -> Iterator[tuple[beam.PTransform, Any]]:
-    yield frequencies(item="city", privacy_id="user", weight="n"), [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)]
+    yield (
+        frequencies(item="city", weight="n", unit=PrivacyId("user", RecordBounds(1))),
+        [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)],
+    )
     yield frequencies(), ["a", 1, b"b", ("a", 1)]
     yield per_key(), [("a", "x"), (1, "y")]
-    yield per_key(public_keys=["a"]), [("a", "x")]
+    yield per_key(keys=PublicKeys(["a"])), [("a", "x")]
     yield per_key(key="k", item="x"), pa.table({"k": ["a"], "x": [b"b"]})
     yield quantiles(item="ms"), [ROW]
     yield quantiles(YEAR, item="ts"), [ROW, pa.table({"ts": [DAY]})]
@@ -325,7 +344,7 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
     "an address": (quantiles(IPv4Domain()), [1 << 32], "outside IPv4Domain"),
     "a long text": (top(TextDomain(3)), ["Oslo"], "'Oslo' .* outside TextDomain"),
     "a weight": (
-        frequencies(item="city", privacy_id="user", weight="w"),
+        frequencies(item="city", weight="w", unit=PrivacyId("user", RecordBounds(1))),
         [{**ROW, "w": 10}],
         "weight='w' is 10 .* outside the weights 0 to 9",
     ),

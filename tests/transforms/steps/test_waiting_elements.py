@@ -13,7 +13,7 @@ from apache_beam.transforms.window import IntervalWindow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import ContributionBounds
+from beam_dpsketch import RecordBounds
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.codec import from_bytes
 from beam_dpsketch.records.priorities import RandomPriorities
@@ -25,7 +25,7 @@ WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 
 
 def shard_records(*, keyed: bool = False) -> steps._ShardWindowedRecords:
-    bounds = ContributionBounds(max_contributions_per_partition=10_000)
+    bounds = RecordBounds(max_contributions_per_partition=10_000)
     records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=keyed)
     return steps._ShardWindowedRecords(records, bounds, BoundingRule(bounds, RandomPriorities(1)), None)
 

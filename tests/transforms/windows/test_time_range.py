@@ -21,11 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
-    ContributionBounds,
+    AssumePublicKeys,
     CountSketch,
     IntegerDomain,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
+    Record,
+    RecordBounds,
     ReleasedSketch,
     WindowingError,
 )
@@ -49,7 +52,7 @@ TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
     "top-K": lambda **arguments: PrivateTopK.Globally(DOMAIN, PRIVACY, k=1, item=len, **arguments),
     "top-K per key": lambda **arguments: PrivateTopK.PerKey(DOMAIN, PRIVACY, k=1, item=len, **arguments),
 }
-BOUNDED = {"privacy_id": str, "bounds": ContributionBounds(max_contributions_per_partition=9)}
+BOUNDED = {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)}
 
 
 def paired(item: str) -> tuple[str, str]:
@@ -72,7 +75,7 @@ def at_times(pipeline: beam.Pipeline, timed: list[tuple[Any, float]], windows: A
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_each_window_of_a_stream_has_one_release_of_each_key_and_says_so(name: str, unit: dict[str, Any]) -> None:
     keyed = name.endswith("key")
-    transform = TRANSFORMS[name](**unit, time_range=RANGE, **({"public_keys": KEYS} if keyed else {}))
+    transform = TRANSFORMS[name](**unit, **{"public_keys": KEYS} if keyed else {}, windows=TimeRange(*RANGE))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | stream() | beam.WindowInto(FIXED)
@@ -102,7 +105,7 @@ def test_a_window_holds_its_data_and_data_outside_the_range_are_dropped(runner: 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 def test_of_sliding_windows_those_wholly_in_the_range_are_released(runner: str) -> None:
-    counters = counters_by_window(TIMED, SLIDING, frequencies(time_range=(-20, 180)), runner=runner)
+    counters = counters_by_window(TIMED, SLIDING, frequencies(windows=TimeRange(-20, 180)), runner=runner)
     expected = {-20: ["before", "a"], 0: "ab", 20: "b", 40: "b", 60: "", 80: "c", 100: "c", 120: "c"}
     assert_counters(counters, expected)
 
@@ -241,15 +244,15 @@ def test_a_range_may_be_written_as_timestamps_datetimes_or_seconds() -> None:
     ],
 )
 def test_a_range_that_is_none_is_refused_at_construction(time_range: Any, error: type, message: str) -> None:
-    for transform in (frequencies, lambda **arguments: TRANSFORMS["top-K"](unit="record", **arguments)):
+    for transform in (frequencies, lambda **arguments: TRANSFORMS["top-K"](**arguments, unit=Record())):
         with pytest.raises(error, match=message):
-            transform(time_range=time_range)
+            transform(windows=TimeRange(*time_range))
 
 
 def test_a_range_of_keys_from_the_data_is_refused() -> None:
     for name in ("frequencies per key", "quantiles per key", "top-K per key"):
         with pytest.raises(ValueError, match=r"time_range with keys_are_public=True .* list the keys with"):
-            TRANSFORMS[name](unit="record", time_range=RANGE, keys_are_public=True)
+            TRANSFORMS[name](unit=Record(), keys=AssumePublicKeys(), windows=TimeRange(*RANGE))
 
 
 @pytest.mark.parametrize(
@@ -274,12 +277,14 @@ def test_a_range_that_does_not_fit_the_windows_is_refused_with_one_that_does(
 ) -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | beam.WindowInto(windows)
     with pytest.raises(WindowingError, match=message):
-        elements | frequencies(time_range=time_range)
+        elements | frequencies(windows=TimeRange(*time_range))
 
 
 def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create([("a", "b")]) | beam.WindowInto(window.FixedWindows(1))
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit="record", public_keys=range(1000), time_range=(0, 1001))
+    transform = PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, unit=Record(), keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
+    )
     with pytest.raises(WindowingError, match=r"1001000 releases \(1001 windows, 1000 in each\).* fewer public_keys"):
         elements | transform
 
@@ -287,11 +292,11 @@ def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
 def test_display_data_show_the_range() -> None:
     items = {item.key: item.value for item in DisplayData.create_from(frequencies()).items}
     assert items["time_range"] == "(Timestamp(0), Timestamp(300))"
-    assert "time_range" not in {item.key for item in DisplayData.create_from(frequencies(time_range=None)).items}
+    assert "time_range" not in {item.key for item in DisplayData.create_from(frequencies()).items}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_every_sliding_window_has_a_release_without_data_whatever_their_number(count: int) -> None:
-    transform = frequencies(time_range=(0, 60 + 20 * (count - 1)))
+    transform = frequencies(windows=TimeRange(0, 60 + 20 * (count - 1)))
     counters = counters_by_window([], SLIDING, transform, runner=FN_API)
     assert_counters(counters, {20.0 * number: "" for number in range(count)})

@@ -1,0 +1,74 @@
+"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ONE_RECORD, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+
+MAX_PERIOD = (1 << 63) - 1
+
+
+class Disclosure(enum.Flag):
+    """What a release shows without noise, by the caller's choice."""
+
+    NONE = 0
+    KEYS = 1
+    WINDOWS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseTerms:
+    """What a release promises, and to whom.
+
+    Args:
+      privacy: what the release may spend; taken from a budget, it pays for one release.
+      bounds: what one unit contributes at most: the caller's promise, which the transforms enforce. Give `max_weight`
+        where weights were accumulated.
+      unit: whose presence is hidden.
+      window_count: releases (windows) that one unit can reach; rho covers all of them. For a unit over a horizon, each
+        release is one node of a binary tree over time, and this is the number of windows of the horizon.
+      period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
+        then the number of windows that the unit can reach in one period.
+      disclosed: what is published beside the release, for the statement.
+    """
+
+    privacy: PrivacySpec
+    bounds: RecordBounds = ONE_RECORD
+    _: dataclasses.KW_ONLY
+    unit: PrivacyUnit = PrivacyUnit.RECORD
+    window_count: int = 1
+    period_micros: int = 0
+    disclosed: Disclosure = Disclosure.NONE
+
+    def __post_init__(self) -> None:
+        _validate.instance(PrivacySpec, privacy=self.privacy)
+        _validate.instance(RecordBounds, bounds=self.bounds)
+        _validate.instance(PrivacyUnit, unit=self.unit)
+        check_unit(self.unit, self.bounds, self.period_micros)
+        _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
+        _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
+
+    def paying_for(self, release: Any) -> ReleaseTerms:
+        """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
+        return dataclasses.replace(self, privacy=self.privacy.paying_for(release))
+
+    def without_budget(self) -> ReleaseTerms:
+        """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
+        return dataclasses.replace(self, privacy=self.privacy.without_budget())
+
+
+def check_unit(unit: PrivacyUnit, bounds: RecordBounds, period_micros: int) -> None:
+    """Refuse bounds under which a single record contributes several, and a period of a unit that has none."""
+    if unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+        raise ValueError(
+            "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
+            "name a PrivacyId to protect all records of a person"
+        )
+    if (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
+        raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")

@@ -1,0 +1,100 @@
+"""All that a caller declares of a private transform, checked together before there is a pipeline."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.keys import AssumePublicKeys, Keys, check_partitions
+from beam_dpsketch.records.selectors import Selector, Selectors
+from beam_dpsketch.records.time_range import TimeRange
+from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_unit_type
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What is released, of what, for whom, under which keys, in which windows."""
+
+    spec: Any
+    privacy: PrivacySpec
+    unit: Unit
+    item: Selector = None
+    weight: Selector = None
+    keys: Keys | None = None
+    windows: TimeRange | None = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(PrivacySpec, privacy=self.privacy)
+        check_unit_type(self.unit)
+        if self.keys is not None:
+            check_partitions(self.keys, self.unit.bounds)
+        if self.windows is not None:
+            _validate.instance(TimeRange, windows=self.windows)
+            if isinstance(self.keys, AssumePublicKeys):
+                raise ValueError(
+                    "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
+                    "list the keys with PublicKeys, or leave windows out"
+                )
+        if self.weight is not None:
+            check_max_weight(self.unit.bounds)
+
+    @functools.cached_property
+    def sketch_input(self) -> SketchInput:
+        """The sketch, and how items and weights go into it."""
+        return SketchInput(self.spec, self.unit.bounds)
+
+    @functools.cached_property
+    def selectors(self) -> Selectors:
+        """What in an element is what."""
+        key = None if self.keys is None else self.keys.field
+        privacy_id = None if self.privacy_id is None else self.privacy_id.field
+        return Selectors(item=self.item, weight=self.weight, privacy_id=privacy_id, key=key)
+
+    @property
+    def privacy_id(self) -> PrivacyId | None:
+        """Whose records are bounded; `None` where single records are protected."""
+        return self.unit if isinstance(self.unit, PrivacyId) else None
+
+    @property
+    def public_keys(self) -> tuple[Any, ...] | None:
+        """The listed keys, if any."""
+        return None if self.keys is None else self.keys.keys
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether there is a release for each key."""
+        return self.keys is not None
+
+    def terms(self) -> ReleaseTerms:
+        """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""
+        if self.privacy_id is None:
+            return ReleaseTerms(self.privacy, self.unit.bounds)
+        return ReleaseTerms(
+            self.privacy,
+            self.unit.bounds,
+            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period else PrivacyUnit.PRIVACY_ID,
+            window_count=self.privacy_id.max_windows or 1,
+            period_micros=self.privacy_id.period_micros,
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings; neither the seed nor a key of the hash."""
+        spec, limit = self.spec, self.privacy_id
+        time_range = {} if self.windows is None else {"windows": str(self.windows)}
+        windows = {} if limit is None or limit.max_windows is None else {"max_windows": limit.max_windows}
+        return {
+            "sketch": self.sketch_input.kind.name,
+            "counters": spec.cells,
+            **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
+            "rho": float(self.privacy.rho),
+            "relation": self.privacy.relation.name,
+            **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
+            **windows,
+            **time_range,
+        }

@@ -1,0 +1,94 @@
+"""Whom a private transform protects, and how much of each may count."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.times import check_milliseconds, duration_to_micros
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.records.selectors import Selector, check_selector
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """Protect single records, each on its own. A person with many records is not protected.
+
+    Args:
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given where
+        weights are read.
+      signed: whether records may delete (negative weights).
+    """
+
+    max_weight: int = RecordBounds.max_weight
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        self.bounds  # noqa: B018  # checks the arguments
+
+    @property
+    def bounds(self) -> RecordBounds:
+        """The bounds of one record."""
+        return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivacyId:
+    """Protect all records of one id: of a person, a device, an account.
+
+    Args:
+      field: where an element holds the id: a field name or a callable.
+      bounds: how much of each id counts; the rest is dropped, at random.
+      max_windows: in how many windows each id counts, in each of them within the bounds; noise grows with its square
+        root. Without it an id is protected within each fixed window alone; sliding windows need it. On bounded input
+        the windows are chosen at random; on unbounded input they are the first ones with data of the id.
+      period: how long ids are protected: `max_windows` holds in each such period, a multiple of the time from one window
+        to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period in which it ends;
+        periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input, which must be
+        bounded or have a `TimeRange`.
+    """
+
+    field: Selector
+    bounds: RecordBounds
+    _: dataclasses.KW_ONLY
+    max_windows: int | None = None
+    period: Any = None
+
+    def __post_init__(self) -> None:
+        if self.field is None:
+            raise TypeError("field must say where an element holds the privacy id: a field name or a callable")
+        check_selector(field=self.field)
+        _validate.instance(RecordBounds, bounds=self.bounds)
+        if self.max_windows is not None:
+            _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)
+            check_milliseconds(period=self.period_micros)
+        elif self.period is not None:
+            raise ValueError("period needs max_windows: in how many windows of each period a privacy id may count")
+
+    @property
+    def period_micros(self) -> int:
+        """The length of a period in microseconds; 0 if it is all of the input."""
+        return 0 if self.period is None else duration_to_micros(period=self.period)
+
+
+Unit: TypeAlias = "Record | PrivacyId"
+
+
+def check_unit_type(unit: Any) -> None:
+    """Refuse what does not say who is protected."""
+    if not isinstance(unit, (Record, PrivacyId)):
+        raise TypeError(
+            'unit must be PrivacyId("field", RecordBounds(...)), which protects all records of a person, or Record(), '
+            f"which protects only single records; got {type(unit).__name__}"
+        )
+
+
+def check_max_weight(bounds: RecordBounds) -> None:
+    """Refuse weights without a declared largest one, which would all be clamped to 1."""
+    if not bounds.says_max_weight:
+        raise ValueError(
+            "max_weight must be given where weight is, as in Record(max_weight=100) or RecordBounds(10, max_weight=100): "
+            "larger weights are clamped to it, and noise grows with it"
+        )

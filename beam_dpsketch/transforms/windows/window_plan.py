@@ -1,0 +1,64 @@
+"""What the windows of a collection mean for its releases, worked out once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import WindowFn
+
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.keys import PublicKeys
+from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
+from beam_dpsketch.transforms.windows.time_range import window_starts
+from beam_dpsketch.transforms.windows.window_limit import limit_periods
+
+
+class WindowPlan(NamedTuple):
+    """Which windows are released, and under which terms.
+
+    Attributes:
+      terms: of each release.
+      starts: of the windows that are released with data or without; `None` for those that have data.
+      periods: the windows in which `max_windows` of a privacy id count; `None` if its windows are not limited.
+      is_global: whether there is only the global window.
+    """
+
+    terms: ReleaseTerms
+    starts: range | None
+    periods: WindowFn | None
+    is_global: bool
+
+    @classmethod
+    def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
+        """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
+        window_count, in_global, limit = check_windowing(elements), is_global(elements), declaration.privacy_id
+        if window_count > 1 and limit is not None and limit.max_windows is None:
+            raise WindowingError(
+                "SlidingWindows with a PrivacyId would let one privacy id into any number of overlapping windows; say "
+                "in how many with max_windows, or use FixedWindows, or protect single records with Record()"
+            )
+        starts = periods = None
+        if declaration.windows is not None:
+            keys = 1 if declaration.public_keys is None else len(declaration.public_keys)
+            starts = window_starts(declaration.windows, elements.windowing.windowfn, keys)
+        terms = declaration.terms()
+        if limit is None:
+            terms = dataclasses.replace(terms, window_count=window_count)
+        elif limit.max_windows is not None:
+            periods = limit_periods(limit, elements, starts)
+        elif not in_global:
+            terms = dataclasses.replace(terms, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW)
+        if starts is None and not in_global and isinstance(declaration.keys, PublicKeys):
+            raise WindowingError(
+                "PublicKeys in windows would show which windows have data for a key; declare the windows with "
+                "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
+            )
+        disclosed = Disclosure.NONE if in_global or starts is not None else Disclosure.WINDOWS
+        if declaration.is_keyed and declaration.public_keys is None:
+            disclosed |= Disclosure.KEYS
+        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, in_global)
