@@ -17,7 +17,7 @@ from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.sketches import RawSketch
+from beam_dpsketch.sketches import RawSketch, raw_type
 
 Self = TypeVar("Self", bound="ReleasedSketch")
 
@@ -40,6 +40,8 @@ class ReleasedSketch(ABC):
 
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
+        if raw_type(spec) is not self.raw_type:
+            raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):

@@ -59,7 +59,7 @@ def released(raw: Any) -> Any:
 def times_found(kind: Any, spec: Any, item: Any, weight: float, releases: int) -> int:
     """In how many releases of one item of this weight the search finds it."""
     raw = raw_of(kind, spec).accumulate([item], [round(weight)])
-    lists = (released(raw).top_k(1 << 20).found for _ in range(releases))
+    lists = (released(raw).top_k(1 << 20) for _ in range(releases))
     return sum(item in {frequency.item for frequency in found} for found in lists)
 
 
@@ -148,9 +148,9 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
 def test_count_min_says_the_width_of_its_offsets() -> None:
     spec = SketchSpec(kind="count_min", depth=5, width=1 << 12)
     (variance,) = calibrate(spec, TERMS)
-    lower, upper = released(raw_of(CountMin, spec)).interval([0])
+    found = released(raw_of(CountMin, spec)).interval([0])
     half = expected_answers.noise_half_width(spec, variance)
-    assert half <= float(upper[0] - lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
+    assert half <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
 
 
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])

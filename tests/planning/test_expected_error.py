@@ -77,7 +77,7 @@ def test_a_plan_says_the_layout_the_noise_and_the_error():
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
     planned = plan(TreeSpec.for_memory(IPv4Domain(), 100_000), TERMS, n=20_000)
     assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
     assert planned.memory <= 100_000

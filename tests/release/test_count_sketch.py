@@ -176,8 +176,8 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
         released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
-        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(items, 5))
-        lower, upper = released.interval(items, 1 - 0.05 / len(items))
-        all_hold += bool(((lower <= truth) & (truth <= upper)).all())
+        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(5, items))
+        found = released.interval(items, 1 - 0.05 / len(items))
+        all_hold += bool(((found.lower <= truth) & (truth <= found.upper)).all())
     assert listed < 0.5 * 5 * 100
     assert all_hold >= 74

@@ -26,11 +26,13 @@ from beam_dpsketch import (
     ReleasedFrequencies,
     ReleasedPrefixTree,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
     TextDomain,
     TreeSpec,
     release,
 )
+from tests.helpers.raw import raw_of
 
 FLAT, TREE, TEXT = (
     SketchSpec(depth=5, width=256),
@@ -38,7 +40,7 @@ FLAT, TREE, TEXT = (
     PrefixSpec.for_memory(TextDomain(3), 1 << 16),
 )
 RAW: dict[type[ReleasedSketch], Any] = {
-    ReleasedCountMin: lambda: CountMin(FLAT).accumulate([7] * 900 + [9] * 300),
+    ReleasedCountMin: lambda: raw_of(CountMin, FLAT).accumulate([7] * 900 + [9] * 300),
     ReleasedCountSketch: lambda: CountSketch(FLAT).accumulate([7] * 900 + [9] * 300),
     ReleasedDyadicCountSketch: lambda: DyadicCountSketch(TREE).accumulate([7] * 900 + [9] * 300),
     ReleasedPrefixTree: lambda: PrefixTree(TEXT).accumulate(["7"] * 900 + ["9"] * 300),
@@ -53,7 +55,7 @@ BASES = {
 
 @functools.cache
 def released(kind: type[ReleasedSketch]) -> ReleasedSketch:
-    return release(RAW[kind](), PrivacySpec(1.0))
+    return release(RAW[kind](), ReleaseTerms(PrivacySpec(1.0)))
 
 
 def items(kind: type[ReleasedSketch]) -> list[Any]:
@@ -116,7 +118,7 @@ def test_reprs_are_short_and_html_is_escaped(kind: type[ReleasedSketch]) -> None
 
 def test_what_differs_is_named_where_releases_do_not_fit() -> None:
     flat = released(ReleasedCountSketch)
-    other = release(CountSketch(SketchSpec(depth=5, width=64, seed=3)), PrivacySpec(1.0))
+    other = release(CountSketch(SketchSpec(depth=5, width=64, seed=3)), ReleaseTerms(PrivacySpec(1.0)))
     with pytest.raises(IncompatibleSketchError, match=r"these differ in width, seed$"):
         flat.combine(other)
     with pytest.raises(IncompatibleSketchError, match=r"these differ in kind$"):

@@ -400,7 +400,7 @@ def test_histogram_bins_end_before_the_next_edge_and_the_last_with_its_own() -> 
 def test_items_are_asked_for_as_ranges_of_one_value() -> None:
     """At a confidence of 1 - 1e-10: a false alarm of 4e-10."""
     items = [0] * 100 + [4] * 2000 + [9] * 400
-    released = release(DyadicCountSketch(trees.exact_tree(10)).accumulate(items), PrivacySpec(0.5))
+    released = release(DyadicCountSketch(trees.exact_tree(10)).accumulate(items), ReleaseTerms(PrivacySpec(0.5)))
     asked = [4, 3, 0, 99]
     rows = released.interval(asked, 1 - 1e-10)
     assert rows.item == (4, 3, 0, 9)  # outside the domain is clamped
@@ -415,7 +415,7 @@ def test_items_are_asked_for_as_ranges_of_one_value() -> None:
 
 
 def test_a_known_total_is_exact_and_stays_in_copies_but_not_in_bytes() -> None:
-    released = release(DyadicCountSketch(trees.exact_tree(100)).accumulate([3] * 500), PrivacySpec(0.5))
+    released = release(DyadicCountSketch(trees.exact_tree(100)).accumulate([3] * 500), ReleaseTerms(PrivacySpec(0.5)))
     known = released.with_total(500)
     assert known.total() == known.rank(99) == 500
     assert known.total_interval() == (500, 500, 500)
