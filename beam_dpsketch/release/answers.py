@@ -109,7 +109,7 @@ class Rows(Sequence[Row]):
         return f"<{self._title()}: {'; '.join(rows)}{'; ...' if len(self) > _SHOWN else ''}>"
 
     def _repr_html_(self) -> str:
-        more = f", of which these are the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
+        more = f"; the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
         rows = (map(_short, row) for row in self[:_SHOWN_IN_TABLE])
         return html_table(rows, header=self._row_type._fields, caption=self._title() + more)
 
@@ -126,9 +126,9 @@ class Frequencies(Rows[Frequency]):
 
     Attributes:
       item, estimate, lower, upper: the columns.
-      detection_limit: the weight, of what bounding kept, from which on a search finds an item with a probability of
-        95 %; lighter items may be missing. `None` where the items were given.
-      truncated: the items of which only the beginning counts (text and bytes).
+      detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
+        it may miss lighter items. `None` where the items were given.
+      truncated: the items that are counted by their beginning (text and bytes).
     """
 
     _row_type = Frequency

@@ -89,7 +89,7 @@ class ReleasedSketch(ABC):
         items, single = as_many(items)
         return as_asked(self._frequencies(items, confidence), single)
 
-    def as_rows(self, items: Many, confidence: float = 0.95) -> list[dict[str, Any]]:
+    def as_rows(self, items: One | Many, confidence: float = 0.95) -> list[dict[str, Any]]:
         """Return one plain dict per item with the fields item, estimate, lower and upper, for any sink."""
         return self._frequencies(as_many(items)[0], confidence).to_rows()
 

@@ -83,7 +83,7 @@ class SketchTimeline:
             if not (0 <= node.level < height and 0 <= node.index < windows >> node.level):
                 raise ValueError(f"no node {place} is in a tree over {windows} windows")
             if place in self._nodes:
-                raise ValueError(f"node {place} is there twice: the nodes are of more than one release")
+                raise ValueError(f"node {place} was given twice: the nodes are of more than one release")
             statement = node.release.privacy
             if not statement.unit.over_horizon or statement.window_count != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")

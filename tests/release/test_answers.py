@@ -126,7 +126,7 @@ def test_html_is_escaped_and_of_limited_length() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;" in found
     assert "<script" not in found
     assert found.count("<tr>") == 101
-    assert "Frequencies of 1000, of which these are the first 100" in found
+    assert "Frequencies of 1000; the first 100<" in found
     assert "<script" not in html_table([["<script>"]], header=["<script>"], caption="<script>")
 
 

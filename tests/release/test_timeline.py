@@ -238,7 +238,7 @@ def test_what_is_no_range_is_refused() -> None:
 
 def test_nodes_of_something_else_are_refused() -> None:
     _, nodes = eight()
-    with pytest.raises(ValueError, match=r"node \(0, 0\) is there twice: the nodes are of more than one release"):
+    with pytest.raises(ValueError, match=r"node \(0, 0\) was given twice: the nodes are of more than one release"):
         timeline([*nodes, nodes[0]], 8)
     with pytest.raises(ValueError, match="was not released for a horizon of 4 windows"):
         timeline(nodes[:1], 4)

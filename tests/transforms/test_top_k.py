@@ -167,8 +167,13 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
 
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
     transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create([("a", word) for word in WORDS]) | transform | WriteReleases(str(tmp_path / "top"))
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
+        lists | WriteReleases(str(tmp_path / "top"))
+        return lists
+
+    lists = dict(seen_by_sink(build))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
     assert set(read) == set(lists) == {"a", "b"}
     assert {key: (tree, tree.top_k(3)) for key, tree in read.items()} == {

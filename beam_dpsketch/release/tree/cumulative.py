@@ -85,7 +85,7 @@ class CumulativeTree:
         return self._variances.range_variance(low, high)
 
     def total_bounds(self, deviations: float) -> Bounds:
-        """Return the total, one row, with bounds so many standard deviations away; all others do the same."""
+        """Return the total, in arrays of one, with bounds at this many standard deviations, as all methods below do."""
         total, last = np.array([self.total]), np.array([self._size - 1], dtype=np.uint64)
         known = self._known_total is not None
         margin = np.zeros(1) if known else _margin(self.rank_variance(last), deviations)

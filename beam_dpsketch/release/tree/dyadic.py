@@ -49,8 +49,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def with_total(self, total: float) -> ReleasedDyadicCountSketch:
         """Return the same release, for which the total weight is known and not estimated; answers become more exact.
 
-        Give a total only if it is public, and of the records that bounding kept. It is no part of the release: bytes
-        and combined releases are without it.
+        Give a total only if it is public, and of the records that bounding kept. It does not belong to the release:
+        bytes and combined releases are without it.
         """
         _validate.positive_finite(total=total)
         known = type(self)(self._spec, self._counters, self._privacy)

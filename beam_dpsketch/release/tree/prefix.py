@@ -1,7 +1,7 @@
 """Released prefix trees: frequent text and bytes that nobody had to list before.
 
 Guarantee: post-processing. The search expands prefixes that exceed the noise threshold, from the first byte on; items
-of a weight above `detection_limit` are found with a probability of 95 %, whatever their length. After an item's end
+of a weight above `detection_limit` are found with a probability of 95 %, long or short. After an item's end
 every further level counts the item alone, so its estimates are averaged.
 """
 
