@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -32,11 +33,16 @@ def statement(**changes: Any) -> PrivacyStatement:
     return PrivacyStatement(**fields | changes)
 
 
+def raw(kind: type[LinearSketch], spec: SketchSpec) -> LinearSketch:
+    """An empty sketch of this kind, whatever the kind of the spec."""
+    return kind(dataclasses.replace(spec, kind=kind.name))
+
+
 def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
-    """A release with exactly these counters."""
-    return RELEASED[kind](spec, np.array(counters, dtype=np.int64), statement(**changes))
+    """A release of this kind, whatever the kind of the spec, with exactly these counters."""
+    return RELEASED[kind](raw(kind, spec).spec, np.array(counters, dtype=np.int64), statement(**changes))
 
 
-def without_noise(raw: LinearSketch, **changes: Any) -> ReleasedSketch:
-    """The raw counters as if they had been released."""
-    return RELEASED[type(raw)](raw.spec, raw.counters, statement(**changes))
+def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
+    """The counters of a raw sketch as if they had been released."""
+    return RELEASED[type(sketch)](sketch.spec, sketch.counters, statement(**changes))
