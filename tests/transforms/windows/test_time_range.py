@@ -40,6 +40,7 @@ from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.windows.time_range import window_starts
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
+from tests.helpers.timed import at_times
 
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(60, 20)
@@ -61,10 +62,6 @@ def paired(item: str) -> tuple[str, str]:
     return item, item
 
 
-def stamp(timed: tuple[Any, float]) -> window.TimestampedValue:
-    return window.TimestampedValue(*timed)
-
-
 def frequencies(
     windows: TimeRange | None = RANGE,
     *,
@@ -72,10 +69,6 @@ def frequencies(
     item: Any = None,
 ) -> PrivateFrequencies.Globally:
     return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
-
-
-def at_times(pipeline: beam.Pipeline, timed: list[tuple[Any, float]], windows: Any) -> beam.PCollection:
-    return pipeline | beam.Create(timed) | beam.Map(stamp) | beam.WindowInto(windows)
 
 
 @pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
