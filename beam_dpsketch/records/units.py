@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.times import check_milliseconds, duration_to_micros
-from beam_dpsketch.privacy.contributions import ONE_RECORD, RecordBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -22,7 +22,7 @@ class Record:
       signed: whether records may delete (negative weights).
     """
 
-    max_weight: int = ONE_RECORD.max_weight
+    max_weight: int = RecordBounds.max_weight
     signed: bool = False
 
     def __post_init__(self) -> None:

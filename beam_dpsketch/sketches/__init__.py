@@ -18,4 +18,7 @@ _TREES: dict[type, type[RawSketch]] = {TreeSpec: DyadicCountSketch, PrefixSpec: 
 
 def raw_type(spec: Any) -> type[RawSketch]:
     """Return the kind of sketch that a spec describes."""
-    return _FLAT[spec.kind] if isinstance(spec, SketchSpec) else _TREES[type(spec)]
+    kind = _FLAT[spec.kind] if isinstance(spec, SketchSpec) else _TREES.get(type(spec))
+    if kind is None:
+        raise TypeError(f"spec must be a SketchSpec, TreeSpec or PrefixSpec, got {type(spec).__name__}")
+    return kind

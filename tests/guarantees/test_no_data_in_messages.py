@@ -123,7 +123,7 @@ def test_items_that_cannot_be_counted_are_not_shown(kind, spec, items):
     released = by_hand.without_noise(raw_of(kind, spec))
     for ask in (released.estimate, released.interval, released.as_rows):
         _check_refused(lambda ask=ask: ask(items))
-    _check_refused(lambda: released.top_k(items, k=1))
+    _check_refused(lambda: released.top_k(1, items))
 
 
 @pytest.mark.parametrize("weights", BAD_WEIGHTS.values(), ids=BAD_WEIGHTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pickle
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, RecordBounds, SketchSpec
+from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
@@ -24,7 +25,11 @@ from tests.helpers.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
 BOUNDS = RecordBounds(1, max_weight=1000, signed=True)
-RECIPES = [SketchInput(spec, BOUNDS) for kind in (CountMin, CountSketch) for spec in (SMALL, LARGE)]
+RECIPES = [
+    SketchInput(dataclasses.replace(spec, kind=kind), BOUNDS)
+    for kind in ("count_min", "count_sketch")
+    for spec in (SMALL, LARGE)
+]
 ITEMS = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.binary(max_size=2), st.tuples(st.integers(0, 2)))
 RECORDS = st.lists(st.tuples(ITEMS, st.integers(-9, 9)), max_size=40)
 # How a part of the data gets in: one by one, with weights, hashed already; and what happens to it afterwards.
@@ -168,10 +173,9 @@ def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_
     "weights", [[1] * 40, [1] * 39 + [3], [-1] * 40, [2] * 40, [9] * 40, [1, -1] * 20, [-9, 9] * 20]
 )
 @pytest.mark.parametrize("copies", [None, [1] * 40, [1, 2] * 20])
-def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
-    weights: list[int], copies: list[int] | None
-) -> None:
-    recipe = SketchInput(SMALL, RecordBounds(1, max_weight=4, signed=True))
+def test_bounded_records_count_clamped_weights_and_repeats(weights: list[int], copies: list[int] | None) -> None:
+    spec = dataclasses.replace(SMALL, kind="count_min")
+    recipe = SketchInput(spec, RecordBounds(1, max_weight=4, signed=True))
     for items in (list(range(40)), [item % 3 for item in range(40)]):
         kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
         kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
@@ -188,7 +192,7 @@ def test_bounded_records_count_their_clamped_weights_whether_keys_repeat_or_not(
 def test_counters_of_any_size_survive_the_bytes() -> None:
     for weight in (1, 127, 128, 1 << 15, (1 << 31) - 1, 1 << 31, 1 << 40, -(1 << 63)):
         for spec in (SMALL, LARGE):
-            recipe = SketchInput(spec, BOUNDS)
+            recipe = SketchInput(dataclasses.replace(spec, kind="count_min"), BOUNDS)
             accumulator = SketchAccumulator(recipe)
             keys = np.arange(20, dtype=np.uint64)
             accumulator.add_contributions(WeightedItems(keys, np.full(20, weight, dtype=np.int64)))
@@ -215,13 +219,13 @@ def test_the_text_form_shows_no_data() -> None:
 MEASURE = """
 import resource, sys
 import apache_beam as beam
-from beam_dpsketch import RecordBounds, CountSketch, SketchSpec
-from beam_dpsketch.records.accumulator import Recipe
-from beam_dpsketch.transforms.combine_fns import RawSketchFn
-from beam_dpsketch.records.selectors import Elements
+from beam_dpsketch import RecordBounds, SketchSpec
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 
 def run(keys):
-    recipe = Recipe(CountSketch, SketchSpec(depth=5, width=2048), RecordBounds())
+    recipe = SketchInput(SketchSpec(depth=5, width=2048), RecordBounds(1))
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         pairs = pipeline | beam.Create(range(keys), reshuffle=False) | beam.Map(lambda key: (key, "x"))
         combined = pairs | beam.CombinePerKey(RawSketchFn(recipe, Selectors()))

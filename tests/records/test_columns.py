@@ -21,7 +21,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import AssumePublicKeys, CountSketch, IntegerDomain, PrivacySpec, RecordBounds, TextDomain, TreeSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    CountSketch,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    TextDomain,
+    TreeSpec,
+)
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
@@ -34,7 +44,7 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, Priva
 from beam_dpsketch.transforms.steps.bounding import _unkeyed
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
-from tests.helpers.pipelines import SPEC, ExactCounters, seen_by_sink
+from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
 
@@ -136,16 +146,12 @@ KINDS: dict[str, Callable[..., Any]] = {
     "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
     "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
     "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK.PerKey(
-        PrefixSpec.for_memory(TextDomain(3), 4096), PRIVACY, k=1, item="page", **rest
-    ),
+    "top": lambda **rest: PrivateTopK.PerKey(WORDS, PRIVACY, k=1, item="page", **rest),
 }
-UNITS: dict[str, dict[str, Any]] = {
-    "record": {"unit": "record", "bounds": RecordBounds(1, max_weight=2)},
-    "id": {
-        "privacy_id": "user",
-        "bounds": RecordBounds(max_contributions_per_partition=12, max_partitions=len(FORMS), max_weight=2),
-    },
+WORDS = PrefixSpec.for_memory(TextDomain(3), 4096)
+UNITS = {
+    "record": Record(max_weight=2),
+    "id": PrivacyId("user", RecordBounds(12, max_partitions=len(FORMS), max_weight=2)),
 }
 
 
@@ -154,14 +160,14 @@ class _Vectors(ExactCounters):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         branch = self.label
-        combined = self._private._combined(pcoll)
-        return combined | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
+        sums = exact_sums(pcoll, self._private)
+        return sums | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_records_count_the_same_in_every_form_fused_and_across_a_stage_boundary(kind: str, unit: str) -> None:
-    private = KINDS[kind](**UNITS[unit], keys=AssumePublicKeys("key"))
+def test_records_count_the_same_in_every_form_fused_and_moved(kind: str, unit: str) -> None:
+    private = KINDS[kind](unit=UNITS[unit], keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         made = pipeline | beam.Create([0])
@@ -306,12 +312,10 @@ class _EachWay(beam.PTransform):
     """The exact counters of frequencies with and without a privacy id."""
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        ways = {"record": {"unit": "record"}, "id": {"privacy_id": "user"}}
-        bounds = RecordBounds(1, max_weight=1)
+        ways = {"record": Record(max_weight=1), "id": PrivacyId("user", RecordBounds(1, max_weight=1))}
         return [
             pcoll
-            | way
-            >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", bounds=bounds, **unit))
+            | way >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=unit))
             | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
             for way, unit in ways.items()
         ] | beam.Flatten()

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch import PrivacySpec, PublicKeys, RecordBounds, WindowingError
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, PublicKeys, RecordBounds, WindowingError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.codec import concat_tables
@@ -145,7 +145,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
-    bound = BoundingRule(RecordBounds(1), ranks())
+    bound = BoundingRule(RecordBounds(1), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
@@ -154,7 +154,7 @@ def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
 def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_counted_ones(
     rows: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), ranks())
+    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
@@ -191,7 +191,7 @@ def test_what_is_made_of_the_secret_is_not_pickled() -> None:
 
 
 HOT = [{"user": f"u{number % 5}", "item": number % 11, "key": "ab"[number % 2]} for number in range(300)]
-BOUNDS = RecordBounds(max_contributions_per_partition=3)
+USER = PrivacyId("user", RecordBounds(3))
 
 
 def stamped(row: Any) -> Any:
@@ -209,12 +209,13 @@ class Windowed(beam.PTransform):
         return pcoll | beam.Map(stamped) | beam.WindowInto(window.FixedWindows(20)) | self._transform
 
 
-FIELDS = {"item": "item", "privacy_id": "user", "bounds": BOUNDS}
 PIPELINES = {
-    "globally": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
-    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **FIELDS, keys=PublicKeys(["a", "b"], "key")),
-    "windows": PrivateFrequencies.Globally(SPEC, PRIVACY, **FIELDS),
-    "over windows": PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, **FIELDS),
+    "globally": PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=USER),
+    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, item="item", unit=USER, keys=PublicKeys(["a", "b"], "key")),
+    "windows": PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=USER),
+    "over windows": PrivateFrequencies.Globally(
+        SPEC, PRIVACY, item="item", unit=PrivacyId("user", USER.bounds, max_windows=2)
+    ),
 }
 
 
@@ -233,10 +234,10 @@ def test_running_again_keeps_the_same_records_and_releases_identical_bytes(name:
     assert len(first) == (2 if name == "per key" else 6 if "windows" in name else 1)
 
 
-def test_first_windows_of_a_stream_cannot_be_repeated_and_are_refused() -> None:
-    limited = PrivateFrequencies.Globally(SPEC, PRIVACY, max_windows=2, period=100, **FIELDS)
-    horizon = {"start": 0, "window_size": 10, "windows": 4}
-    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **horizon, **FIELDS)
+def test_first_windows_of_a_stream_are_no_function_of_the_secret() -> None:
+    in_periods = PrivacyId("user", USER.bounds, max_windows=2, period=100)
+    limited = PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=in_periods)
+    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 10, 4), item="item", unit=USER)
     for transform, windows in ((limited, window.FixedWindows(20)), (continual, window.GlobalWindows())):
 
         def build(pipeline: beam.Pipeline, transform: Any = transform, windows: Any = windows) -> beam.PCollection:

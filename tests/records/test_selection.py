@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.records.selection import net_weights, select_within_bounds, split
+from beam_dpsketch.records.selection import net_weights, select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -84,7 +84,7 @@ def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
-def test_the_records_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
+def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     distinct = np.random.default_rng(len(columns[0])).permutation(len(columns[0])).astype(np.uint32)
     columns = (*columns[:3], distinct)
     assert set(select_within_bounds(*columns, bounds).tolist()) == reference(columns, bounds)
@@ -167,7 +167,7 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
     bounds = RecordBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
-    positions, parts, copies = split(np.array(weights, dtype=np.int64), bounds)
+    positions, parts, copies = split_weights(np.array(weights, dtype=np.int64), bounds)
     assert copies.min(initial=1) > 0
     assert len(positions) <= 2 * len(weights)
     found = [

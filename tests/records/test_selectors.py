@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.records.selectors import Selectors, select_all
+from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, exact, run
@@ -132,14 +132,12 @@ def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> 
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
 
 
-def test_bad_records_contribute_nothing_and_stop_nothing_without_a_privacy_id() -> None:
+def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     bad = [{}, {"page": None}, {"page": 1.5}, {"page": "p"}, {"page": "p", "n": "1"}, None, 3, beam.Row(n=1)]
     good = [{"page": "good", "n": 2}, beam.Row(page="good", n=3)]
     counters = exact(
         bad + good + bad,
-        PrivateFrequencies.Globally(
-            SPEC, PRIVACY, item="page", weight="n", unit=Record(max_weight=WEIGHTED.max_weight, signed=WEIGHTED.signed)
-        ),
+        PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=Record(max_weight=10)),
     )
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"], [5]).counters)
     counters = exact([None, 1.5, "good", 1j, {}, True], PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
@@ -179,15 +177,15 @@ BATCHES = [
 
 @pytest.mark.parametrize("with_id", [False, True])
 def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) -> None:
-    unit = {"privacy_id": "user"} if with_id else {"unit": "record"}
-    names = {"item": "page", "weight": "n", "bounds": WEIGHTED, **unit}
+    unit = PrivacyId("user", WEIGHTED) if with_id else Record(max_weight=10)
     expected = CountSketch(SPEC).accumulate(["good"], [1 + 2 + 3])
     if not with_id:
         expected.accumulate(["p"], [2])
-    counters = exact(BATCHES, PrivateFrequencies.Globally(SPEC, PRIVACY, **names))
+    globally = PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=unit)
+    counters = exact(BATCHES, globally)
     np.testing.assert_array_equal(counters, expected.counters)
     batches = [batch.assign(k="k") if isinstance(batch, pd.DataFrame) else with_key(batch) for batch in BATCHES]
-    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, **names, keys=AssumePublicKeys("k"))
+    per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", unit=unit, keys=AssumePublicKeys("k"))
     np.testing.assert_array_equal(exact(batches, per_key)["k"], expected.counters)
 
 
@@ -201,13 +199,11 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
         {"user": "v", "page": b"raw", "n": 2.0, "k": "seven"},
         {"user": None, "page": "p", "n": 1, "k": 7},
     ]
-    bounded = BoundContributions(WEIGHTED, item="page", weight="n", key="k", unit=PrivacyId("user", RecordBounds(1)))
+    bounded = BoundContributions(PrivacyId("user", WEIGHTED), item="page", weight="n", key="k")
     kept = run(rows, bounded)
     assert set(kept) == {BoundedRecord(7, ("a", 1), 10), BoundedRecord("seven", b"raw", 2)}
     assert all(isinstance(contribution, BoundedRecord) for contribution in kept)
-    assert run(["x"], BoundContributions(WEIGHTED, unit=PrivacyId(str, RecordBounds(1)))) == [
-        BoundedRecord(None, "x", 1)
-    ]
+    assert run(["x"], BoundContributions(PrivacyId(str, WEIGHTED))) == [BoundedRecord(None, "x", 1)]
 
 
 @pytest.mark.parametrize("weights", [[1 << 80, -(1 << 80)], pa.array([1e30, -1e30]), [1 << 63, -(1 << 63)]])

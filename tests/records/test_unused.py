@@ -12,7 +12,17 @@ import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms import window
 
-from beam_dpsketch import IntegerDomain, PrivacySpec, PublicKeys, Record, RecordBounds, TimeRange
+from beam_dpsketch import (
+    AssumePublicKeys,
+    Horizon,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    TimeRange,
+)
 from beam_dpsketch.records import unused
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
@@ -20,16 +30,17 @@ from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 PRIVACY = PrivacySpec(rho=0.1)
 PLANTED = "planted-4711"
 ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unused.MANY)]
-WHERE = {"privacy_id": "user", "bounds": RecordBounds(1, max_weight=9)}
-RECORD = {"unit": "record", "bounds": RecordBounds(1, max_weight=9)}
+ONE = RecordBounds(1, max_weight=9)
+USER, RECORD = PrivacyId("user", ONE), Record(max_weight=9)
+MISSPELT = PrivacyId("usr", ONE)
 
 
-def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments)
+def frequencies(unit: Any, **arguments: Any) -> PrivateFrequencies.Globally:
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **arguments)
 
 
-def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **{"keys_are_public": True, **arguments})
+def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies.PerKey:
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key), **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -56,20 +67,22 @@ def warning(argument: str) -> str:
 
 
 DROPPED = {
-    "item='town'": frequencies(item="town", **RECORD),
-    "item (a callable)": frequencies(item=lambda row: row["town"], **RECORD),
-    "item='share'": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item="share", **RECORD),
-    "weight='share'": frequencies(item="city", weight="share", **RECORD),
-    "key='share'": per_key(key="share", item="city", **RECORD),
-    "key='user'": per_key(item="city", unit=Record(), keys=PublicKeys(["listed"], "user")),
-    "privacy_id='usr'": frequencies(item="city", **{**WHERE, "privacy_id": "usr"}),
-    "item='place'": frequencies(item="place", **WHERE),
-    "weight='n'": frequencies(item="city", weight="n", **WHERE),
-    "key='none'": per_key(key="none", item="city", **WHERE),
+    "item='town'": frequencies(RECORD, item="town"),
+    "item (a callable)": frequencies(RECORD, item=lambda row: row["town"]),
+    "item='share'": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item="share", unit=RECORD),
+    "weight='share'": frequencies(RECORD, item="city", weight="share"),
+    "key='share'": per_key("share", RECORD, item="city"),
+    "key='user'": PrivateFrequencies.PerKey(
+        SPEC, PRIVACY, item="city", unit=RECORD, keys=PublicKeys(["listed"], "user")
+    ),
+    "privacy_id='usr'": frequencies(MISSPELT, item="city"),
+    "item='place'": frequencies(USER, item="place"),
+    "weight='n'": frequencies(USER, item="city", weight="n"),
+    "key='none'": per_key("none", USER, item="city"),
 }
 
 
-def test_an_argument_that_finds_nothing_in_many_elements_is_logged_once_by_name(
+def test_an_argument_that_finds_nothing_is_logged_once_by_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert sorted(logged(caplog, DROPPED.values(), ROWS * 3)) == sorted(map(warning, DROPPED))
@@ -78,18 +91,18 @@ def test_an_argument_that_finds_nothing_in_many_elements_is_logged_once_by_name(
 
 def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     columns = pa.table({"x": pa.nulls(unused.MANY, pa.string()), "y": ["k"] * unused.MANY})
-    transforms = [frequencies(item="x", **RECORD), per_key(key="y", item="x", **WHERE | {"privacy_id": "y"})]
+    transforms = [frequencies(RECORD, item="x"), per_key("y", PrivacyId("y", ONE), item="x")]
     assert logged(caplog, transforms, [columns]) == [warning("item='x'")]
 
 
 @pytest.mark.slow
-def test_nothing_is_logged_of_few_elements_or_where_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_few_elements_and_a_single_one_that_counts_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
     good = {**ROWS[0], "town": "Oslo", "usr": "u", "n": 1}
     transforms = [
-        frequencies(item="town", **RECORD),
-        frequencies(item="city", weight="n", **RECORD),
-        per_key(key="town", item="city", **RECORD),
-        frequencies(item="city", **{**WHERE, "privacy_id": "usr"}),
+        frequencies(RECORD, item="town"),
+        frequencies(RECORD, item="city", weight="n"),
+        per_key("town", RECORD, item="city"),
+        frequencies(MISSPELT, item="city"),
     ]
     for elements in (ROWS[1:], [*ROWS, good]):
         assert logged(caplog, transforms, elements) == []
@@ -97,18 +110,17 @@ def test_nothing_is_logged_of_few_elements_or_where_one_counts(caplog: pytest.Lo
 
 def test_a_stream_logs_it_too(caplog: pytest.LogCaptureFixture) -> None:
     stream = Stream().add_elements([window.TimestampedValue(row, 1) for row in ROWS]).advance_watermark_to_infinity()
-    transform = frequencies(item="city", **{**WHERE, "privacy_id": "usr"}, max_windows=2, period=600)
+    transform = frequencies(PrivacyId("usr", ONE, max_windows=2, period=600), item="city")
     with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=BUNDLE_BASED) as pipeline:
         pipeline | stream | beam.WindowInto(window.FixedWindows(60)) | transform
     assert "privacy_id='usr': no element of a bundle" in caplog.text
 
 
-HORIZON = {"start": 0, "window_size": 60, "windows": 4, "item": "city"}
 WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
-    "record": lambda: frequencies(item="city", unit=Record()),
-    "id": lambda: frequencies(item="city", **WHERE),
-    "declared": lambda: frequencies(item="city", unit=Record(), windows=TimeRange(0, 120)),
-    "limited": lambda: frequencies(item="city", max_windows=2, **WHERE),
+    "record": lambda: frequencies(RECORD, item="city"),
+    "id": lambda: frequencies(USER, item="city"),
+    "declared": lambda: frequencies(RECORD, item="city", windows=TimeRange(0, 120)),
+    "limited": lambda: frequencies(PrivacyId("user", ONE, max_windows=2), item="city"),
 }
 
 
@@ -123,8 +135,8 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
     assert PLANTED not in str(caught.value)
 
 
-@pytest.mark.parametrize("unit", [{"unit": "record"}, WHERE], ids=["record", "id"])
-def test_elements_without_timestamps_are_refused_by_continual_release(unit: dict[str, Any]) -> None:
-    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **HORIZON, **unit)
+@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
+def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
+    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), item="city", unit=unit)
     with pytest.raises(Exception, match="elements have no timestamps"):
         seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

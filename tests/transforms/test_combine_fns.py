@@ -1,20 +1,28 @@
-"""The CombineFns for direct use: exact underneath, released at the end, one raw sketch a level."""
+"""`PrivateSketchFn`: exact underneath, released at the end, one raw sketch a level."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pytest
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
+    PrefixSpec,
+    PrefixTree,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    Record,
     RecordBounds,
     SketchSpec,
+    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.transforms import PrivateSketchFn
@@ -23,11 +31,19 @@ from tests.helpers.pipelines import run
 FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)
 VALUES = [value * value % 1000 for value in range(3000)]
-CASES = [
-    (PrivateSketchFn, CountMin, FLAT),
-    (PrivateSketchFn, CountSketch, FLAT),
-    (PrivateSketchFn, DyadicCountSketch, TREE),
-]
+WORDS = PrefixSpec.for_memory(TextDomain(3), 4_000)
+HALF = PrivacySpec(0.5, relation=REPLACE_ONE)
+SPECS = {
+    CountMin: SketchSpec(kind="count_min", depth=3, width=64),
+    CountSketch: FLAT,
+    DyadicCountSketch: TREE,
+    PrefixTree: WORDS,
+}
+
+
+def items(raw: type) -> list[Any]:
+    """Return what a sketch of this kind can count."""
+    return [str(value) for value in VALUES] if raw is PrefixTree else VALUES
 
 
 def sketched(combine_fn: beam.CombineFn, parts: list[list[int]]) -> beam.CombineFn:
@@ -35,42 +51,66 @@ def sketched(combine_fn: beam.CombineFn, parts: list[list[int]]) -> beam.Combine
     return combine_fn.merge_accumulators(accumulators)
 
 
-@pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
-def test_accumulators_hold_the_exact_sketch_however_the_input_is_split(fn, raw, spec) -> None:
-    combine_fn = fn(spec, PrivacySpec(0.5))
-    direct = raw(spec).accumulate(VALUES)
-    assert sketched(combine_fn, [VALUES]).to_sketch() == direct
-    assert sketched(combine_fn, [VALUES[:7], [], VALUES[7:2000], VALUES[2000:]]).to_sketch() == direct
+@pytest.mark.parametrize("raw", SPECS)
+def test_accumulators_hold_the_exact_sketch_in_any_parts(raw: Any) -> None:
+    combine_fn, values = PrivateSketchFn(SPECS[raw], HALF), items(raw)
+    direct = raw(SPECS[raw]).accumulate(values)
+    assert sketched(combine_fn, [values]).to_sketch() == direct
+    assert sketched(combine_fn, [values[:7], [], values[7:2000], values[2000:]]).to_sketch() == direct
 
 
-@pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
-def test_each_output_is_one_release_of_a_record_in_it(fn, raw, spec) -> None:
-    del raw
-    combine_fn = fn(spec, PrivacySpec(0.5), bounds=RecordBounds(1, max_weight=3))
-    accumulator = sketched(combine_fn, [VALUES])
+@pytest.mark.parametrize("raw", SPECS)
+def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
+    combine_fn = PrivateSketchFn(SPECS[raw], HALF, unit=Record(max_weight=3))
+    accumulator = sketched(combine_fn, [items(raw)])
     first, second = combine_fn.extract_output(accumulator), combine_fn.extract_output(accumulator)
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
+    assert first.privacy.bounds == RecordBounds(1, max_weight=3)
     assert first.privacy.release_ids != second.privacy.release_ids
     assert not np.array_equal(first.counters, second.counters)
 
 
-@pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
-def test_in_a_pipeline_with_fanout(fn, raw, spec) -> None:
-    (output,) = run(VALUES, beam.CombineGlobally(fn(spec, PrivacySpec(0.9))).with_fanout(3))
-    exact = raw(spec).accumulate(VALUES).to_vector()
+@pytest.mark.parametrize("raw", SPECS)
+def test_in_a_pipeline_with_fanout(raw: Any) -> None:
+    combine_fn = PrivateSketchFn(SPECS[raw], PrivacySpec(0.9, relation=REPLACE_ONE))
+    (output,) = run(items(raw), beam.CombineGlobally(combine_fn).with_fanout(3))
+    exact = raw(SPECS[raw]).accumulate(items(raw)).to_vector()
     assert 0 < np.abs(output.counters.ravel() - exact).mean() < 30
 
 
-@pytest.mark.parametrize(("fn", "raw", "spec"), CASES)
-def test_a_spec_of_another_sketch_is_refused(fn, raw, spec) -> None:
-    del raw
-    other = TREE if spec is FLAT else FLAT
-    with pytest.raises(TypeError, match="spec must be a"):
-        fn(other, PrivacySpec(0.5))
+def test_weights_are_clamped_to_those_of_the_unit() -> None:
+    combine_fn = PrivateSketchFn(FLAT, HALF, unit=Record(max_weight=3), item=first, weight=second)
+    summed = sketched(combine_fn, [[("a", 5), ("b", 2), ("a", -4)]]).to_sketch()
+    assert summed == CountSketch(FLAT).accumulate(["a", "b"], [3, 2])
+
+
+def first(pair: tuple[str, int]) -> str:
+    return pair[0]
+
+
+def second(pair: tuple[str, int]) -> int:
+    return pair[1]
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "no spec": (5, {}, "spec must be a SketchSpec, TreeSpec or PrefixSpec, got int"),
+    "a domain": (IntegerDomain(0, 9), {}, "spec must be a SketchSpec, TreeSpec or PrefixSpec, got IntegerDomain"),
+    "a privacy id": (FLAT, {"unit": PrivacyId("user", RecordBounds(1))}, "unit must be a Record, got PrivacyId"),
+    "no largest weight": (FLAT, {"weight": second}, "max_weight must be given where weight is, as in Record"),
+    "too little noise": (FLAT, {"unit": Record()}, "sigma is at least 0.5"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_work_is_refused(name: str) -> None:
+    spec, arguments, message = REFUSED[name]
+    privacy = PrivacySpec(1000.0) if name == "too little noise" else HALF
+    with pytest.raises((TypeError, ValueError), match=message):
+        PrivateSketchFn(spec, privacy, **arguments)
 
 
 def test_every_level_of_a_tree_is_the_sketch_of_the_ancestors() -> None:
-    tree = sketched(PrivateSketchFn(TREE, PrivacySpec(0.5)), [VALUES]).to_sketch()
+    tree = sketched(PrivateSketchFn(TREE, HALF), [VALUES]).to_sketch()
     assert {type(level).__name__ for level in tree.levels} == {"ExactHistogram", "CountSketch"}
     for number, level in enumerate(tree.levels):
         ancestors = np.array(VALUES, dtype=np.uint64) >> np.uint64(TREE.shift(number))
