@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -111,6 +112,19 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
+class Flags:
+    """A sum of flags."""
+
+    type: type[enum.Flag]
+
+    def write(self, value: enum.Flag) -> bytes:
+        return U8.write(value.value)
+
+    def read(self, reader: Reader) -> enum.Flag:
+        return self.type(U8.read(reader))
+
+
+@dataclasses.dataclass(frozen=True)
 class Bytes:
     """Bytes of fixed size."""
 
@@ -155,9 +169,9 @@ class Repeated:
 
 @dataclasses.dataclass(frozen=True)
 class Object:
-    """The fields of an object, which its constructor validates."""
+    """The fields of an object; its constructor validates them."""
 
-    type: type
+    type: Callable[..., Any]
     fields: Mapping[str, Field]
 
     def write(self, value: Any) -> bytes:

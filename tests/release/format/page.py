@@ -21,16 +21,15 @@ _PLAIN = {id(fields.Exact): "fraction", id(TIME): "time", id(DURATION): "duratio
 
 def tables() -> dict[str, str]:
     """All tables of the page by name."""
-    specs = {kind: table for kind, (_, table) in release_format._SPECS.items() if kind != "count_min"}
+    specs = {kind: spec.fields for kind, spec in release_format._SPECS.items() if kind != "count_min"}
     records = {f"record of a {kind}": table for kind, table in release_file.RECORDS.items() if table}
     named = {
         "start of a record": {"kind": release_file.RECORD_KIND},
         **records,
         "start of a release": release_format._START,
         **{f"spec of a {kind}": table for kind, table in specs.items()},
-        "statement": release_format._STATEMENT,
-        "bounds": release_format._BOUNDS,
-        "counters": release_format._DTYPE,
+        "statement": release_format._STATEMENT.fields,
+        "counters": {"dtype": release_format._DTYPE},
     }
     inside = {found.type.__name__: found.fields for table in named.values() for found in _objects(table.values())}
     return {name: _table(table) for name, table in {**named, **inside}.items()} | {
@@ -39,11 +38,6 @@ def tables() -> dict[str, str]:
             ("digest in a file", f"{release_file.DIGEST_BYTES} bytes", ""),
             ("digest of a release", f"{release_format._DIGEST_BYTES} bytes", ""),
             ("format_version of a release", "u16", str(release_format.FORMAT_VERSION)),
-            (
-                "flags of disclosed",
-                "u8",
-                ", ".join(f"{flag.value} `{flag.name}`" for flag in release_format.Disclosure if flag.value),
-            ),
         )
     }
 
@@ -91,6 +85,14 @@ def _described(field: Any) -> tuple[str, str]:
             return f"bytes after {_NUMBERS[length.format]}", f"at most {max_size} bytes"
         case fields.Choice(options):
             return "choice", _choices(each.name if isinstance(each, enum.Enum) else each for each in options)
+        case fields.Flags(flags):
+            return "flags", ", ".join(f"{flag.value} `{flag.name}`" for flag in flags if flag.value)
+    return _described_parts(field)
+
+
+def _described_parts(field: Any) -> tuple[str, str]:
+    """The type of a field that has others in it, and its values."""
+    match field:
         case fields.Repeated(inner):
             kind, values = _described(inner)
             return f"list of {kind}", values
