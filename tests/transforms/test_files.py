@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from beam_dpsketch import (
     CountMin,
     CountSketch,
     FormatError,
+    Horizon,
     PrivacySpec,
     PublicKeys,
     Record,
@@ -32,7 +34,6 @@ from beam_dpsketch.transforms import (
     PrivateContinualFrequencies,
     PrivateFrequencies,
     ReadReleases,
-    TopK,
     WriteReleases,
     read_releases,
     window_file,
@@ -53,9 +54,9 @@ def written_and_read(elements: list[Any], directory: Path) -> list[Any]:
 
 
 def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> None:
-    kinds = [CountSketch, CountMin]
-    pairs = [(key, release(kinds[i % 2](SPEC), ReleaseTerms(PRIVACY))) for i, key in enumerate(KEYS)]
-    alone = [release(kind(SPEC), ReleaseTerms(PRIVACY)) for kind in kinds]
+    sketches = [CountSketch(SPEC), CountMin(dataclasses.replace(SPEC, kind="count_min"))]
+    pairs = [(key, release(sketches[i % 2], ReleaseTerms(PRIVACY))) for i, key in enumerate(KEYS)]
+    alone = [release(sketch, ReleaseTerms(PRIVACY)) for sketch in sketches]
     read = written_and_read([*pairs, *alone], tmp_path)
     assert dict(each for each in read if isinstance(each, tuple)) == dict(pairs)
     assert {type(each[0]) for each in read if isinstance(each, tuple)} == {str, int, bytes, tuple}
@@ -123,14 +124,14 @@ def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (unbounded, BUNDLE_BASED)])
 def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_path: Path) -> None:
     """When a window closes, all nodes that end with it are in its file."""
-    horizon = {"start": 0, "window_size": 3600, "windows": 2}
+    horizon = Horizon(start=0, window_size=3600, windows=2)
     with beam.Pipeline(runner=runner) as pipeline:
-        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, **horizon, unit=Record())
+        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, unit=Record())
         nodes | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
-    assert SketchTimeline(first, **horizon).available == 1
-    assert SketchTimeline(both, **horizon).available == 2
+    assert SketchTimeline(first, horizon).available == 1
+    assert SketchTimeline(both, horizon).available == 2
     found = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out-*")))
     assert all(isinstance(node, TimelineNode) for node in found)
     assert {(node.level, node.index): node.release for node in both} == {
@@ -143,11 +144,6 @@ def test_unbounded_releases_in_the_global_window_are_not_written(tmp_path: Path)
     pipeline = beam.Pipeline(runner=BUNDLE_BASED)
     with pytest.raises(WindowingError, match="unbounded input in the global window is never released"):
         pipeline | Stream().add_elements([RELEASED]).advance_watermark_to_infinity() | WriteReleases(f"{tmp_path}/out")
-
-
-def test_the_release_of_a_top_k_is_written(tmp_path: Path) -> None:
-    top = TopK([], RELEASED)
-    assert written_and_read([("a", top)], tmp_path) == [("a", RELEASED)]
 
 
 @pytest.mark.parametrize("damage", [b"", b"of an earlier run", None])
