@@ -36,7 +36,6 @@ setup(
     install_requires=[
         "apache-beam>=2.77,<3",
         "cryptography>=39",
-        "google-crc32c>=1.5",
         "mmh3>=5.0",
         "numpy>=1.26",
         "pyarrow>=15",

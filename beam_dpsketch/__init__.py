@@ -32,6 +32,7 @@ from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.format.release_file import read_releases
 from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
@@ -90,6 +91,7 @@ __all__ = [
     "TimestampDomain",
     "TreeSpec",
     "WindowingError",
+    "read_releases",
     "release",
     "AssumePublicKeys",
     "Disclosure",

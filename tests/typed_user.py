@@ -31,7 +31,9 @@ from beam_dpsketch import (
     TreeSpec,
     __version__,
     plan,
+    read_releases,
     release,
+    transforms,
 )
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
@@ -86,3 +88,24 @@ def read_back(data: bytes, nodes: list[TimelineNode]) -> str:
         return f"{released.estimate(['a'])[0]:.1f}, {released.top_k(2, ['a', 'b'])[0].item}"
     line = SketchTimeline(nodes, DAY).prefix(3)
     return f"{__version__}: {released.privacy} {line.privacy} {plan(SketchSpec(), ReleaseTerms(PRIVACY), 1000)}"
+
+
+def from_files() -> float:
+    """Read releases of one class, nodes, and pairs of which keys may be any items."""
+    (delays,) = read_releases("out/delays.dpsketch", ReleasedDyadicCountSketch)
+    nodes: list[TimelineNode] = transforms.read_releases("gs://bucket/nodes-*", TimelineNode)
+    pairs = transforms.read_releases("gs://bucket/cities-*", ReleasedCountSketch, keyed=True)
+    cities: dict[str, float] = {key: sketch.estimate(["a"])[0] for key, sketch in pairs if isinstance(key, str)}
+    return delays.quantile([0.5])[0] + len(nodes) + sum(cities.values())
+
+
+def from_unknown_files() -> list[bytes]:
+    """Read what may be any of three."""
+    found: list[bytes] = []
+    for each in read_releases("out/*"):
+        if isinstance(each, ReleasedSketch):
+            found.append(each.to_bytes())
+        else:
+            found.append(each.release.to_bytes() if isinstance(each, TimelineNode) else each[1].to_bytes())
+    read_releases("out/*", str)  # type: ignore[type-var]
+    return found

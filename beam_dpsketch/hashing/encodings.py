@@ -51,13 +51,13 @@ def decode(data: bytes, nesting: int = 0) -> Item:
         return value
     if tag != _TUPLE or nesting == MAX_NESTING:
         raise ValueError("not the encoding of an item")
-    parts = []
-    while body:
-        end = 4 + int.from_bytes(body[:4], "little")
-        if len(body) < 4 or len(body) < end:
+    parts, start = [], 0
+    while start < len(body):
+        end = start + 4 + int.from_bytes(body[start : start + 4], "little")
+        if len(body) < end:
             raise ValueError("not the encoding of an item")
-        parts.append(decode(body[4:end], nesting + 1))
-        body = body[end:]
+        parts.append(decode(body[start + 4 : end], nesting + 1))
+        start = end
     return tuple(parts)
 
 

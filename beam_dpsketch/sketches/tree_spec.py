@@ -18,6 +18,7 @@ from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 
 BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
+MAX_LEVELS = 65
 _EXACT_ARITIES = (4, 8, 16)
 _MIN_COLUMNS = 16
 
@@ -54,7 +55,7 @@ class TreeSpec:
 
     Args:
       domain: the ordered universe.
-      levels: from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
+      levels: 1 to 65, from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
@@ -67,7 +68,9 @@ class TreeSpec:
         _validate.instance(Domain, domain=self.domain)
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
-        if not self.levels or sum(level.bits for level in self.levels) != self.domain.bits:
+        if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could take days
+            raise ValueError(f"levels must be 1 to {MAX_LEVELS}, got {len(self.levels)}")
+        if sum(level.bits for level in self.levels) != self.domain.bits:
             raise ValueError(f"the bits of the levels must sum to {self.domain.bits}, those of the domain")
         if sum(level.share for level in self.levels) != 1:
             raise ValueError("the shares of the levels must sum to 1")

@@ -182,7 +182,7 @@ HALF = Fraction(1, 2)
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ((), "the bits of the levels must sum to 3"),
+        ((), "levels must be 1 to 65, got 0"),
         ((Level(2, "exact", 1, 2, Fraction(1)),), "the bits of the levels must sum to 3"),
         ((Level(3, "exact", 1, 6, HALF),), "the shares of the levels must sum to 1"),
         ((Level(3, "exact", 1, 8, Fraction(1)),), "exact level 0 must have depth 1 and width 6"),

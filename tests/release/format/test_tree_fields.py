@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -134,6 +135,20 @@ def test_a_spec_that_no_constructor_allows_is_refused() -> None:
         release._spec = wrong
         with pytest.raises(FormatError):
             ReleasedSketch.from_bytes(release.to_bytes())
+
+
+def test_thousands_of_levels_are_refused_before_their_shares_are_added() -> None:
+    """Their common denominator would have millions of digits."""
+    right = trees.exact_tree(5)
+    release, wrong = trees.released(right, range(7)), copy.copy(right)
+    shares = (Fraction(1, (1 << 8000) - number) for number in range(20_000))
+    more = (dataclasses.replace(right.levels[0], bits=0, share=share) for share in shares)
+    object.__setattr__(wrong, "levels", (*right.levels, *more))
+    release._spec = wrong
+    start = time.process_time()
+    with pytest.raises(FormatError, match="levels must be 1 to 65, got 20002"):
+        ReleasedSketch.from_bytes(release.to_bytes())
+    assert time.process_time() - start < 60
 
 
 GOLDEN = golden_trees.good()
