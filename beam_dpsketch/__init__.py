@@ -29,15 +29,16 @@ from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.keys import AssumePublicKeys, PublicKeys
 from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
+from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.frequencies import Frequency
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
-from beam_dpsketch.release.tree.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
@@ -60,12 +61,13 @@ __all__ = [
     "ElementsWarning",
     "FloatDomain",
     "FormatError",
+    "Frequencies",
     "Frequency",
-    "HeavyHitters",
     "IPv4Domain",
     "IncompatibleSketchError",
     "IntegerDomain",
     "Interval",
+    "Intervals",
     "Level",
     "NeighboringRelation",
     "PrefixSpec",
@@ -78,6 +80,7 @@ __all__ = [
     "ReleasedCountMin",
     "ReleasedCountSketch",
     "ReleasedDyadicCountSketch",
+    "ReleasedFrequencies",
     "ReleasedPrefixTree",
     "ReleasedSketch",
     "SketchSpec",

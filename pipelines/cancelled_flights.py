@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequencies, Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -73,12 +73,12 @@ def standard_deviation(frequency: Frequency) -> float:
     return (frequency.upper - frequency.estimate) / Z_95
 
 
-def print_top(top: list[Frequency], never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
+def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
     """Print top destinations after deletion, those of the release that never saw the rest, and exact numbers."""
     inserted, exact = exact_counts(flights, BOUNDS), exact_counts(left, BOUNDS)
     print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
     for one in top:
-        (other,) = never_saw.top_k([one.item], 1)
+        other = never_saw.interval(one.item)
         deviation = np.hypot(standard_deviation(one), standard_deviation(other))
         counts = inserted.flights.get(one.item, 0), exact.flights.get(one.item, 0), exact.kept.get(one.item, 0)
         print(f"  {one.item:6}" + "".join(f"{count:10,.0f}" for count in counts), end="")
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
             )
 
     after, never_saw = (read_release(f"{known.output}-{name}") for name in logs)
-    print_top(after.top_k(candidates, known.k), never_saw, flights, left)
+    print_top(after.top_k(known.k, candidates), never_saw, flights, left)
     typical = 1 / (2 * after.counters.size) ** 0.5
     print(
         f"All {after.counters.size:,} counters of the two releases differ by {differences(after, never_saw):.3f}",

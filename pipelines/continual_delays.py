@@ -29,6 +29,7 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     Interval,
+    Intervals,
     PrivacyId,
     PrivacySpec,
     Record,
@@ -152,9 +153,9 @@ def print_ranges(prefix: str, days: Days, exact: Exact) -> None:
 
 def drawn(lines: list[Line], exact: Exact, window_days: int) -> SoFar:
     """The share of late flights so far, in per cent, at the end of every window."""
-    late = 100 * np.array([line.late for line in lines]).T
+    late = Intervals(*100 * np.array([line.late for line in lines]).T)
     true = 100 * np.array([exact.of(0, line.last)[2] for line in lines])
-    return SoFar(window_days * np.arange(1, len(lines) + 1), Interval(*late), true)
+    return SoFar(window_days * np.arange(1, len(lines) + 1), late, true)
 
 
 def title(known: argparse.Namespace) -> str:

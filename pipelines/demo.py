@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
+from beam_dpsketch import Frequencies, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
@@ -34,7 +34,7 @@ class Trial(NamedTuple):
     """What one bound gives."""
 
     max_flights: int
-    top: list[Frequency]
+    top: Frequencies
     share_dropped: float
     f1: float
     error: float
@@ -45,7 +45,7 @@ def try_bound(max_flights: int, flights: pa.Table, released: ReleasedSketch, can
     """Compares a release with the truth; the typical error depends on the bound, not on one draw of noise."""
     exact = exact_counts(flights, bounds(max_flights))
     truly = exact.top(k)
-    top = released.top_k(candidates, k)
+    top = released.top_k(k, candidates)
     found = len({frequency.item for frequency in top} & set(truly))
     counts = np.array([exact.flights[dest] for dest in truly])
     dropped = counts - [exact.kept.get(dest, 0) for dest in truly]
@@ -60,7 +60,7 @@ def try_bound(max_flights: int, flights: pa.Table, released: ReleasedSketch, can
     )
 
 
-def print_destinations(top: list[Frequency], exact: ExactCounts, max_flights: int) -> None:
+def print_destinations(top: Frequencies, exact: ExactCounts, max_flights: int) -> None:
     print(f"\nTop {len(top)} destinations, at most {max_flights} flights of each aircraft")
     print(f"  {'':6}{'exact':>10}{'bounded':>10}{'private':>10}   95 % interval")
     for frequency in top:
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
     trials = [try_bound(bound, table, released, candidates, known.k) for bound, released in releases.items()]
     released = releases[MAX_FLIGHTS]
     exact = exact_counts(table, bounds(MAX_FLIGHTS))
-    top = released.top_k(candidates, known.k)
+    top = released.top_k(known.k, candidates)
     delays = read_keyed_releases(f"{known.output}/delays", airports)
     true_delays = {each: exact_delays(table, each, delay_quantiles.bounds(delays_kept)) for each in airports}
 

@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 
     released = read_release(known.output)
     print(f"Top {known.k} of {len(candidates)} candidate airports, with 95 % intervals:")
-    for frequency in released.top_k(candidates, known.k):
+    for frequency in released.top_k(known.k, candidates):
         print(f"  {frequency.item:6}{frequency.estimate:9,.0f}   {interval(frequency)}")
     print("Intervals cover noise and collisions; not the flights dropped by the bounds.")
     print(released.privacy)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import Frequency, IntegerDomain, PrivacyBudget, PrivacyId, RecordBounds, SketchSpec, TimeRange
+from beam_dpsketch import Frequencies, IntegerDomain, PrivacyBudget, PrivacyId, RecordBounds, SketchSpec, TimeRange
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -78,7 +78,7 @@ def files(prefix: str, windows: Windows) -> list[str]:
     return [window_file(prefix, *windows.bounds(index)) for index in range(windows.number)]
 
 
-def in_line(top: list[Frequency]) -> str:
+def in_line(top: Frequencies) -> str:
     return ", ".join(f"{frequency.item} {frequency.estimate:.0f}" for frequency in top)
 
 
@@ -87,7 +87,7 @@ class Comparison(NamedTuple):
 
     name: str
     departures: int
-    top: list[Frequency]
+    top: Frequencies
     exact: dict[str, int]
     delays: list[tuple[float, str, int | None]]
 
@@ -107,7 +107,7 @@ class Comparison(NamedTuple):
         return sorted([*self.exact.values(), *[0] * len(self.top)])[-len(self.top)]
 
 
-def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: list[Frequency]) -> Comparison:
+def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: Frequencies) -> Comparison:
     """Compare the releases of a window with the departures in it."""
     start, end = windows.bounds(index)
     seconds = departures["second"]
@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> None:
     paths = files(f"{known.output}-destinations", windows)
     for index in appearing(pipeline, paths, overwrite=known.overwrite):
         (released,) = read_releases(paths[index])
-        tops.append(released.top_k(candidates, known.k))
+        tops.append(released.top_k(known.k, candidates))
         print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)
 
     exact = read_departures(known.input, windows.start, windows.end)

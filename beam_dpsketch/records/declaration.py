@@ -12,7 +12,7 @@ from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.keys import AssumePublicKeys, Keys, check_partitions
-from beam_dpsketch.records.selectors import Selector, Selectors
+from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
 from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_unit_type
 
@@ -32,6 +32,7 @@ class Declaration:
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
         check_unit_type(self.unit)
+        check_selector(item=self.item, weight=self.weight)
         if self.keys is not None:
             check_partitions(self.keys, self.unit.bounds)
         if self.windows is not None:

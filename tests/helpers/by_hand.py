@@ -38,6 +38,6 @@ def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **change
     return RELEASED[kind](of_kind(kind, spec), np.array(counters, dtype=np.int64), statement(**changes))
 
 
-def without_noise(raw: LinearSketch, **changes: Any) -> ReleasedSketch:
-    """The raw counters as if they had been released."""
-    return RELEASED[type(raw)](raw.spec, raw.counters, statement(**changes))
+def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
+    """The counters of a raw sketch as if they had been released."""
+    return RELEASED[type(sketch)](sketch.spec, sketch.counters, statement(**changes))

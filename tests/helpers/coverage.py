@@ -65,7 +65,7 @@ def measure(
         raw = raw_of(kind, dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
         released = release(raw, ReleaseTerms(PrivacySpec(rho, relation=ADD_OR_REMOVE_ONE)))
         for name, interval in intervals.items():
-            lower, upper = interval(released, queries)
-            found[name].misses += (truth < lower) | (truth > upper)
-            found[name].mean_width += float(np.mean(upper - lower)) / releases
+            bounds = interval(released, queries)
+            found[name].misses += (truth < bounds.lower) | (truth > bounds.upper)
+            found[name].mean_width += float(np.mean(bounds.upper - bounds.lower)) / releases
     return found

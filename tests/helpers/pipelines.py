@@ -14,10 +14,13 @@ import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import SketchSpec
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
 REPOSITORY = Path(__file__).parents[2]
 SPEC = SketchSpec(depth=3, width=16)
+COUNT_MIN = SketchSpec(kind="count_min", depth=3, width=16)
 FN_API, BUNDLE_BASED = "FnApiRunner", "BundleBasedDirectRunner"
 
 
@@ -46,27 +49,47 @@ def run(elements: Iterable[Any], transform: beam.PTransform, *options: str, runn
     return seen_by_sink(lambda pipeline: pipeline | beam.Create(list(elements)) | transform, *options, runner=runner)
 
 
-class ExactCounters(beam.PTransform):
-    """The steps of a private transform up to the release: exact counters instead of noisy ones."""
+def exact_sums(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
+    """The accumulators behind the releases of a transform, or (key, these): its own steps up to the noise."""
+    plan = WindowPlan.of(elements, private._declaration)
+    return elements | "ExactSums" >> ExactSums(private._declaration, plan, private._idempotent_noise)
 
-    def __init__(self, private: PrivateRelease) -> None:
+
+def counters_of(accumulator: Any) -> Any:
+    """The counters of an accumulator, as nested lists."""
+    return accumulator.to_sketch().counters.tolist()
+
+
+class ExactCounters(beam.PTransform):
+    """The steps of a private transform up to the release: exact counters instead of noisy ones, or (key, these).
+
+    Args:
+      private: the transform.
+      read: what to take of each accumulator.
+    """
+
+    def __init__(self, private: PrivateRelease, read: Callable[[Any], Any] = counters_of) -> None:
         super().__init__()
         self._private = private
+        self._read = read
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return self._private._combined(pcoll) | "Counters" >> beam.Map(counters_of)
+        return exact_sums(pcoll, self._private) | "Counters" >> beam.Map(_read, self._read)
 
 
-def counters_of(combined: Any) -> Any:
-    """Nested lists of counters of an accumulator, or (key, these)."""
-    if isinstance(combined, tuple):
-        return combined[0], counters_of(combined[1])
-    return combined.to_sketch().counters.tolist()
+def _read(summed: Any, read: Callable[[Any], Any]) -> Any:
+    return (summed[0], read(summed[1])) if isinstance(summed, tuple) else read(summed)
 
 
-def exact(elements: Iterable[Any], private: PrivateRelease, *options: str, runner: str = FN_API) -> Any:
+def exact(
+    elements: Iterable[Any],
+    private: PrivateRelease,
+    *options: str,
+    runner: str = FN_API,
+    read: Callable[[Any], Any] = counters_of,
+) -> Any:
     """The exact counters behind the one release of a transform, or a dict of them by key."""
-    outputs = run(elements, ExactCounters(private), *options, runner=runner)
+    outputs = run(elements, ExactCounters(private, read), *options, runner=runner)
     if outputs and isinstance(outputs[0], tuple):
         assert len(dict(outputs)) == len(outputs)
         return {key: np.array(counters) for key, counters in outputs}

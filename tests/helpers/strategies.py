@@ -36,10 +36,11 @@ records = st.lists(st.tuples(items, weights), max_size=12)
 
 
 @st.composite
-def specs(draw: st.DrawFn, max_depth: int = 6, max_width: int = 40) -> SketchSpec:
+def specs(draw: st.DrawFn, max_depth: int = 6, max_width: int = 40, kind: str = "count_sketch") -> SketchSpec:
     """Small specs of either item hash."""
     item_hash = draw(st.sampled_from(["murmur3", "blake2b"]))
     return SketchSpec(
+        kind=kind,
         depth=draw(st.integers(1, max_depth)),
         width=draw(st.integers(1, max_width)),
         seed=draw(st.one_of(st.integers(0, 3), st.integers(0, (1 << 64) - 1))),

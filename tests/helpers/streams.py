@@ -25,6 +25,20 @@ def state_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_state, "loses_timers", lambda pipeline: False)
 
 
+def with_late_data() -> Stream:
+    """Two windows of a minute with data, an empty one between them, and data that come too late for the first."""
+    return (
+        Stream()
+        .advance_watermark_to(0)
+        .add_elements([TimestampedValue("a", 1), TimestampedValue("b", 2)])
+        .add_elements([TimestampedValue("a", 3)])
+        .advance_watermark_to(130)
+        .add_elements([TimestampedValue("late", 5)])
+        .add_elements([TimestampedValue("c", 131)])
+        .advance_watermark_to_infinity()
+    )
+
+
 def stepped(timed: Iterable[Timed], step: int, end: int, *, late: Timed | None = None, bundle: int = 100) -> Stream:
     """Elements as a stream whose watermark stops at all multiples of a step; the late one comes after 120 s."""
     timed, stream = list(timed), Stream().advance_watermark_to(0)

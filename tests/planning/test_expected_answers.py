@@ -59,7 +59,7 @@ def released(raw: Any) -> Any:
 def times_found(kind: Any, spec: Any, item: Any, weight: float, releases: int) -> int:
     """In how many releases of one item of this weight the search finds it."""
     raw = raw_of(kind, spec).accumulate([item], [round(weight)])
-    lists = (released(raw).top_k(1 << 20).found for _ in range(releases))
+    lists = (released(raw).top_k(1 << 20) for _ in range(releases))
     return sum(item in {frequency.item for frequency in found} for found in lists)
 
 
@@ -123,7 +123,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     above = {word for word, count in zip(words, frequencies, strict=True) if said.likely <= count < 1.5 * said.likely}
     below = {word for word, count in zip(words, frequencies, strict=True) if said.even / 2 < count <= 0.7 * said.even}
     assert min(len(above), len(below)) >= 9
-    lists = [{frequency.item for frequency in released(raw).top_k(10_000).found} for _ in range(runs)]
+    lists = [{frequency.item for frequency in released(raw).top_k(10_000)} for _ in range(runs)]
     found_above = np.mean([len(above & found) / len(above) for found in lists])
     found_below = np.mean([len(below & found) / len(below) for found in lists])
     assert found_above >= 0.9
@@ -141,16 +141,16 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     for factor, holds in ((1.0, True), (0.7, False), (1.5, False)):
         within = int(np.sum(errors <= factor * half))
         assert (at_least(within, errors.size, 0.925) and at_most(within, errors.size, 0.975)) == holds
-    lower, upper = released(CountSketch(spec)).interval([0])
-    assert float(upper[0] - lower[0]) / 2 == pytest.approx(half, rel=0.15)
+    found = released(CountSketch(spec)).interval(0)
+    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.15)
 
 
 def test_count_min_says_the_width_of_its_offsets() -> None:
     spec = SketchSpec(kind="count_min", depth=5, width=1 << 12)
     (variance,) = calibrate(spec, TERMS)
-    lower, upper = released(raw_of(CountMin, spec)).interval([0])
+    found = released(raw_of(CountMin, spec)).interval([0])
     half = expected_answers.noise_half_width(spec, variance)
-    assert half <= float(upper[0] - lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
+    assert half <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
 
 
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
@@ -163,9 +163,9 @@ def test_simulated_errors_are_those_of_other_zipf_data(kind: Any) -> None:
     items = [f"item {rank}" for rank in range(len(counts))]
     real = released(raw_of(kind, spec).accumulate(items, counts))
     measured = math.sqrt(np.mean((real.estimate(items) - counts) ** 2))
-    lower, upper = real.interval(items)
+    found = real.interval(items)
     assert said.deviation == pytest.approx(measured, rel=0.25)
-    assert said.half_width == pytest.approx(float(np.mean(upper - lower)) / 2, rel=0.25)
+    assert said.half_width == pytest.approx(float(np.mean(found.upper - found.lower)) / 2, rel=0.25)
     for factor in (0.5, 2):
         assert said.deviation * factor != pytest.approx(measured, rel=0.25)
 

@@ -32,15 +32,15 @@ SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 
 
 @pytest.fixture(autouse=True)
-def _open_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The closed form is for trees whose nodes are all opened."""
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -math.inf)
+def _expand_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The closed form is for trees whose nodes are all expanded."""
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -math.inf)
 
 
 @pytest.mark.parametrize(("size", "arity"), SHAPES)
 @pytest.mark.parametrize("total", [None, 1000.0])
 def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, total):
-    """The variances are themselves tested against a dense covariance matrix in `test_consistency`."""
+    """The variances are themselves tested against a dense covariance matrix in `test_least_squares`."""
     spec = TreeSpec.for_memory(IntegerDomain(0, size - 1), 10**6, arity=arity)
     sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
     levels = tree_levels(spec, np.zeros(spec.cells, dtype=np.int64), tuple(map(float, sigma_squared)))
@@ -77,7 +77,7 @@ def test_a_plan_says_the_layout_the_noise_and_the_error():
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
     planned = plan(TreeSpec.for_memory(IPv4Domain(), 100_000), TERMS, n=20_000)
     assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
     assert planned.memory <= 100_000

@@ -145,7 +145,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
-    bound = BoundingRule(RecordBounds(), priorities())
+    bound = BoundingRule(RecordBounds(1), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 

@@ -18,7 +18,7 @@ from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateF
 from tests.helpers.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
-WEIGHTED = RecordBounds(max_weight=10)
+WEIGHTED = RecordBounds(1, max_weight=10)
 
 
 class Visit(NamedTuple):

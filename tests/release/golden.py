@@ -29,8 +29,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.statement import Disclosure
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"

@@ -29,8 +29,8 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release import noising
-from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of

@@ -25,8 +25,8 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.statement import Disclosure
 from tests.helpers import by_hand, strategies, tolerances
 from tests.helpers.raw import raw_of
 
@@ -178,7 +178,7 @@ def test_a_release_cannot_accumulate_or_merge(kind):
 @pytest.mark.parametrize("counters", [np.zeros((2, 3)), np.zeros((3, 3), dtype=np.int64), np.zeros(5, dtype=np.int64)])
 def test_a_release_has_as_many_int64_counters_as_its_spec(counters):
     with pytest.raises(ValueError, match="counters must be"):
-        by_hand.RELEASED[CountMin](SketchSpec(depth=2, width=3), counters, by_hand.statement())
+        by_hand.RELEASED[CountMin](SketchSpec(kind="count_min", depth=2, width=3), counters, by_hand.statement())
 
 
 def test_a_flat_release_has_one_level_of_noise():

@@ -27,7 +27,7 @@ from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import strategies
 from tests.helpers.by_hand import statement
 

@@ -122,11 +122,11 @@ def test_prefixes_answer_as_releases_do() -> None:
     leaves = [CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 3000 + ["b"] * 200) for _ in range(4)]
     answer = timeline(released_nodes(leaves), 4).prefix(2)
     assert abs(answer.estimate(["a"])[0] - 9000) < 300
-    assert [item.item for item in answer.top_k(["b", "a"], k=1)] == ["a"]
-    lower, upper = answer.interval(["a"], 1 - 1e-10)  # false alarm: 1e-10
-    assert lower[0] < 9000 < upper[0]
-    lower, upper = answer.interval(["a"])
-    assert 0 < upper[0] - lower[0] < 300
+    assert [item.item for item in answer.top_k(1, ["b", "a"])] == ["a"]
+    certain = answer.interval("a", 1 - 1e-10)  # false alarm: 1e-10
+    assert certain.lower < 9000 < certain.upper
+    usual = answer.interval("a")
+    assert 0 < usual.upper - usual.lower < 300
 
 
 def test_quantiles_of_a_range() -> None:
@@ -198,7 +198,9 @@ def test_averages_weigh_by_inverse_variance() -> None:
     _, nodes = eight()
     by_place = {(node.level, node.index): node.release.counters for node in nodes}
     children = by_place[0, 0] + by_place[0, 1]
-    averaged = timeline(nodes, 8)._average((1, 0))
+    line = timeline(nodes, 8)
+    assert [line.averaged_estimate("a", 0, 4)] == line.averaged_estimate(["a"], 0, 4).tolist()
+    averaged = line._average((1, 0))
     np.testing.assert_allclose(averaged, 2 / 3 * by_place[1, 0] + 1 / 3 * children, atol=1e-9)
 
 
@@ -236,7 +238,7 @@ def test_what_is_no_range_is_refused() -> None:
 
 def test_nodes_of_something_else_are_refused() -> None:
     _, nodes = eight()
-    with pytest.raises(ValueError, match=r"node \(0, 0\) is there twice: the nodes are of more than one release"):
+    with pytest.raises(ValueError, match=r"node \(0, 0\) was given twice: the nodes are of more than one release"):
         timeline([*nodes, nodes[0]], 8)
     with pytest.raises(ValueError, match="was not released for a horizon of 4 windows"):
         timeline(nodes[:1], 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import defaultdict
 from fractions import Fraction
@@ -15,8 +14,10 @@ from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     AssumePublicKeys,
     CountSketch,
+    NeighboringRelation,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -30,7 +31,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
+from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
+from tests.helpers.streams import WithStart
+from tests.helpers.timed import at_times
 
 PRIVACY = PrivacySpec(rho=0.5)
 ONE = RecordBounds(1)
@@ -44,40 +47,44 @@ def second(value: tuple[Any, Any]) -> Any:
     return value[1]
 
 
-def test_a_release_states_what_was_asked_for() -> None:
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> None:
+    """sigma^2 = Delta^2 / (2 rho); to exchange one costs Count-Min twice and CountSketch four times Delta^2."""
+    replaced, privacy = relation is REPLACE_ONE, PrivacySpec(rho=0.5, relation=relation)
     bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
-    transform = PrivateFrequencies.Globally(
-        dataclasses.replace(SPEC, kind="count_min"), PRIVACY, item=second, unit=PrivacyId(first, bounds)
-    )
+    transform = PrivateFrequencies.Globally(COUNT_MIN, privacy, item=second, unit=PrivacyId(first, bounds))
     (released,) = run([("u", "x")], transform)
     assert isinstance(released, ReleasedCountMin)
     statement = released.privacy
-    assert released.spec == SPEC
-    assert (statement.rho, statement.bounds, statement.windows) == (Fraction(1, 2), bounds, 1)
+    assert released.spec == COUNT_MIN
+    assert (statement.rho, statement.bounds, statement.window_count) == (Fraction(1, 2), bounds, 1)
+    assert statement.relation is relation
     assert statement.unit is PrivacyUnit.PRIVACY_ID
     assert statement.disclosed is Disclosure.NONE
-    assert statement.sigma_squared == 2 * 3 * 8**2  # Delta^2 / (2 rho), Delta^2 = 2 depth C^2
-    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
+    assert statement.sigma_squared == (2 if replaced else 1) * 3 * 8**2  # Delta^2 = depth C^2
+    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, privacy, unit=Record()))
     assert isinstance(released, ReleasedCountSketch)
     assert released.privacy.unit is PrivacyUnit.RECORD
-    assert released.privacy.sigma_squared == 4 * 3
+    assert released.privacy.sigma_squared == (4 if replaced else 1) * 3
 
 
 def test_estimates_are_near_the_truth() -> None:
     """The noise of a counter exceeds 14 sigma with probability < 1e-40; no other item is there to collide."""
     (released,) = run(["x"] * 1000, PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
     (estimate,) = released.estimate(["x"])
-    assert abs(estimate - 1000) < 14 * math.sqrt(12)
+    assert abs(estimate - 1000) < 14 * math.sqrt(3)
 
 
 PUBLIC = ["a", 1, b"a", ("a", 1), "absent"]
 
 
-@pytest.mark.parametrize("unit", ["record", None])
-def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str | None) -> None:
+WIDE = PrivacyId(lambda item: f"all of {item}", RecordBounds(10, max_partitions=5))
+
+
+@pytest.mark.parametrize("unit", [Record(), WIDE], ids=["record", "id"])
+def test_listed_keys_all_get_a_release_and_others_none(unit: Any) -> None:
     pairs = [("a", "x"), ("a", "y"), (1, "x"), (np.int64(1), "y"), (b"a", "z"), (("a", 1), "x"), ("other", "x")]
-    arguments = {"unit": unit} if unit else {"privacy_id": lambda item: f"all of {item}", "bounds": WIDE}
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments, keys=PublicKeys(PUBLIC))
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=PublicKeys(PUBLIC))
     counters = exact(pairs, transform)
     expected = {"a": ["x", "y"], 1: ["x", "y"], b"a": ["z"], ("a", 1): ["x"], "absent": []}
     assert set(counters) == set(PUBLIC)
@@ -91,9 +98,6 @@ def test_listed_keys_all_get_a_release_with_their_data_and_others_none(unit: str
         assert released.privacy.disclosed is Disclosure.NONE
 
 
-WIDE = RecordBounds(max_contributions_per_partition=10, max_partitions=5)
-
-
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
     transform = PrivateFrequencies.PerKey(
@@ -104,7 +108,7 @@ def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     assert not counters["other"].any()
 
 
-def test_keys_said_to_be_public_are_those_of_the_data_and_disclosed() -> None:
+def test_assumed_keys_are_those_of_the_data_and_disclosed() -> None:
     transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     outputs = dict(run([("a", "x"), (2, "x")], transform))
     assert set(outputs) == {"a", 2}
@@ -122,31 +126,18 @@ def test_a_key_may_be_a_field() -> None:
     np.testing.assert_array_equal(counters["BB"], CountSketch(SPEC).accumulate(["y"]).counters)
 
 
-def at_times(pipeline: beam.Pipeline, times: list[tuple[Any, float]], windows: Any) -> beam.PCollection:
-    stamped = pipeline | beam.Create(times) | beam.Map(stamp)
-    return stamped | beam.WindowInto(windows)
-
-
-def stamp(timed: tuple[Any, float]) -> window.TimestampedValue:
-    return window.TimestampedValue(*timed)
-
-
-class WithWindow(beam.DoFn):
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
-        yield float(window.start), element
-
-
 TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), (("w", "x"), 200)]
 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner: str) -> None:
+def test_fixed_windows_have_one_release_each(runner: str) -> None:
+    """It protects an id within each of them."""
     transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, ONE))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = at_times(pipeline, TIMES, window.FixedWindows(60))
-        releases = elements | transform | beam.ParDo(WithWindow())
-        counters = elements | "Exact" >> ExactCounters(transform) | "CountersWindow" >> beam.ParDo(WithWindow())
+        releases = elements | transform | beam.ParDo(WithStart())
+        counters = elements | "Exact" >> ExactCounters(transform) | "CountersWindow" >> beam.ParDo(WithStart())
         return (releases, counters) | beam.Flatten()
 
     seen: dict[float, list[Any]] = defaultdict(list)
@@ -160,7 +151,7 @@ def test_fixed_windows_have_one_release_each_for_the_unit_within_a_window(runner
         units[start] = int(np.abs(counters).max(axis=1).sum())
         assert released.privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
         assert released.privacy.disclosed is Disclosure.WINDOWS
-        assert released.privacy.windows == 1
+        assert released.privacy.window_count == 1
     # One record of u and one of v in the first window; u again in the second.
     assert units[60] == units[180] == SPEC.depth
     assert units[0] >= SPEC.depth
@@ -174,24 +165,24 @@ def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
         lambda pipeline: (
             at_times(pipeline, [(("a", "x"), 1), (("b", "x"), 2), (("a", "x"), 61)], window.FixedWindows(60))
             | transform
-            | beam.ParDo(WithWindow())
+            | beam.ParDo(WithStart())
         )
     )
     assert sorted((start, key) for start, (key, _) in outputs) == [(0, "a"), (0, "b"), (60, "a")]
     assert {released.privacy.disclosed for _, (_, released) in outputs} == {Disclosure.WINDOWS | Disclosure.KEYS}
 
 
-def test_sliding_windows_charge_a_record_for_every_window_it_is_in() -> None:
+def test_sliding_windows_charge_a_record_for_each_it_is_in() -> None:
     transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
     outputs = seen_by_sink(lambda pipeline: at_times(pipeline, [("x", 100)], window.SlidingWindows(60, 25)) | transform)
     assert len(outputs) in (2, 3)
     for released in outputs:
-        assert released.privacy.windows == 3
-        assert released.privacy.sigma_squared == 3 * 4 * 3
+        assert released.privacy.window_count == 3
+        assert released.privacy.sigma_squared == 3 * 3
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_outputs_have_type_hints_and_labels_do_not_clash_when_given(keyed: bool) -> None:
+def test_outputs_have_type_hints_and_may_have_labels(keyed: bool) -> None:
     pipeline = beam.Pipeline(runner=FN_API)
     pairs = pipeline | beam.Create([("a", "x")])
     if keyed:
@@ -216,7 +207,7 @@ def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
     assert not np.array_equal(first_release.counters, second_release.counters)
 
 
-def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output_key() -> None:
+def test_display_data_show_settings_and_neither_seed_nor_keys() -> None:
     secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
     transform = PrivateFrequencies.PerKey(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
     items = {item.key: item.value for item in DisplayData.create_from(transform).items}
@@ -227,7 +218,7 @@ def test_display_data_show_the_settings_and_neither_seed_nor_hash_key_nor_output
         "rho": 0.5,
         "max_partitions": "1",
     }.items() <= items.items()
-    assert items["relation"] == "REPLACE_ONE"
+    assert items["relation"] == "ADD_OR_REMOVE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))
 
@@ -240,9 +231,10 @@ def key_of(number: int) -> Any:
     return [WHOLE, *NOT_UTF_8][number]
 
 
-@pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": str, "bounds": ONE}], ids=["record", "id"])
-def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: dict[str, Any]) -> None:
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, **unit, keys=AssumePublicKeys(key_of))
+@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, ONE)], ids=["record", "id"])
+def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: Any) -> None:
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key_of))
     assert list(exact(range(4), transform)) == [WHOLE]
-    with pytest.raises(ValueError, match="public_keys must be text that UTF-8 can hold"):
-        PrivateFrequencies.PerKey(SPEC, PRIVACY, **unit, keys=PublicKeys(NOT_UTF_8[:1]))
+    for key in NOT_UTF_8:
+        with pytest.raises(ValueError, match="keys must be text that UTF-8 can hold"):
+            PublicKeys([key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleasedDyadicCountSketch,
+    SketchSpec,
     TimestampDomain,
     TreeSpec,
 )
@@ -80,7 +82,8 @@ def batches() -> dict[str, list[Any]]:
     }
 
 
-UNITS = {"record": {"unit": "record"}, "privacy id": {"privacy_id": "tail", "bounds": WIDE}}
+BOUND = RecordBounds(max_contributions_per_partition=50)
+UNITS = {"record": Record(), "privacy id": PrivacyId("tail", WIDE)}
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -88,27 +91,22 @@ UNITS = {"record": {"unit": "record"}, "privacy id": {"privacy_id": "tail", "bou
 def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
     """Values outside are clamped and nulls dropped; listed keys without data get zeros, others nothing."""
     keys = ["AA", "BB", "absent"]
-    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, item="delay", **UNITS[unit], keys=PublicKeys(keys, "carrier"))
+    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, item="delay", unit=UNITS[unit], keys=PublicKeys(keys, "carrier"))
     assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_kinds_of_elements_may_be_mixed_without_keys(unit: str) -> None:
+@pytest.mark.parametrize("unit", [Record(), PrivacyId("tail", BOUND)], ids=UNITS)
+def test_kinds_of_elements_may_be_mixed_without_keys(unit: Any) -> None:
     elements = [element for kind in batches().values() for element in kind]
-    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "tail", "bounds": BOUND}
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="delay", **arguments)
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="delay", unit=unit)
     everything = [value for values in VALUES.values() for value in values] * len(batches())
     np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
 
 
-BOUND = RecordBounds(max_contributions_per_partition=50)
-
-
-@pytest.mark.parametrize("unit", ["record", None])
-def test_pairs_give_the_same_exact_counters(unit: str | None) -> None:
+@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, WIDE)], ids=UNITS)
+def test_pairs_give_the_same_exact_counters(unit: Any) -> None:
     pairs = [(key, value) for key, values in VALUES.items() for value in [*values, None, "text", 2.5]]
-    arguments: dict[str, Any] = {"unit": unit} if unit else {"privacy_id": str, "bounds": WIDE}
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, **arguments, keys=PublicKeys(["AA", "absent"]))
+    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=unit, keys=PublicKeys(["AA", "absent"]))
     assert same(exact_vectors(pairs, transform), expected_by_key(["AA", "absent"]))
 
 
@@ -127,31 +125,34 @@ DOMAINS = {
 }
 
 
-@pytest.mark.parametrize("unit", ["record", "signed", pytest.param("privacy id", marks=pytest.mark.slow)])
+BY_RECORD, BY_USER = Record(), PrivacyId("user", RecordBounds(1))
+BY_SIGNED_USER = PrivacyId("user", RecordBounds(1, signed=True))
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [BY_RECORD, BY_SIGNED_USER, pytest.param(BY_USER, marks=pytest.mark.slow)],
+    ids=["record", "signed", "privacy id"],
+)
 @pytest.mark.parametrize("name", DOMAINS)
-def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: str) -> None:
+def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: Any) -> None:
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
-    arguments: dict[str, Any] = {"unit": "record"} if unit == "record" else {"privacy_id": "user"}
-    arguments["bounds"] = RecordBounds(1, signed=unit == "signed")
-    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
+    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", unit=unit)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
     tables = [pa.table({"value": column, "user": each}) for each in users]
     expected = vector_of(values, domain)
     np.testing.assert_array_equal(exact_vectors([*rows, tables[0], tables[1].to_pandas()], transform), 3 * expected)
-    if unit == "record":
+    if unit is BY_RECORD:
         np.testing.assert_array_equal(
             exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit=Record())),
             expected,
         )
 
 
-BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user", "bounds": BOUND}
-
-
 @pytest.mark.parametrize(
-    ("domain", "column", "arguments"),
+    ("domain", "column", "unit"),
     [
         (DELAYS, pa.array(["text"]), BY_RECORD),
         (DELAYS, pa.array([DAY]), BY_USER),
@@ -162,10 +163,8 @@ BY_RECORD, BY_USER = {"unit": "record"}, {"privacy_id": "user", "bounds": BOUND}
         (DELAYS, pa.array([True]), BY_RECORD),
     ],
 )
-def test_a_column_none_of_whose_values_could_count_is_an_error(
-    domain: Any, column: pa.Array, arguments: dict[str, Any]
-) -> None:
-    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", **arguments)
+def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: Any) -> None:
+    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", unit=unit)
     message = f"the item column must hold values of {type(domain).__name__}, got"
     with pytest.raises(Exception, match=message):
         run([pa.table({"value": column, "user": [1]})], transform)
@@ -173,10 +172,7 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(
 
 def test_weights_count_and_are_clamped() -> None:
     rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
-    bounds = RecordBounds(1, max_weight=10)
-    transform = PrivateQuantiles.Globally(
-        DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=bounds.max_weight, signed=bounds.signed)
-    )
+    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=10))
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
 
 
@@ -196,7 +192,7 @@ def test_the_statement_says_what_was_asked_for() -> None:
 
 
 def test_answers_are_near_the_truth() -> None:
-    """sigma^2 = 4 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
+    """sigma^2 = 2 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
     (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles.Globally(DELAYS, PRIVACY, unit=Record()))
     assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
     assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
@@ -204,7 +200,7 @@ def test_answers_are_near_the_truth() -> None:
     assert empty.total() < 200
 
 
-def test_listed_keys_all_get_a_release_and_keys_of_the_data_are_disclosed() -> None:
+def test_listed_keys_get_a_release_and_assumed_ones_are_disclosed() -> None:
     pairs = [("a", 5)] * 2000 + [("b", 9)]
     outputs = dict(
         run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"])))
@@ -288,46 +284,49 @@ def test_trees_come_back_from_files(tmp_path: Path) -> None:
     assert read["a"].quantile(0.5) == 1
 
 
-def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> Any:
-    return PrivateQuantiles.Globally(domain, privacy, **arguments)
+def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = BY_RECORD, **arguments: Any) -> Any:
+    return PrivateQuantiles.Globally(domain, privacy, unit=unit, **arguments)
 
 
-def per_key(domain: Any = DELAYS, privacy: Any = PRIVACY, **arguments: Any) -> Any:
-    return PrivateQuantiles.PerKey(domain, privacy, **arguments, unit=Record())
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no unit": (
+        lambda: globally(unit=None),
+        r"unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType",
+    ),
+    "a word as unit": (lambda: globally(unit="person"), r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
+    "bounds as unit": (lambda: globally(unit=BOUND), r"unit must be PrivacyId\(.*; got RecordBounds"),
+    "partitions without keys": (
+        lambda: globally(unit=PrivacyId("u", WIDE)),
+        "bounds.max_partitions must be 1 without keys",
+    ),
+    "a number as privacy": (lambda: globally(privacy=1.0), "privacy must be a PrivacySpec, got float"),
+    "a text as domain": (lambda: globally("0-10"), "domain must be a Domain, got str"),
+    "bytes": (lambda: globally(BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
+    "a number as layout": (lambda: globally(5), "domain must be a Domain, got int"),
+    "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
+    "little memory": (
+        lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)),
+        "memory must be at least 5120 bytes",
+    ),
+    "a number as item": (lambda: globally(item=5), "item must be a field name, a callable or None, got int"),
+    "little noise": (lambda: globally(privacy=PrivacySpec(1000.0)), "sigma is at least 0.5"),
+    "no keys": (
+        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=BY_RECORD, keys=None),
+        r"keys must be PublicKeys\(\[...\]\) or AssumePublicKeys\(\): output keys .* show who is in it; got NoneType",
+    ),
+    "a list as keys": (
+        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=BY_RECORD, keys=["a"]),
+        r"keys must be PublicKeys\(\[...\]\) or .* got list",
+    ),
+    "more partitions than keys": (
+        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=PrivacyId("u", WIDE), keys=PublicKeys(["a"])),
+        "bounds.max_partitions must be at most 1, the number of keys, got 2",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
-        (
-            lambda: globally(unit=PrivacyId("u", RecordBounds(1))),
-            'exactly one of privacy_id and unit="record" must be given',
-        ),
-        (lambda: globally(unit="person"), "unit must be one of 'record', got 'person'"),
-        (
-            lambda: globally(unit=Record(max_weight=BOUND.max_weight, signed=BOUND.signed)),
-            "bounds must keep max_contributions_per_partition",
-        ),
-        (lambda: globally(unit=PrivacyId("u", WIDE)), "bounds.max_partitions must be 1 without keys"),
-        (lambda: globally(unit=PrivacyId("u", 5)), "bounds must be a RecordBounds, got int"),
-        (lambda: globally(privacy=1.0, unit=Record()), "privacy must be a PrivacySpec, got float"),
-        (lambda: globally(domain="0-10", unit=Record()), "domain must be a Domain, got str"),
-        (lambda: globally(domain=BytesDomain(4), unit=Record()), "domain must be a Domain, got BytesDomain"),
-        (lambda: globally(spec=5, unit=Record()), "spec must be a TreeSpec, got int"),
-        (
-            lambda: globally(spec=TreeSpec.for_memory(IPv4Domain()), unit=Record()),
-            "the domain of spec must be the domain of the transform",
-        ),
-        (lambda: globally(domain=IPv4Domain(), memory=100, unit=Record()), "memory must be at least 5120 bytes"),
-        (lambda: globally(item=5, unit=Record()), "item must be a field name, a callable or None, got int"),
-        (lambda: globally(privacy=PrivacySpec(1000.0), unit=Record()), "sigma is at least 0.5"),
-        (lambda: per_key(), "exactly one of public_keys and keys_are_public=True must be given"),
-        (lambda: per_key(keys=PublicKeys(["a"])), "exactly one of public_keys and keys_are_public"),
-        (lambda: per_key(keys=PublicKeys([])), "public_keys must not be empty"),
-        (lambda: per_key(keys=PublicKeys("AA")), "public_keys must be a list of keys, got one text"),
-    ],
-)
-def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, message: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_settings_are_refused_while_the_pipeline_is_built(name: str) -> None:
+    build, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         build()

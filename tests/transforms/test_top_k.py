@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,12 @@ from beam_dpsketch import (
     RecordBounds,
     ReleasedDyadicCountSketch,
     ReleasedPrefixTree,
+    SketchSpec,
     TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.transforms import PrivateTopK, ReadReleases, WriteReleases
-from tests.helpers.pipelines import FN_API, run, seen_by_sink
+from tests.helpers.pipelines import run, seen_by_sink
 from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
@@ -39,7 +41,7 @@ ADDRESSES = ["10.0.0.1"] * 4000 + ["10.0.0.2"] * 3000 + ["9.9.9.9"] * 2000
 
 
 def found(top: Any) -> list[Any]:
-    return [frequency.item for frequency in top.top.found]
+    return [row.item for row in top]
 
 
 def prefix_vector(domain: BytesDomain, items: Any, weights: Any = None) -> np.ndarray:
@@ -52,28 +54,26 @@ def test_the_heaviest_addresses_are_found() -> None:
     assert isinstance(top.release, ReleasedDyadicCountSketch)
     spec = top.release.spec
     assert spec == TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
-    assert top.release.top_k(2) == top.top
+    assert top.release.top_k(2) == top
+    assert top.to_rows() == top.release.top_k(2).to_rows()
     assert top.release.privacy.rho == 1
 
 
 def test_the_most_frequent_words_are_found_short_ones_too() -> None:
-    """Counts differ by 1,000 and more, at 19 for the detection limit: a miss has probability < 1e-9."""
+    """Counts differ by 1,000 and more, at 10 for the detection limit: a miss has probability < 1e-9."""
     (top,) = run(WORDS, PrivateTopK.Globally(TextDomain(5), PRIVACY, k=5, unit=Record()))
     assert isinstance(top.release, ReleasedPrefixTree)
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
-    assert top.top.truncated == frozenset()
+    assert top.truncated == frozenset()
 
 
-@pytest.mark.parametrize("unit", ["record", "privacy id"])
-def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str) -> None:
+@pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
+def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
-    arguments: dict[str, Any] = {"unit": "record"}
-    if unit != "record":
-        arguments = {"privacy_id": "user", "bounds": RecordBounds(1)}
     keyed = PrivateTopK.PerKey(
-        TextDomain(5), PRIVACY, k=3, item="word", **arguments, keys=PublicKeys(["k0", "k1", "absent"], "key")
+        TextDomain(5), PRIVACY, k=3, item="word", unit=unit, keys=PublicKeys(["k0", "k1", "absent"], "key")
     )
     table = pa.Table.from_pylist(rows)
     expected = {
@@ -87,7 +87,7 @@ def test_rows_pairs_and_batches_of_words_give_the_same_exact_counters(unit: str)
         assert set(vectors) == set(expected)
         for key, vector in vectors.items():
             np.testing.assert_array_equal(vector, expected[key])
-    if unit == "record":
+    if unit == Record():
         pairs = [(row["key"], row["word"]) for row in rows]
         paired = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["k0", "k1", "absent"]))
         for key, vector in exact_vectors(pairs, paired).items():
@@ -98,7 +98,7 @@ BYTES = [b"", b"\0", b"\0\0", b"a\0", b"a", b"\xff\xfe", b"longer than that", b"
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_the_bounded_path_keeps_every_byte_of_short_and_strange_items(signed: bool) -> None:
+def test_the_bounded_path_keeps_every_byte_of_strange_items(signed: bool) -> None:
     """Zero bytes at the end are what arrays of fixed-size bytes lose."""
     rows = [{"user": number, "item": item} for number, item in enumerate(BYTES)]
     bounds = RecordBounds(1, signed=signed)
@@ -166,11 +166,19 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
 
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
     transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create([("a", word) for word in WORDS]) | transform | WriteReleases(str(tmp_path / "top"))
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
+        lists | WriteReleases(str(tmp_path / "top"))
+        return lists
+
+    lists = dict(seen_by_sink(build))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
-    assert set(read) == {"a", "b"}
-    assert [frequency.item for frequency in read["a"].top_k(1).found] == ["to"]
+    assert set(read) == set(lists) == {"a", "b"}
+    assert {key: (tree, tree.top_k(3)) for key, tree in read.items()} == {
+        key: (top.release, top) for key, top in lists.items()
+    }
+    assert [row["item"] for row in lists["a"].to_rows()][:2] == ["to", "tea"]
 
 
 @pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])
@@ -178,47 +186,59 @@ def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
     keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(domain, unit=Record()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
-        assert "explain(n) adds collisions" in transform.explain()
+        assert "explain(n) adds what about n records would give" in transform.explain()
         assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
         assert "mostly noise" in transform.explain(1)
 
 
-def globally(domain: Any = TextDomain(5), k: Any = 3, **arguments: Any) -> Any:  # noqa: B008
-    return PrivateTopK.Globally(domain, PRIVACY, k=k, **arguments)
+def globally(domain: Any = TextDomain(5), k: Any = 3, unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
+    return PrivateTopK.Globally(domain, PRIVACY, k=k, unit=unit, **arguments)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: globally(), 'exactly one of privacy_id and unit="record" must be given'),
-        (
-            lambda: globally(unit=PrivacyId("u", RecordBounds(1))),
-            'exactly one of privacy_id and unit="record" must be given',
-        ),
-        (lambda: globally(k=0, unit=Record()), "k must be between 1 and"),
-        (lambda: globally(k=-3, unit=Record()), "k must be between 1 and"),
-        (lambda: globally(k=2.0, unit=Record()), "k must be a whole number, got float"),
-        (lambda: globally(memory=100, unit=Record()), "memory must be at least 1600 bytes for 5 levels of 5 rows"),
-        (lambda: globally(domain=IPv4Domain(), memory=100, unit=Record()), "memory must be at least 2560 bytes"),
-        (lambda: globally(domain=str, unit=Record()), "domain must be a Domain, got"),
-        (lambda: globally(unit=PrivacyId("u", 5)), "bounds must be a RecordBounds, got int"),
-        (
-            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record()),
-            "exactly one of public_keys and keys_are_public=True must be given",
-        ),
-        (
-            lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),
-            "k must be between 1 and",
-        ),
-    ],
-)
-def test_bad_settings_are_refused_while_the_pipeline_is_built(build: Any, message: str) -> None:
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no unit": (lambda: globally(unit=None), r"unit must be PrivacyId\(.*, or Record\(\), .* got NoneType"),
+    "a word as unit": (lambda: globally(unit="record"), r"unit must be PrivacyId\(.*, or Record\(\), .* got str"),
+    "no values": (lambda: globally(k=0), "k must be between 1 and"),
+    "fewer": (lambda: globally(k=-3), "k must be between 1 and"),
+    "a float": (lambda: globally(k=2.0), "k must be a whole number, got float"),
+    "little memory for words": (
+        lambda: globally(PrefixSpec.for_memory(TextDomain(5), 100)),
+        "memory must be at least 1600 bytes for 5 levels of 5 rows",
+    ),
+    "little memory for addresses": (
+        lambda: globally(TreeSpec.for_search(IPv4Domain(), 100)),
+        "memory must be at least 2560 bytes",
+    ),
+    "a type as domain": (lambda: globally(str), "domain must be a Domain, got"),
+    "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
+    "no keys": (
+        lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=None),
+        r"keys must be PublicKeys\(\[...\]\) or AssumePublicKeys\(\): .*; got NoneType",
+    ),
+    "no values of keys": (
+        lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),
+        "k must be between 1 and",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_settings_are_refused_while_the_pipeline_is_built(name: str) -> None:
+    build, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         build()
 
 
-def test_a_column_none_of_whose_values_could_count_is_an_error() -> None:
+def test_any_layout_of_a_tree_can_be_searched() -> None:
+    for spec in (PrefixSpec.for_memory(TextDomain(5), 50_000), TreeSpec.for_memory(IPv4Domain(), arity=4)):
+        values = WORDS if isinstance(spec, PrefixSpec) else ADDRESSES
+        (top,) = run(values, globally(spec, k=1))
+        assert top.release.spec == spec
+        assert found(top) == values[:1]
+
+
+@pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
+def test_a_column_none_of_whose_values_could_count_is_an_error(unit: Any) -> None:
     table = pa.table({"word": [b"bytes"], "user": [1]})
-    for arguments in ({"unit": "record"}, {"privacy_id": "user", "bounds": RecordBounds(1)}):
-        with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
-            run([table], globally(item="word", **arguments))
+    with pytest.raises(Exception, match="the item column must hold values of TextDomain, got binary"):
+        run([table], globally(item="word", unit=unit))

@@ -1,4 +1,4 @@
-"""The field types of the release format: each writes a value and reads it back from bounded bytes."""
+"""Field types of the release format: each writes a value and reads it back, within the bytes given."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes are not read yet."""
+        """The number of bytes not read yet."""
         return len(self._data) - self.position
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         if self.left < size:
             raise FormatError("the bytes end too early")
         self.position += size
@@ -115,7 +115,7 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Repeated:
-    """At least one value of the same kind, with their number before them."""
+    """Values of the same kind, with their number before them."""
 
     field: Field
 

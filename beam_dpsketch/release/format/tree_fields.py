@@ -1,4 +1,4 @@
-"""The field types of a tree's spec in the release format: domains and levels."""
+"""Field types of a tree's spec in the release format: domains and levels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _DomainField:
 
 
 def _bounds(domain: Any) -> list[int | float]:
-    """The numbers that make a domain of its kind."""
+    """Return the numbers that define a domain of its kind."""
     if isinstance(domain, IntegerDomain):
         return [domain.low, domain.high]
     if isinstance(domain, FloatDomain):
@@ -84,7 +84,7 @@ class _LevelField:
 
 
 class _BytesDomainField:
-    """Text or bytes, then how many bytes count."""
+    """Text or bytes, then the number of bytes that count."""
 
     _kinds = Choice((TextDomain, BytesDomain))
 

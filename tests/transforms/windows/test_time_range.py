@@ -1,4 +1,4 @@
-"""`time_range`: which windows are released is declared, and the data change only what is inside."""
+"""`TimeRange`: which windows are released is declared, and the data change only what is inside."""
 
 from __future__ import annotations
 
@@ -24,24 +24,27 @@ from beam_dpsketch import (
     AssumePublicKeys,
     CountSketch,
     IntegerDomain,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
     ReleasedSketch,
+    TimeRange,
     WindowingError,
 )
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.windows.time_range import TimeRange
-from tests.guarantees.test_windows_streaming import WithWindow, stream
+from beam_dpsketch.transforms.windows.time_range import window_starts
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
+from tests.helpers.streams import WithStart, with_late_data
+from tests.helpers.timed import at_times
 
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(60, 20)
-RANGE = (0, 300)
+RANGE = TimeRange(0, 300)
 KEYS = ["a", "absent"]
 DOMAIN = IntegerDomain(0, 15)
 TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
@@ -52,34 +55,31 @@ TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
     "top-K": lambda **arguments: PrivateTopK.Globally(DOMAIN, PRIVACY, k=1, item=len, **arguments),
     "top-K per key": lambda **arguments: PrivateTopK.PerKey(DOMAIN, PRIVACY, k=1, item=len, **arguments),
 }
-BOUNDED = {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)}
+RECORD, BOUNDED = Record(), PrivacyId(str, RecordBounds(9))
 
 
 def paired(item: str) -> tuple[str, str]:
     return item, item
 
 
-def stamp(timed: tuple[Any, float]) -> window.TimestampedValue:
-    return window.TimestampedValue(*timed)
+def frequencies(
+    windows: TimeRange | None = RANGE,
+    *,
+    unit: Any = RECORD,
+    item: Any = None,
+) -> PrivateFrequencies.Globally:
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
 
 
-def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, **{"unit": "record", "time_range": RANGE, **arguments})
-
-
-def at_times(pipeline: beam.Pipeline, timed: list[tuple[Any, float]], windows: Any) -> beam.PCollection:
-    return pipeline | beam.Create(timed) | beam.Map(stamp) | beam.WindowInto(windows)
-
-
-@pytest.mark.parametrize("unit", [{"unit": "record"}, BOUNDED], ids=["record", "privacy id"])
+@pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_each_window_of_a_stream_has_one_release_of_each_key_and_says_so(name: str, unit: dict[str, Any]) -> None:
+def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, unit: Any) -> None:
     keyed = name.endswith("key")
-    transform = TRANSFORMS[name](**unit, **{"public_keys": KEYS} if keyed else {}, windows=TimeRange(*RANGE))
+    transform = TRANSFORMS[name](unit=unit, windows=RANGE, **{"keys": PublicKeys(KEYS)} if keyed else {})
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = pipeline | stream() | beam.WindowInto(FIXED)
-        return (elements | beam.Map(paired) if keyed else elements) | transform | beam.ParDo(WithWindow())
+        elements = pipeline | with_late_data() | beam.WindowInto(FIXED)
+        return (elements | beam.Map(paired) if keyed else elements) | transform | beam.ParDo(WithStart())
 
     outputs = [
         (start, *key_and_release(output)) for start, output in seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
@@ -90,30 +90,30 @@ def test_each_window_of_a_stream_has_one_release_of_each_key_and_says_so(name: s
         assert release.counters.any()
         assert release.privacy.disclosed is Disclosure.NONE
         assert "which windows" not in str(release.privacy)
-        assert release.privacy.unit is (PrivacyUnit.RECORD if "unit" in unit else PrivacyUnit.PRIVACY_ID_IN_WINDOW)
+        assert release.privacy.unit is (PrivacyUnit.RECORD if unit is RECORD else PrivacyUnit.PRIVACY_ID_IN_WINDOW)
 
 
 TIMED = [("before", -1), ("a", 0), ("b", 59.5), ("c", 131), ("d", 299.9), ("after", 300), ("long after", 9000)]
 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-@pytest.mark.parametrize("unit", [{"unit": "record"}, {**BOUNDED, "unit": None}], ids=["record", "privacy id"])
-def test_a_window_holds_its_data_and_data_outside_the_range_are_dropped(runner: str, unit: dict[str, Any]) -> None:
-    counters = counters_by_window(TIMED, FIXED, frequencies(**unit), runner=runner)
+@pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
+def test_data_outside_the_range_are_dropped(runner: str, unit: Any) -> None:
+    counters = counters_by_window(TIMED, FIXED, frequencies(unit=unit), runner=runner)
     assert_counters(counters, {0: "ab", 60: "", 120: "c", 180: "", 240: "d"})
 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-def test_of_sliding_windows_those_wholly_in_the_range_are_released(runner: str) -> None:
-    counters = counters_by_window(TIMED, SLIDING, frequencies(windows=TimeRange(-20, 180)), runner=runner)
+def test_sliding_windows_wholly_in_the_range_are_released(runner: str) -> None:
+    counters = counters_by_window(TIMED, SLIDING, frequencies(TimeRange(-20, 180)), runner=runner)
     expected = {-20: ["before", "a"], 0: "ab", 20: "b", 40: "b", 60: "", 80: "c", 100: "c", 120: "c"}
     assert_counters(counters, expected)
 
 
 def test_late_data_are_in_no_window() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = pipeline | stream() | beam.WindowInto(FIXED)
-        return elements | ExactCounters(frequencies()) | beam.ParDo(WithWindow())
+        elements = pipeline | with_late_data() | beam.WindowInto(FIXED)
+        return elements | ExactCounters(frequencies()) | beam.ParDo(WithStart())
 
     counters = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     assert_counters(dict(counters), {0: "aab", 60: "", 120: "c", 180: "", 240: ""})
@@ -124,7 +124,7 @@ def test_a_trigger_at_the_watermark_is_accepted_as_well() -> None:
     once = beam.WindowInto(FIXED, trigger=AfterWatermark(), accumulation_mode=AccumulationMode.DISCARDING)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return pipeline | stream() | once | frequencies(unit=None, **BOUNDED) | beam.ParDo(WithWindow())
+        return pipeline | with_late_data() | once | frequencies(unit=BOUNDED) | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     assert sorted(start for start, _ in outputs) == [0, 60, 120, 180, 240]
@@ -134,7 +134,7 @@ def counters_by_window(
     timed: list[tuple[Any, float]], windows: Any, transform: Any, *, runner: str
 ) -> dict[float, np.ndarray]:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return at_times(pipeline, timed, windows) | ExactCounters(transform) | beam.ParDo(WithWindow())
+        return at_times(pipeline, timed, windows) | ExactCounters(transform) | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, runner=runner)
     assert len(dict(outputs)) == len(outputs)
@@ -148,7 +148,7 @@ def assert_counters(counters: dict[float, Any], expected: dict[float, Any]) -> N
 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-def test_without_any_data_every_window_has_a_release_with_noise_of_its_own(runner: str) -> None:
+def test_without_data_every_window_has_noise_of_its_own(runner: str) -> None:
     outputs = seen_by_sink(lambda pipeline: at_times(pipeline, [], FIXED) | frequencies(), runner=runner)
     assert len(outputs) == 5
     assert all(isinstance(output, ReleasedSketch) for output in outputs)
@@ -157,7 +157,7 @@ def test_without_any_data_every_window_has_a_release_with_noise_of_its_own(runne
 
 def test_a_replayed_bundle_makes_no_second_release() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return at_times(pipeline, TIMED, FIXED) | frequencies() | beam.ParDo(WithWindow())
+        return at_times(pipeline, TIMED, FIXED) | frequencies() | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, "--direct_runner_bundle_repeat=3")
     assert len({(start, release.counters.tobytes()) for start, release in outputs}) == 5
@@ -177,10 +177,10 @@ ELEMENTS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("kind", ELEMENTS)
-def test_elements_of_every_kind_are_counted_beside_windows_without_data(kind: str, runner: str) -> None:
+def test_every_kind_of_element_goes_with_windows_without_data(kind: str, runner: str) -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = at_times(pipeline, TIMED, FIXED) | "Elements" >> beam.Map(ELEMENTS[kind])
-        return elements | ExactCounters(frequencies(item="page")) | beam.ParDo(WithWindow())
+        return elements | ExactCounters(frequencies(item="page")) | beam.ParDo(WithStart())
 
     assert_counters(dict(seen_by_sink(build, runner=runner)), {0: "ab", 60: "", 120: "c", 180: "", 240: "d"})
 
@@ -206,97 +206,112 @@ def test_the_windows_are_those_that_beam_makes_wholly_inside(
         for found in windows.assign(window.WindowFn.AssignContext(Timestamp(time)))
         if start <= found.start and found.end <= end
     }
-    starts = TimeRange.declared((start, end)).window_starts(windows, 1)
+    starts = window_starts(TimeRange(start, end), windows, 1)
     assert sorted(starts) == sorted(found.start.micros for found in made)
     assert len(starts) == count
 
 
-def test_a_range_may_be_written_as_timestamps_datetimes_or_seconds() -> None:
+def test_a_range_may_be_of_timestamps_datetimes_or_seconds() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     ranges = [
         (0, 3600),
-        [0.0, 3600.0],
+        (0.0, 3600.0),
         (np.int64(0), np.float64(3600)),
         (Timestamp(0), Timestamp(3600)),
         (datetime.datetime(1970, 1, 1), datetime.datetime(1970, 1, 1, 1)),
         (datetime.datetime(1970, 1, 1, 2, tzinfo=zone), datetime.datetime(1970, 1, 1, 3, tzinfo=zone)),
         (np.datetime64("1970-01-01"), Timestamp(3600)),
     ]
-    assert set(map(TimeRange.declared, ranges)) == {TimeRange(0, 3600 * 10**6)}
-    assert TimeRange.declared((0.5, 1)) == TimeRange(500_000, 1_000_000)
+    for start, end in ranges:
+        assert (TimeRange(start, end).start_micros, TimeRange(start, end).end_micros) == (0, 3600 * 10**6)
+    assert TimeRange(0.5, 1).start_micros == 500_000
 
 
-@pytest.mark.parametrize(
-    ("time_range", "error", "message"),
-    [
-        (60, TypeError, r"time_range must be a pair \(start, end\)"),
-        ((1, 2, 3), TypeError, "time_range must be a pair"),
-        ("ab", TypeError, "time_range must be a pair"),
-        (("1970", "1971"), TypeError, "time_range must hold Timestamps, datetimes or seconds, got str"),
-        ((0, None), TypeError, "time_range must hold .*, got NoneType"),
-        ((False, True), TypeError, "time_range must hold .*, got bool"),
-        ((datetime.date(1970, 1, 1), 60), TypeError, "time_range must hold .*, got date"),
-        ((60, 60), ValueError, "time_range must end after it starts"),
-        ((60, 0), ValueError, "time_range must end after it starts"),
-        ((0, math.inf), ValueError, "time_range must be finite"),
-        ((math.nan, 60), ValueError, "time_range must be finite"),
-        ((0, np.int64(1) << 62), ValueError, "time_range must be finite"),
-    ],
-)
-def test_a_range_that_is_none_is_refused_at_construction(time_range: Any, error: type, message: str) -> None:
-    for transform in (frequencies, lambda **arguments: TRANSFORMS["top-K"](**arguments, unit=Record())):
-        with pytest.raises(error, match=message):
-            transform(windows=TimeRange(*time_range))
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "texts": ("1970", "1971", "start must be a time of Python or Beam, or seconds, got str"),
+    "no end": (0, None, "end must be a time of Python or Beam, or seconds, got NoneType"),
+    "bools": (False, True, "start must be .*, got bool"),
+    "a date": (datetime.date(1970, 1, 1), 60, "start must be .*, got date"),
+    "nothing": (60, 60, "end must be after start"),
+    "backwards": (60, 0, "end must be after start"),
+    "no last time": (0, math.inf, "end must be finite"),
+    "no number": (math.nan, 60, "start must be finite"),
+    "too far": (0, np.int64(1) << 62, "end must be finite and within the times that Beam knows"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_range_that_is_none_is_refused(name: str) -> None:
+    start, end, message = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        TimeRange(start, end)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_every_transform_takes_nothing_but_a_range(name: str) -> None:
+    keys = {"keys": PublicKeys(KEYS)} if name.endswith("key") else {}
+    with pytest.raises(TypeError, match="windows must be a TimeRange, got tuple"):
+        TRANSFORMS[name](unit=RECORD, windows=(0, 300), **keys)
 
 
 def test_a_range_of_keys_from_the_data_is_refused() -> None:
     for name in ("frequencies per key", "quantiles per key", "top-K per key"):
-        with pytest.raises(ValueError, match=r"time_range with keys_are_public=True .* list the keys with"):
-            TRANSFORMS[name](unit=Record(), keys=AssumePublicKeys(), windows=TimeRange(*RANGE))
+        with pytest.raises(
+            ValueError, match=r"TimeRange\(...\) with AssumePublicKeys .*; list the keys with PublicKeys"
+        ):
+            TRANSFORMS[name](unit=RECORD, keys=AssumePublicKeys(), windows=RANGE)
+
+
+def suggested(start: int, end: int) -> str:
+    """Return the pattern of the part of a message that says which range fits."""
+    return rf"declare TimeRange\(Timestamp\({start}\), Timestamp\({end}\)\)"
 
 
 @pytest.mark.parametrize(
-    ("windows", "time_range", "message"),
+    ("windows", "declared", "message"),
     [
         (
             window.GlobalWindows(),
             RANGE,
-            r"time_range needs windows: put WindowInto\(FixedWindows.* or leave time_range",
+            r"TimeRange\(...\) needs windows: put WindowInto\(FixedWindows.* or leave windows out",
         ),
-        (FIXED, (1, 300), r"must start where a window starts .* declare \(Timestamp\(0\), Timestamp\(300\)\)"),
-        (FIXED, (0, 299), r"end where one ends; instead of .* declare \(Timestamp\(0\), Timestamp\(300\)\)"),
-        (FIXED, (59, 61), r"declare \(Timestamp\(0\), Timestamp\(120\)\), or give FixedWindows another offset"),
-        (window.FixedWindows(60, 30), RANGE, r"declare \(Timestamp\(-30\), Timestamp\(330\)\)"),
-        (SLIDING, (0, 20), r"declare \(Timestamp\(0\), Timestamp\(60\)\), or give SlidingWindows another offset"),
-        (SLIDING, (10, 70), r"declare \(Timestamp\(0\), Timestamp\(80\)\)"),
-        (window.FixedWindows(1), (0, 10**7), r"10000000 releases \(10000000 windows, 1 in each\), more than 1000000"),
+        (FIXED, TimeRange(1, 300), f"windows must start where a window starts .* {suggested(0, 300)}"),
+        (FIXED, TimeRange(0, 299), f"end where one ends; {suggested(0, 300)}"),
+        (FIXED, TimeRange(59, 61), f"{suggested(0, 120)}, or give FixedWindows another offset"),
+        (window.FixedWindows(60, 30), RANGE, suggested(-30, 330)),
+        (SLIDING, TimeRange(0, 20), f"{suggested(0, 60)}, or give SlidingWindows another offset"),
+        (SLIDING, TimeRange(10, 70), suggested(0, 80)),
+        (window.FixedWindows(1), TimeRange(0, 10**7), r"10000000 releases \(10000000 windows, 1 in each\), more than"),
     ],
 )
-def test_a_range_that_does_not_fit_the_windows_is_refused_with_one_that_does(
-    windows: Any, time_range: Any, message: str
+def test_a_range_that_does_not_fit_is_refused_with_one_that_does(
+    windows: Any, declared: TimeRange, message: str
 ) -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | beam.WindowInto(windows)
     with pytest.raises(WindowingError, match=message):
-        elements | frequencies(windows=TimeRange(*time_range))
+        elements | frequencies(declared)
 
 
 def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create([("a", "b")]) | beam.WindowInto(window.FixedWindows(1))
     transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, unit=Record(), keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
+        SPEC, PRIVACY, unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
     )
-    with pytest.raises(WindowingError, match=r"1001000 releases \(1001 windows, 1000 in each\).* fewer public_keys"):
+    message = (
+        r"1001000 releases \(1001 windows, 1000 in each\).* shorten the TimeRange, .* longer windows or fewer keys"
+    )
+    with pytest.raises(WindowingError, match=message):
         elements | transform
 
 
 def test_display_data_show_the_range() -> None:
     items = {item.key: item.value for item in DisplayData.create_from(frequencies()).items}
-    assert items["time_range"] == "(Timestamp(0), Timestamp(300))"
-    assert "time_range" not in {item.key for item in DisplayData.create_from(frequencies()).items}
+    assert items["windows"] == "TimeRange(start=0, end=300)"
+    assert "windows" not in {item.key for item in DisplayData.create_from(frequencies(None)).items}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_every_sliding_window_has_a_release_without_data_whatever_their_number(count: int) -> None:
-    transform = frequencies(windows=TimeRange(0, 60 + 20 * (count - 1)))
+def test_every_sliding_window_has_a_release_without_data(count: int) -> None:
+    transform = frequencies(TimeRange(0, 60 + 20 * (count - 1)))
     counters = counters_by_window([], SLIDING, transform, runner=FN_API)
     assert_counters(counters, {20.0 * number: "" for number in range(count)})

@@ -1,4 +1,4 @@
-"""Continual release in tests: visits over a horizon, and the exact counters of every node."""
+"""Continual release of a few visits: its exact counters from the real pipeline, and what they should be."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
-from apache_beam.transforms import window
+from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import CountSketch, Horizon, PrivacySpec, Record
+from beam_dpsketch import Horizon, PrivacySpec, Record, SketchSpec, TimelineNode
 from beam_dpsketch.release import noising
+from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
 
@@ -41,34 +42,59 @@ LATE = Visit("bob", "late", START + 1.0)
 
 
 def frequencies(
-    horizon: Horizon = HORIZON,
-    *,
-    spec: Any = SPEC,
-    privacy: PrivacySpec = PRIVACY,
-    unit: Any = Record(),  # noqa: B008
-    item: Any = "item",
+    spec: Any = SPEC, privacy: PrivacySpec = PRIVACY, horizon: Horizon = HORIZON, **arguments: Any
 ) -> PrivateContinualFrequencies.Globally:
-    """Return the transform, with ordinary settings."""
-    return PrivateContinualFrequencies.Globally(spec, privacy, horizon, unit=unit, item=item)
+    """The transform, of records if no unit is given."""
+    return PrivateContinualFrequencies.Globally(
+        spec, privacy, horizon, **{"item": "item", "unit": Record()} | arguments
+    )
 
 
-def stamped(visits: Iterable[Visit]) -> list[window.TimestampedValue]:
-    """Return visits with their times."""
-    return [window.TimestampedValue(visit, visit.time) for visit in visits]
+def stamped(visits: Iterable[Visit]) -> list[TimestampedValue]:
+    return [TimestampedValue(visit, visit.time) for visit in visits]
 
 
-def unpacked(value: window.TimestampedValue) -> window.TimestampedValue:
-    """Return the value; Beam takes the timestamp off it."""
+def unpacked(value: TimestampedValue) -> TimestampedValue:
     return value
 
 
 def bounded(transform: beam.PTransform, visits: Iterable[Visit] = VISITS) -> Build:
-    """Return the transform applied to bounded input."""
+    """The transform on a bounded input."""
     return lambda pipeline: pipeline | beam.Create(stamped(visits)) | beam.Map(unpacked) | transform
 
 
+def released(transform: beam.PTransform, visits: Iterable[Visit] = VISITS) -> list[TimelineNode]:
+    """All nodes, of a bounded input."""
+    return seen_by_sink(bounded(transform, visits))
+
+
+def sums(monkeypatch: pytest.MonkeyPatch, build: Build, *options: str, runner: str = FN_API) -> Counters:
+    """The exact counters of all nodes, from the real pipeline with noise of zero."""
+    with monkeypatch.context() as patched:
+        patched.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
+        nodes = seen_by_sink(build, *options, runner=runner)
+    assert len({(node.level, node.index) for node in nodes}) == len(nodes) == 2 * WINDOWS - 1
+    return {(node.level, node.index): node.release.counters for node in nodes}
+
+
+def expected(visits: Iterable[Visit], spec: SketchSpec = SPEC) -> Counters:
+    """The counters of every node, from raw sketches."""
+    places = [(level, index) for level in range(4) for index in range(WINDOWS >> level)]
+    found = {}
+    for level, index in places:
+        start, size = START + index * (SIZE << level), SIZE << level
+        items = [visit.item for visit in visits if start <= visit.time < start + size]
+        found[level, index] = raw_type(spec)(spec).accumulate(items).counters
+    return found
+
+
+def same(first: Counters, second: Counters) -> bool:
+    """Whether two runs have the same nodes with the same counters."""
+    return first.keys() == second.keys() and all(np.array_equal(first[place], second[place]) for place in first)
+
+
 def live(*, last: int = WINDOWS) -> Stream:
-    """Return the visits as a stream that ends after some windows; one visit comes too late."""
+    """The visits as a stream that ends after some windows; one visit comes too late."""
     stream = Stream().advance_watermark_to(0)
     for index in range(-1, last):
         start = START + SIZE * index
@@ -77,28 +103,3 @@ def live(*, last: int = WINDOWS) -> Stream:
             stream.add_elements(stamped([LATE]))
         stream.advance_watermark_to(start + SIZE)
     return stream.advance_watermark_to_infinity()
-
-
-def sums(monkeypatch: pytest.MonkeyPatch, build: Build, *options: str, runner: str = FN_API) -> Counters:
-    """Return the exact counters of all nodes, from the real pipeline with noise of zero."""
-    with monkeypatch.context() as patched:
-        patched.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
-        nodes = seen_by_sink(build, *options, runner=runner)
-    assert len({(node.level, node.index) for node in nodes}) == len(nodes) == 2 * WINDOWS - 1
-    return {(node.level, node.index): node.release.counters for node in nodes}
-
-
-def expected(visits: Iterable[Visit], kind: Any = CountSketch, spec: Any = SPEC) -> Counters:
-    """Return the counters of every node, from raw sketches."""
-    places = [(level, index) for level in range(4) for index in range(WINDOWS >> level)]
-    found = {}
-    for level, index in places:
-        start, size = START + index * (SIZE << level), SIZE << level
-        items = [visit.item for visit in visits if start <= visit.time < start + size]
-        found[level, index] = kind(spec).accumulate(items).counters
-    return found
-
-
-def same(first: Counters, second: Counters) -> bool:
-    """Return whether all nodes have equal counters."""
-    return first.keys() == second.keys() and all(np.array_equal(first[place], second[place]) for place in first)
