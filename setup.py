@@ -18,7 +18,7 @@ EXTRAS = {
         "pytest-xdist>=3.5",
         "scipy>=1.11",
     ],
-    "lint": ["mypy>=1.10", "ruff==0.17.5"],
+    "lint": ["basedpyright>=1.20", "mypy>=1.10", "ruff==0.17.5"],
 }
 
 setup(
