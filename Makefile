@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 COLUMN ?= source_ip
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-slow test-engines engines lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-slow test-engines engines lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
-	@echo "make test          fast tests (under 3 minutes)"
+	@echo "make test          fast tests (about two minutes)"
+	@echo "make test-fast     those of them that start no pipeline (half a minute)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
@@ -46,6 +47,9 @@ demo-flink: $(VENV)/.demo
 test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
+test-fast: $(VENV)/.demo $(VENV)/.test
+	$(RUN) pytest -n 2 -m 'not (pipeline or slow or engine or prism or flink)'
+
 test-slow: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
 
@@ -60,6 +64,7 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed_user.py
+	$(BIN)/basedpyright --level error tests/typed_user.py
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -18,7 +18,7 @@ EXTRAS = {
         "pytest-xdist>=3.5",
         "scipy>=1.11",
     ],
-    "lint": ["mypy>=1.10", "ruff==0.17.5"],
+    "lint": ["basedpyright>=1.20", "mypy>=1.10", "ruff==0.17.5"],
 }
 
 setup(
@@ -36,7 +36,6 @@ setup(
     install_requires=[
         "apache-beam>=2.77,<3",
         "cryptography>=39",
-        "google-crc32c>=1.5",
         "mmh3>=5.0",
         "numpy>=1.26",
         "pyarrow>=15",

@@ -29,15 +29,17 @@ from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.keys import AssumePublicKeys, PublicKeys
 from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
+from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.frequencies import Frequency
+from beam_dpsketch.release.format.release_file import read_releases
+from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
-from beam_dpsketch.release.tree.dyadic import HeavyHitters, Interval, ReleasedDyadicCountSketch
+from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
@@ -47,55 +49,15 @@ from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
 
 __version__ = "0.1.0"
 
+# fmt: off
 __all__ = [
-    "__version__",
-    "ADD_OR_REMOVE_ONE",
-    "BudgetExceededError",
-    "BytesDomain",
-    "RecordBounds",
-    "CountMin",
-    "CountSketch",
-    "Domain",
-    "DyadicCountSketch",
-    "ElementsWarning",
-    "FloatDomain",
-    "FormatError",
-    "Frequency",
-    "HeavyHitters",
-    "IPv4Domain",
-    "IncompatibleSketchError",
-    "IntegerDomain",
-    "Interval",
-    "Level",
-    "NeighboringRelation",
-    "PrefixSpec",
-    "PrefixTree",
-    "PrivacyBudget",
-    "PrivacySpec",
-    "PrivacyStatement",
-    "PrivacyUnit",
-    "REPLACE_ONE",
-    "ReleasedCountMin",
-    "ReleasedCountSketch",
-    "ReleasedDyadicCountSketch",
-    "ReleasedPrefixTree",
-    "ReleasedSketch",
-    "SketchSpec",
-    "SketchTimeline",
-    "TextDomain",
-    "TimelineNode",
-    "TimestampDomain",
-    "TreeSpec",
-    "WindowingError",
-    "release",
-    "AssumePublicKeys",
-    "Disclosure",
-    "Horizon",
-    "Plan",
-    "PrivacyId",
-    "PublicKeys",
-    "Record",
-    "ReleaseTerms",
-    "TimeRange",
-    "plan",
+    "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "BudgetExceededError", "BytesDomain", "CountMin", "CountSketch",
+    "Disclosure", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
+    "Frequency", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals",
+    "Level", "NeighboringRelation", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec",
+    "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseTerms",
+    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
+    "ReleasedPrefixTree", "ReleasedSketch", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode",
+    "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "release",
 ]
+# fmt: on

@@ -54,9 +54,9 @@ def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: f
     else:
         released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
         estimates = released.estimate(items)  # Count-Min: guarantee="simultaneous", failure_probability=0.01
-        lower, upper = released.interval(items, CONFIDENCE)
-        covered = float(np.mean((lower <= counts) & (counts <= upper)))
-        width = float(np.mean(upper - lower))
+        found = released.interval(items, CONFIDENCE)
+        covered = float(np.mean((found.lower <= counts) & (counts <= found.upper)))
+        width = float(np.mean(found.upper - found.lower))
     error, f1 = readings.mean_relative_error(estimates, counts), readings.top_ten_f1(estimates, counts)
     return Accuracy(error, f1, covered, width)
 

@@ -73,8 +73,8 @@ def answered(released: ReleasedDyadicCountSketch, asked: Questions) -> dict[str,
         "quantile": (released.quantile_interval(shares), asked.items.astype(np.float64)),
     }
     found = {}
-    for name, ((_, lower, upper), truth) in answers.items():
-        lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    for name, (rows, truth) in answers.items():
+        lower, upper = (np.asarray(column, dtype=np.float64) for column in (rows.lower, rows.upper))
         covered = np.mean((lower <= truth) & (truth <= upper))
         found[name] = Coverage(float(covered), float(np.mean(upper - lower)))
     return found

@@ -12,7 +12,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.tree.cumulative import CumulativeTree
 from beam_dpsketch.release.tree.least_squares import fitted_tree
 from beam_dpsketch.release.tree.levels import tree_levels
-from beam_dpsketch.release.tree.paper import plain_ranks
+from beam_dpsketch.release.tree.paper import PaperTree
 from beam_dpsketch.release.tree.residual import residual_tree
 from beam_dpsketch.sketches import LinearSketch
 
@@ -41,9 +41,9 @@ def all_counters(raw: DyadicCountSketch) -> np.ndarray:
 
 
 def ranks(spec: TreeSpec, counters: np.ndarray, items: np.ndarray, method: str) -> np.ndarray:
-    """Ranks by "plain" (the paper's), "consistent" or "residual", from counters without noise or with unknown noise."""
+    """Return ranks by one of the methods of a release, from counters without noise or with unknown noise."""
     levels = tree_levels(spec, counters, (0.0,) * len(spec.levels))
-    if method == "plain":
-        return plain_ranks(levels, items, size=spec.domain.size)
+    if method == "paper":
+        return PaperTree(levels, size=spec.domain.size, total=None).rank(items)
     levels, tree = residual_tree(levels) if method == "residual" else (levels, fitted_tree(levels))
     return CumulativeTree(levels, tree, size=spec.domain.size, total=None).rank(items)

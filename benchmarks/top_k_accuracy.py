@@ -23,6 +23,7 @@ from statistics import NormalDist
 from beam_dpsketch import (
     REPLACE_ONE,
     DyadicCountSketch,
+    Frequencies,
     IPv4Domain,
     PrefixSpec,
     PrefixTree,
@@ -32,7 +33,6 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.release.tree.dyadic import HeavyHitters
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import trace_slices
 
@@ -50,14 +50,14 @@ def f1(found: Collection[str], correct: Collection[str]) -> float:
     return 2 * len(set(found) & set(correct)) / (len(found) + len(correct))
 
 
-def near_f1(answer: HeavyHitters, counts: Counter[str], k: int) -> float:
+def near_f1(answer: Frequencies, counts: Counter[str], k: int) -> float:
     """F1 in which items within three standard deviations of the k-th largest frequency are correct."""
     least = counts.most_common(k)[-1][1]
     correct = 0
-    for frequency in answer.found:
+    for frequency in answer:
         deviation = (frequency.upper - frequency.estimate) / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
         correct += counts[frequency.item] >= least - 3 * deviation
-    return 2 * correct / (len(answer.found) + k)
+    return 2 * correct / (len(answer) + k)
 
 
 def line(name: str, values: list[float], bar: float | None) -> None:
@@ -82,7 +82,7 @@ def text(seeds: int) -> None:
         values = []
         for _ in range(seeds):
             released = release(tree, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
-            values.append(f1([frequency.item for frequency in released.top_k(WORDS).found], correct))
+            values.append(f1(released.top_k(WORDS).item, correct))
         line(f"F1@{WORDS}, rho {rho:g}", values, TEXT_BAR if rho == 1 else None)
 
 
@@ -97,10 +97,10 @@ def trace(path: str, column: str, slices: int) -> None:
         for rho in RHOS:
             released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
             for k in (10, 100):
-                answer = released.top_k(k, CONFIDENCE)
+                answer = released.top_k(k, confidence=CONFIDENCE)
                 correct = [address for address, _ in counts.most_common(k)]
                 values = found.setdefault((rho, f"F1@{k}"), [])
-                values.append(f1([frequency.item for frequency in answer.found], correct))
+                values.append(f1(answer.item, correct))
                 if k == 10:
                     found.setdefault((rho, "F1@10, near ones correct"), []).append(near_f1(answer, counts, k))
     bars = {"F1@10": TRACE_BAR, "F1@10, near ones correct": NEAR_BAR}

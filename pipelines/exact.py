@@ -1,4 +1,4 @@
-"""Exact figures beside the private ones. The examples may show them only because their data is public."""
+"""Exact figures to compare with the private ones. The examples show them only because their data is public."""
 
 from typing import NamedTuple
 

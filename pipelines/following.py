@@ -11,7 +11,7 @@ PATIENCE = 0.1  # seconds between looks
 
 
 def appearing(pipeline: beam.Pipeline, paths: Sequence[str], *, overwrite: bool = False) -> Iterator[int]:
-    """Runs a pipeline, and yields the place of each of these files once it is there, in order.
+    """Run a pipeline, and yield the place of each of these files, in order, once it exists.
 
     Files of an earlier run under these names are refused, or removed first. Errors of the pipeline are raised.
     """

@@ -10,7 +10,7 @@ import numpy as np
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from beam_dpsketch import Frequency, Interval
+from beam_dpsketch import Frequency, Intervals
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"  # told apart by everybody, and in print
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
@@ -19,7 +19,7 @@ STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 class Shares(NamedTuple):
     """The share of flights at or below each delay, as released and as it is."""
 
-    released: Interval
+    released: Intervals
     flights: np.ndarray
     kept: np.ndarray
 
@@ -28,14 +28,14 @@ class SoFar(NamedTuple):
     """A share of everything so far, in per cent, at the end of a number of days, as released and as it is."""
 
     days: np.ndarray
-    released: Interval
+    released: Intervals
     exact: np.ndarray
 
 
 def plot_frequencies(
     path: str, frequencies: Sequence[Frequency], exact: Sequence[int], kept: Sequence[float], *, title: str
 ) -> None:
-    """Private estimates with intervals as bars; beside them what is true, and what bounding kept of it, as markers."""
+    """Plot private estimates with intervals as bars, and true and bounded numbers as markers."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     places = range(len(frequencies))
     estimates = [frequency.estimate for frequency in frequencies]
@@ -87,8 +87,9 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
             squeeze=False,
         )
         for (airport, each), (above, below) in zip(shares.items(), grid.T, strict=True):
+            lines = (*np.array([*each.released]).T, *each[1:])
             for axes, subtracted in ((above, 0.0), (below, each.flights)):
-                _step_lines(axes, delays, *(100 * (values - subtracted) for values in (*each.released, *each[1:])))
+                _step_lines(axes, delays, *(100 * (values - subtracted) for values in lines))
                 axes.grid(alpha=0.3)
                 axes.margins(x=0)
             above.set_title(f"from {airport}")
@@ -112,7 +113,7 @@ def plot_so_far(path: str, shares: SoFar, *, title: str) -> None:
             2, 1, figsize=(10, 6.5), layout="constrained", sharex=True, height_ratios=(3, 2)
         )
         for axes, subtracted in ((above, 0.0), (below, shares.exact)):
-            estimate, lower, upper = (values - subtracted for values in shares.released)
+            estimate, lower, upper = (values - subtracted for values in np.array([*shares.released]).T)
             axes.fill_between(shares.days, lower, upper, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
             axes.plot(shares.days, estimate, "o-", color=BLUE, markersize=3.5, label="private estimate")
             axes.plot(shares.days, shares.exact - subtracted, "--", color=ORANGE, label="exact (public data only)")

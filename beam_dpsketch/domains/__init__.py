@@ -1,4 +1,4 @@
-"""Ordered finite universes: what quantiles are about."""
+"""Ordered finite universes, which quantiles are asked over, and text for frequent items."""
 
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.domains.floats import FloatDomain

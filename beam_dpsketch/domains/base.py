@@ -1,7 +1,7 @@
-"""What every domain is: a finite ordered universe of values, and the way to and from positions in it.
+"""Define a domain: a finite ordered universe of values, mapped to positions in it and back.
 
-Guarantee: `index` preserves order; values outside the universe are clamped to its ends; what is no value at all (a
-null, NaN, another type) is marked as unusable, never raised; `value(index(v))` is v up to the domain's resolution.
+Guarantee: `index` preserves order and clamps values outside the universe to its ends. It marks nulls, NaN and values
+of another type as unusable and never raises for them. `values(index(v))` is v up to the domain's resolution.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Domain(ABC):
     """A finite ordered universe of at most 2**64 values. Domains are frozen and comparable.
 
     Attributes:
-      takes: the values that are read, in words.
-      value_types: their types.
+      takes: a description of the values that are read, for messages.
+      value_types: the types of these values.
     """
 
     takes: ClassVar[str]
@@ -30,36 +30,36 @@ class Domain(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many values there are, U."""
+        """Return the number of values, U."""
 
     @abstractmethod
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in [0, size), uint64, and where a value was usable (elsewhere the position is 0), bool."""
+        """Return positions in [0, size), uint64, and where a value was usable, bool; elsewhere the position is 0."""
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        """Whether an Arrow column of this type can hold usable values; of another type, every one would be lost."""
+        """Return whether an Arrow column of this type can hold usable values."""
         return True
 
     def reads_type(self, kind: type) -> bool:
-        """Whether values of a Python type are read, by their type alone: integers in floats are not meant."""
+        """Return whether the type alone says that values are read; a float that holds a whole number does not count."""
         return issubclass(kind, self.value_types)
 
     @abstractmethod
     def is_inside(self, value: Any) -> bool:
-        """Whether a usable value is in the universe, so that it is not clamped."""
+        """Return whether a usable value is in the universe, so that it is not clamped."""
 
     @abstractmethod
     def values(self, indices: np.ndarray) -> list[Any]:
-        """The values at these positions (uint64), as plain Python values."""
+        """Return the values at these positions (uint64), as plain Python values."""
 
     @property
     def bits(self) -> int:
-        """The binary digits of the largest position."""
+        """Return the number of bits of the largest position."""
         return (self.size - 1).bit_length()
 
 
-def clamped_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """min(max(value, low), high) - low as uint64, for an array of integers of any type."""
+def clamp_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Return min(max(value, low), high) - low as uint64, for an array of integers of any type."""
     limits = np.iinfo(values.dtype)
     if high < limits.min:  # every value is above
         return np.full(len(values), high - low, dtype=np.uint64)
@@ -70,18 +70,18 @@ def clamped_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
     return clamped.astype(np.uint64) - np.uint64(low % MAX_SIZE)
 
 
-def whole_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as positions in [low, high], clamped, and where they were whole numbers at all."""
+def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    """Clamp whole numbers to [low, high]; return their positions there, and where a value was a whole number."""
     if isinstance(values, pa.Array):
-        values, usable = numbers_of_column(values)
+        values, usable = read_numbers(values)
     else:
-        values = values if isinstance(values, np.ndarray) else _array(values)
+        values = values if isinstance(values, np.ndarray) else _to_array(values)
         usable = np.full(len(values), values.dtype.kind not in "mM")  # tolist() turns nanoseconds into integers
     positions = np.zeros(len(values), dtype=np.uint64)
     if values.dtype.kind in "iu":
-        return np.where(usable, clamped_difference(values, low, high), positions), usable
+        return np.where(usable, clamp_difference(values, low, high), positions), usable
     for place, value in enumerate(values.tolist()):
-        number = _whole(value, low, high)
+        number = _clamp_whole(value, low, high)
         if number is None or not usable[place]:
             usable[place] = False
         else:
@@ -89,8 +89,8 @@ def whole_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high:
     return positions, usable
 
 
-def numbers_of_column(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """A column as numbers, and where it had one: nowhere if it is of another type."""
+def read_numbers(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column as numbers, and where it had one: nowhere if it is of another type."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not is_number_type(values.type):
@@ -99,22 +99,22 @@ def numbers_of_column(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_number_type(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds integers or floats."""
+    """Return whether a column of this type holds integers or floats."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is an integer or a float; numpy counts durations among its integers."""
+    """Return whether a value is an integer or a float; numpy counts durations among its integers."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
 
 
-def type_of_values(kind: pa.DataType) -> pa.DataType:
-    """The type of the values in a column, which a dictionary column hides."""
+def unwrap_dictionary_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values in a column, which a dictionary column hides."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _array(values: Sequence[Any]) -> np.ndarray:
-    """A list as an integer array if it holds nothing but small integers, else as it is."""
+def _to_array(values: Sequence[Any]) -> np.ndarray:
+    """Convert a list to an integer array if all values fit int64, else to an array of objects."""
     if set(map(type, values)) == {int}:
         try:
             return np.array(values, dtype=np.int64)
@@ -125,15 +125,13 @@ def _array(values: Sequence[Any]) -> np.ndarray:
     return array
 
 
-def _whole(value: Any, low: int, high: int) -> int | None:
-    """A whole number clamped to [low, high]; `None` for anything else."""
+def _clamp_whole(value: Any, low: int, high: int) -> int | None:
+    """Clamp a whole number to [low, high]; return `None` for anything else."""
     if not is_real(value):
         return None
     if isinstance(value, (float, np.floating)):
-        if value != value:
-            return None
         if value in (float("inf"), float("-inf")):
             return high if value > 0 else low
-        if not float(value).is_integer():
+        if not float(value).is_integer():  # NaN neither
             return None
     return min(max(int(value), low), high)

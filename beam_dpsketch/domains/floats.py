@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import Domain, is_number_type, is_real, numbers_of_column, type_of_values
+from beam_dpsketch.domains.base import Domain, is_number_type, is_real, read_numbers, unwrap_dictionary_type
 
 
 @dataclasses.dataclass(frozen=True)
 class FloatDomain(Domain):
-    """low, low + resolution, ... up to high; a number stands for the nearest grid point. At most 2**53 points.
+    """A grid low, low + resolution, ... up to high, of at most 2**53 points; each number is moved to the nearest one.
 
     Infinities are clamped like other numbers outside; NaN is not usable.
 
@@ -47,18 +47,18 @@ class FloatDomain(Domain):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         present: np.ndarray | bool = True
         if isinstance(values, pa.Array):
-            numbers, present = numbers_of_column(values)
+            numbers, present = read_numbers(values)
         elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
             numbers = values
         else:
-            numbers = np.array(list(map(_number, values)), dtype=float)
+            numbers = np.array(list(map(_to_float, values)), dtype=float)
         numbers = numbers.astype(np.float64)
         usable = ~np.isnan(numbers) & present
         clamped = np.clip(np.where(usable, numbers, self.low), self.low, self.high)
         return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
+        return is_number_type(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
@@ -67,8 +67,8 @@ class FloatDomain(Domain):
         return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()
 
 
-def _number(value: Any) -> float:
-    """A real number as a float, NaN for anything else."""
+def _to_float(value: Any) -> float:
+    """Convert a real number to a float, anything else to NaN."""
     if not is_real(value):
         return math.nan
     try:

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import MAX_SIZE, Domain, is_number_type, type_of_values, whole_numbers
+from beam_dpsketch.domains.base import MAX_SIZE, Domain, index_numbers, is_number_type, unwrap_dictionary_type
 
 
 @dataclasses.dataclass(frozen=True)
 class IntegerDomain(Domain):
-    """All integers from low to high, both included; at most 2**64 of them.
+    """All integers from low to high, both included; at most 2**64.
 
     >>> domain = IntegerDomain(-10, 10)
     >>> positions, usable = domain.index([-99, 0, 10, None])
@@ -38,10 +38,10 @@ class IntegerDomain(Domain):
         return self.high - self.low + 1
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        return whole_numbers(values, self.low, self.high)
+        return index_numbers(values, self.low, self.high)
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(type_of_values(kind)) or pa.types.is_null(kind)
+        return is_number_type(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import Domain, is_number_type, type_of_values, whole_numbers
+from beam_dpsketch.domains.base import Domain, index_numbers, is_number_type, unwrap_dictionary_type
 
-_HIGHEST = (1 << 32) - 1
+_MAX_ADDRESS = (1 << 32) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,38 +28,38 @@ class IPv4Domain(Domain):
 
     @property
     def size(self) -> int:
-        return _HIGHEST + 1
+        return _MAX_ADDRESS + 1
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(values, pa.Array):
             if is_number_type(values.type):
-                return whole_numbers(values, 0, _HIGHEST)
+                return index_numbers(values, 0, _MAX_ADDRESS)
             if not self.reads_column(values.type):
                 return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
             distinct = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-            numbers, usable = whole_numbers(list(map(_number, distinct.dictionary.to_pylist())), 0, _HIGHEST)
+            numbers, usable = index_numbers(list(map(_to_number, distinct.dictionary.to_pylist())), 0, _MAX_ADDRESS)
             codes = distinct.indices.fill_null(0).to_numpy(zero_copy_only=False)
             if not len(numbers):
                 return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
             usable = usable[codes] & np.asarray(values.is_valid())
             return np.where(usable, numbers[codes], np.uint64(0)), usable
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            return whole_numbers(values, 0, _HIGHEST)
-        return whole_numbers(list(map(_number, values)), 0, _HIGHEST)
+            return index_numbers(values, 0, _MAX_ADDRESS)
+        return index_numbers(list(map(_to_number, values)), 0, _MAX_ADDRESS)
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        kind = type_of_values(kind)
+        kind = unwrap_dictionary_type(kind)
         return is_number_type(kind) or "string" in str(kind) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
-        return bool(0 <= _number(value) <= _HIGHEST)
+        return bool(0 <= _to_number(value) <= _MAX_ADDRESS)
 
     def values(self, indices: np.ndarray) -> list[str]:
         return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]
 
 
-def _number(value: Any) -> Any:
-    """The number of an address in text; other values as they are, `None` for text that is no address."""
+def _to_number(value: Any) -> Any:
+    """Convert dotted text and `IPv4Address` to a number, other text to `None`; return other values as they are."""
     if isinstance(value, (str, ipaddress.IPv4Address)):
         try:
             return int(ipaddress.IPv4Address(value))

@@ -1,4 +1,4 @@
-"""Text and bytes as paths of bytes: for finding frequent ones, not for order."""
+"""Text and bytes as paths of bytes, for finding frequent items; they are not ordered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import type_of_values
+from beam_dpsketch.domains.base import unwrap_dictionary_type
 
 MAX_BYTES = 254
 TRUNCATED = 255
@@ -18,7 +18,7 @@ TRUNCATED = 255
 
 @dataclasses.dataclass(frozen=True)
 class BytesDomain:
-    """Byte strings, of which the first max_bytes count.
+    """Byte strings; only their first max_bytes bytes count.
 
     Args:
       max_bytes: 1 to 254; longer items are counted as their first max_bytes.
@@ -34,34 +34,34 @@ class BytesDomain:
 
     @property
     def key_type(self) -> np.dtype[Any]:
-        """The numpy type of a key: the bytes, zeros, and one more than the length (never zero, so nothing is lost)."""
+        """Return the numpy type of a key: the bytes, zeros, and the length plus 1 (numpy strips zeros at the end)."""
         return np.dtype(f"S{self.max_bytes + 1}")
 
     def index(self, items: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Keys of the items, and where an item was usable (elsewhere the key is that of an empty item)."""
+        """Return the keys of items, and where an item was usable; elsewhere the key is that of an empty item."""
         listed = items.to_pylist() if isinstance(items, pa.Array) else list(items)
         usable = np.fromiter((isinstance(item, self.item_type) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
         return np.array(keys, dtype=self.key_type), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        """Whether an Arrow column of this type can hold usable items; of another type, every one would be lost."""
-        return any(word in str(type_of_values(kind)) for word in (self._column_type, "null"))
+        """Return whether an Arrow column of this type can hold usable items."""
+        return any(word in str(unwrap_dictionary_type(kind)) for word in (self._column_type, "null"))
 
     def reads_type(self, kind: type) -> bool:
-        """Whether items of a Python type are read."""
+        """Return whether items of a Python type are read."""
         return issubclass(kind, self.item_type)
 
     def is_inside(self, item: Any) -> bool:
-        """Whether all of a usable item counts."""
+        """Return whether a usable item is short enough not to be truncated."""
         return len(self.to_bytes(item)) <= self.max_bytes
 
     def to_bytes(self, item: Any) -> bytes:
-        """The bytes of an item."""
+        """Return the bytes of an item."""
         return item
 
     def from_bytes(self, data: bytes) -> Any:
-        """The item with these bytes; `None` if there is none."""
+        """Return the item with these bytes; `None` if they are not valid."""
         return data
 
     def _key(self, data: bytes) -> bytes:
@@ -70,7 +70,7 @@ class BytesDomain:
 
 
 class TextDomain(BytesDomain):
-    """Text in UTF-8, of which the first max_bytes bytes count.
+    """Text in UTF-8; only its first max_bytes bytes count.
 
     >>> TextDomain(8).index(["word", None])[1].tolist()
     [True, False]
@@ -81,7 +81,7 @@ class TextDomain(BytesDomain):
     _column_type = "string"
 
     def to_bytes(self, item: Any) -> bytes:
-        return str.encode(item, "utf-8", "surrogatepass")  # which a subclass cannot break
+        return str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
 
     def from_bytes(self, data: bytes) -> str | None:
         try:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import Domain, type_of_values, whole_numbers
+from beam_dpsketch.domains.base import Domain, index_numbers, unwrap_dictionary_type
 
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
@@ -20,7 +20,7 @@ _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 @dataclasses.dataclass(frozen=True)
 class TimestampDomain(Domain):
-    """start, start + resolution, ... up to end; a time stands for the grid point at or before it.
+    """A grid start, start + resolution, ... up to end; each time is moved to the grid point at or before it.
 
     Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; answers
     with `datetime` in UTC.
@@ -40,7 +40,7 @@ class TimestampDomain(Domain):
         for name in ("start", "end"):
             if not isinstance(getattr(self, name), datetime.datetime):
                 raise TypeError(f"{name} must be a datetime, got {type(getattr(self, name)).__name__}")
-            object.__setattr__(self, name, _in_utc(getattr(self, name)))
+            object.__setattr__(self, name, _to_utc(getattr(self, name)))
         if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
             raise ValueError("resolution must be a timedelta above 0")
         if not self.start < self.end:
@@ -58,11 +58,11 @@ class TimestampDomain(Domain):
             values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
         else:
             values = [micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
-        micros, usable = whole_numbers(values, low, high)
+        micros, usable = index_numbers(values, low, high)
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return pa.types.is_timestamp(type_of_values(kind)) or pa.types.is_null(kind)
+        return pa.types.is_timestamp(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
 
     def reads_type(self, kind: type) -> bool:
         return super().reads_type(kind) or hasattr(kind, "micros")
@@ -74,7 +74,7 @@ class TimestampDomain(Domain):
         return [self.start + position * self.resolution for position in indices.tolist()]
 
 
-def _in_utc(time: datetime.datetime) -> datetime.datetime:
+def _to_utc(time: datetime.datetime) -> datetime.datetime:
     return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
 
 
@@ -84,7 +84,7 @@ def _micros(time: datetime.datetime) -> int:
 
 
 def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Microseconds since 1970 of a `datetime64` array, rounded down; far outside [low, high], something as far."""
+    """Return microseconds since 1970 of a `datetime64` array, rounded down; clip coarse units to near [low, high]."""
     if np.datetime_data(times.dtype)[0] in _COARSE_UNITS:  # a year 300,000 would wrap around in microseconds
         first, last = (np.datetime64(bound, "us").astype(times.dtype) for bound in (low, high))
         times = np.clip(times, first - 1, last + 1)
@@ -92,12 +92,12 @@ def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def micros_of(value: Any) -> Any:
-    """Microseconds since 1970 of a `datetime` or of anything with `micros`, like Beam's `Timestamp`; or `None`."""
+    """Return microseconds since 1970 of a `datetime` or an object with `micros` (Beam's `Timestamp`), else `None`."""
     try:
         if isinstance(value, np.datetime64):
             value = value.astype("datetime64[us]").item()
         if isinstance(value, datetime.datetime):
             return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
         return getattr(value, "micros", None)
-    except Exception:  # of a time zone or a property; the message would carry the value into the logs
+    except Exception:  # from a time zone or a property; its message could carry the value into the logs
         return None

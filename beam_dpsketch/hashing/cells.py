@@ -1,9 +1,9 @@
-"""Fingerprints to cells: in each row a column in [0, width) and a sign, by keyed 64-bit mixing.
+"""Map a fingerprint to a cell in each row: a column in [0, width) and a sign, by keyed 64-bit mixing.
 
 Rows and seeds behave like independent random functions: each has two 64-bit keys, expanded from the seed by
 BLAKE2b, and each fingerprint passes two full-avalanche rounds (the finaliser of SplitMix64, Steele, Lea and Flood,
 OOPSLA 2014) with a key before each. The column is the high half scaled to the width (off a uniform draw by less
-than width / 2**32), the sign the lowest bit. Part of the file format, numbered by `items.HASH_VERSION`.
+than width / 2**32), the sign the lowest bit. Part of the file format, numbered by `fingerprints.HASH_VERSION`.
 """
 
 from __future__ import annotations
@@ -18,70 +18,69 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
-_LINE = 8
-"""Words in a line of the processor's cache, of 64 bytes."""
+_CACHE_LINE = 8  # uint64 values
 CHUNK = 1 << 15
-"""Fingerprints at a time: few enough for the second-level cache of a core, enough to forget what a numpy call costs."""
+"""Fingerprints at a time: small enough for the L2 cache, large enough to amortise a numpy call."""
 
 
 def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.ndarray:
-    """The column of each fingerprint (uint64) in one row, as int64 of the same shape."""
-    return _scaled(mix(fingerprints, seed=seed, row=row), width)
+    """Return the column of each fingerprint (uint64) in one row, int64 of the same shape."""
+    return _scale(mix(fingerprints, seed=seed, row=row), width)
 
 
 def columns_and_signs(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The column and the sign (-1 or 1) of each fingerprint (uint64) in one row, both int64."""
+    """Return the column and the sign (-1 or 1) of each fingerprint (uint64) in one row, both int64."""
     mixed = mix(fingerprints, seed=seed, row=row)
-    return _scaled(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
+    return _scale(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
 
 
 def add_to_rows(
     counters: np.ndarray, fingerprints: np.ndarray, weights: np.ndarray | None, *, seed: int, has_signs: bool
 ) -> None:
-    """Adds each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
+    """Add each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
     depth, width = counters.shape
     size = min(CHUNK, len(fingerprints))
-    at_once = min(depth, CHUNK // max(1, size))  # rows, of few fingerprints
-    buffers = _aligned(3 * at_once * size).reshape(3, at_once, size)
+    rows_at_once = min(depth, CHUNK // max(1, size))
+    buffers = _allocate_aligned(3 * rows_at_once * size).reshape(3, rows_at_once, size)
     for start in range(0, len(fingerprints), CHUNK):
         part = fingerprints[start : start + CHUNK]
-        words = np.multiply(part, _ODD, out=buffers[2, 0, : len(part)])
+        products = np.multiply(part, _ODD, out=buffers[2, 0, : len(part)])
         added = np.int64(1) if weights is None else weights[start : start + CHUNK]
         doubled = added * np.int64(2) if has_signs else added
-        for first in range(0, depth, at_once):
-            rows = range(first, min(depth, first + at_once))
+        for first in range(0, depth, rows_at_once):
+            rows = range(first, min(depth, first + rows_at_once))
             mixed, spare = buffers[:2, : len(rows), : len(part)]
-            _mix_rows_into(mixed, words, spare, *_keys_of_rows(seed, rows))
-            in_rows = _scale_into(spare, mixed, width)
+            _mix_rows_into(mixed, products, spare, *_keys_of_rows(seed, rows))
+            columns_of_rows = _scale_into(spare, mixed, width)
             if has_signs:
-                signed = _signed_in_place(mixed, added, doubled)
-            for row, place in zip(rows, in_rows, strict=True):
-                np.add.at(counters[row], place, signed[row - first] if has_signs else added)
+                signed = _apply_signs(mixed, added, doubled)
+            for row, places in zip(rows, columns_of_rows, strict=True):
+                np.add.at(counters[row], places, signed[row - first] if has_signs else added)
 
 
-def _aligned(size: int) -> np.ndarray:
-    """Memory for uint64 that starts with a line of the cache: with others, each step of the mixing takes longer."""
-    memory = np.empty(size + _LINE, dtype=np.uint64)
-    start = -(memory.__array_interface__["data"][0] // 8) % _LINE
+def _allocate_aligned(size: int) -> np.ndarray:
+    """Allocate uint64 memory aligned to a cache line; unaligned buffers slow down every mixing step."""
+    memory = np.empty(size + _CACHE_LINE, dtype=np.uint64)
+    start = -(memory.__array_interface__["data"][0] // 8) % _CACHE_LINE
     return memory[start : start + size]
 
 
 def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
-    """The counter that each fingerprint meets in each row, times its sign if there are signs: float64, (depth, n)."""
+    """Return each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
     depth, width = counters.shape
     found = np.empty((depth, len(fingerprints)))
     for start in range(0, len(fingerprints), CHUNK):
-        words = fingerprints[start : start + CHUNK] * _ODD
-        mixed, spare = np.empty((2, len(words)), dtype=np.uint64)
+        products = fingerprints[start : start + CHUNK] * _ODD
+        mixed, spare = np.empty((2, len(products)), dtype=np.uint64)
         for row in range(depth):
-            _mix_into(mixed, words, spare, seed=seed, row=row)
+            _mix_into(mixed, products, spare, seed=seed, row=row)
             read = counters[row].take(_scale_into(spare, mixed, width))
-            found[row, start : start + len(words)] = read * _signed_in_place(mixed, 1, 2) if has_signs else read
+            found[row, start : start + len(products)] = read * _apply_signs(mixed, 1, 2) if has_signs else read
     return found
 
 
-def _scaled(mixed: np.ndarray, width: int) -> np.ndarray:
-    """The high 32 bits, scaled to [0, width)."""
+def _scale(mixed: np.ndarray, width: int) -> np.ndarray:
+    """Scale the high 32 bits to [0, width)."""
     return _scale_into(np.empty_like(mixed), mixed, width)
 
 
@@ -94,8 +93,8 @@ def _scale_into(out: np.ndarray, mixed: np.ndarray, width: int) -> np.ndarray:
     return out.view(np.int64)
 
 
-def _signed_in_place(mixed: np.ndarray, weights: Any, doubled: Any) -> np.ndarray:
-    """The weights or, where the lowest bit is 0, their negatives; modulo 2**64, as doubling them is."""
+def _apply_signs(mixed: np.ndarray, weights: Any, doubled: Any) -> np.ndarray:
+    """Negate weights modulo 2**64 where the lowest bit is 0."""
     mixed &= np.uint64(1)
     signed = mixed.view(np.int64)
     signed *= doubled
@@ -104,31 +103,31 @@ def _signed_in_place(mixed: np.ndarray, weights: Any, doubled: Any) -> np.ndarra
 
 
 def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:
-    """A random-looking 64-bit word for each fingerprint, another function for each seed and row."""
+    """Return a random-looking uint64 for each fingerprint, by a different function for each seed and row."""
     mixed = fingerprints * _ODD
     _mix_into(mixed, mixed, np.empty_like(mixed), seed=seed, row=row)
     return mixed
 
 
-def _mix_into(out: np.ndarray, words: np.ndarray, spare: np.ndarray, *, seed: int, row: int) -> None:
-    """The words, which are multiplied already, mixed; without another array, because memory takes longer."""
-    _mix_rows_into(out, words, spare, *_row_keys(seed, row))
+def _mix_into(out: np.ndarray, products: np.ndarray, spare: np.ndarray, *, seed: int, row: int) -> None:
+    """Mix fingerprints that are multiplied by `_ODD` already; allocating another array would take longer."""
+    _mix_rows_into(out, products, spare, *_row_keys(seed, row))
 
 
-def _mix_rows_into(out: np.ndarray, words: np.ndarray, spare: np.ndarray, first: Any, second: Any) -> None:
-    """The same for several rows, whose keys are of shape (rows, 1)."""
-    np.add(words, first, out=out)
+def _mix_rows_into(out: np.ndarray, products: np.ndarray, spare: np.ndarray, first: Any, second: Any) -> None:
+    """Do the same for several rows; their keys have shape (rows, 1)."""
+    np.add(products, first, out=out)
     _avalanche(out, spare)
     out += second
     _avalanche(out, spare)
 
 
-def _avalanche(words: np.ndarray, spare: np.ndarray) -> None:
-    words ^= np.right_shift(words, np.uint64(30), out=spare)
-    words *= _FIRST
-    words ^= np.right_shift(words, np.uint64(27), out=spare)
-    words *= _SECOND
-    words ^= np.right_shift(words, np.uint64(31), out=spare)
+def _avalanche(hashes: np.ndarray, spare: np.ndarray) -> None:
+    hashes ^= np.right_shift(hashes, np.uint64(30), out=spare)
+    hashes *= _FIRST
+    hashes ^= np.right_shift(hashes, np.uint64(27), out=spare)
+    hashes *= _SECOND
+    hashes ^= np.right_shift(hashes, np.uint64(31), out=spare)
 
 
 @lru_cache(maxsize=4096)
@@ -144,8 +143,8 @@ def _keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
     return np.array(first)[:, None], np.array(second)[:, None]
 
 
-def derived_seed(seed: int, number: int) -> int:
-    """The seed of one of several sketches that belong together, independent of the others'."""
+def derive_seed(seed: int, number: int) -> int:
+    """Return the seed of one of several sketches that belong together, independent of the others' seeds."""
     message = seed.to_bytes(8, "little") + number.to_bytes(4, "little")
     digest = hashlib.blake2b(message, digest_size=8, person=b"dpsketch levels1").digest()
     return int.from_bytes(digest, "little")

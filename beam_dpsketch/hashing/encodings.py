@@ -1,4 +1,4 @@
-"""Items to canonical bytes and back: distinct items have distinct bytes, whatever their types.
+"""Encode items as canonical bytes and decode them: distinct items have distinct bytes, across all types.
 
 Guarantee: the same bytes in every process, on every platform and in every later version; `decode` inverts `encode`.
 Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or numpy's) and tuples of these. Part of
@@ -18,14 +18,14 @@ Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 
 WORD = 1 << 64
 MAX_NESTING = 16
-_INT_LOW, _INT_HIGH = -(1 << 63), WORD - 1
+_MIN_INT, _MAX_INT = -(1 << 63), WORD - 1
 TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
-    """The canonical bytes of an item: distinct items have distinct bytes, whatever their types."""
+    """Return the canonical bytes of an item; raise `TypeError` or `ValueError` for what cannot be counted."""
     if isinstance(item, str):
-        return TEXT + str.encode(item, "utf-8", "surrogatepass")  # which a subclass cannot break
+        return TEXT + str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
     if isinstance(item, bytes):
         return BYTES + item
     if isinstance(item, tuple):
@@ -38,7 +38,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
 
 
 def decode(data: bytes, nesting: int = 0) -> Item:
-    """The item that `encode` turned into these bytes; `ValueError` for any others."""
+    """Invert `encode`; raise `ValueError` for bytes that it never makes."""
     tag, body = data[:1], data[1:]
     if tag == TEXT:
         return body.decode("utf-8", "surrogatepass")
@@ -51,72 +51,72 @@ def decode(data: bytes, nesting: int = 0) -> Item:
         return value
     if tag != _TUPLE or nesting == MAX_NESTING:
         raise ValueError("not the encoding of an item")
-    parts = []
-    while body:
-        end = 4 + int.from_bytes(body[:4], "little")
-        if len(body) < 4 or len(body) < end:
+    parts, start = [], 0
+    while start < len(body):
+        end = start + 4 + int.from_bytes(body[start : start + 4], "little")
+        if len(body) < end:
             raise ValueError("not the encoding of an item")
-        parts.append(decode(body[4:end], nesting + 1))
-        body = body[end:]
+        parts.append(decode(body[start + 4 : end], nesting + 1))
+        start = end
     return tuple(parts)
 
 
 def is_item(value: Any, nesting: int = 0) -> bool:
-    """Whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these."""
+    """Return whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these."""
     if isinstance(value, (str, bytes)):
         return True
     if isinstance(value, tuple):
         return nesting < MAX_NESTING and all(is_item(part, nesting + 1) for part in value)
-    return is_integer(value) and _INT_LOW <= value <= _INT_HIGH
+    return is_integer(value) and _MIN_INT <= value <= _MAX_INT
 
 
 def is_unicode(item: Item) -> bool:
-    """Whether all text in an item can be written in UTF-8, as Beam wants: items may hold halves of surrogate pairs."""
+    """Return whether all text in an item is valid Unicode, as Beam requires; lone surrogates are not."""
     if isinstance(item, str):
-        return item.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in item)
+        return item.isascii() or not any("\ud800" <= character <= "\udfff" for character in item)
     return not isinstance(item, tuple) or all(map(is_unicode, item))
 
 
 def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
-    """The canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
+    """Return the canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
     if isinstance(items, pa.Array):
-        return _of_arrow(items)
-    if isinstance(items, pa.ChunkedArray):  # whose values, read as rows, would all be left out
+        return _encode_column(items)
+    if isinstance(items, pa.ChunkedArray):  # read as rows, its values would all be dropped
         raise TypeError("a column must be one array, not several chunks; combine them first")
     types = set(map(type, items))
     try:
         if types == {str}:
-            return _tagged(TEXT, pa.array(items, pa.large_string()))
+            return _prepend_tag(TEXT, pa.array(items, pa.large_string()))
         if types == {bytes}:
-            return _tagged(BYTES, pa.array(items, pa.large_binary()))
+            return _prepend_tag(BYTES, pa.array(items, pa.large_binary()))
         if types == {int}:
-            return _of_integers(np.array(items, dtype=np.int64))
+            return _encode_integers(np.array(items, dtype=np.int64))
     except (UnicodeEncodeError, OverflowError):  # lone surrogates, integers above 2**63
         pass
     return pa.array([encode(item) if is_item(item) else None for item in items], pa.large_binary())
 
 
-def _of_arrow(items: pa.Array) -> pa.LargeBinaryArray:
-    """The canonical bytes of a column, null where it is null."""
+def _encode_column(items: pa.Array) -> pa.LargeBinaryArray:
+    """Return the canonical bytes of a column, null where it is null."""
     kind = items.type
     if pa.types.is_dictionary(kind):
         return encode_all(items.dictionary).take(items.indices)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _tagged(TEXT, items)
+        return _prepend_tag(TEXT, items)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _tagged(BYTES, items)
+        return _prepend_tag(BYTES, items)
     if pa.types.is_integer(kind):
-        encoded = _of_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
+        encoded = _encode_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
         return pc.if_else(items.is_valid(), encoded, pa.scalar(None, pa.large_binary()))
     return pa.array([encode(item) if is_item(item) else None for item in items.to_pylist()], pa.large_binary())
 
 
-def _tagged(tag: bytes, values: pa.Array) -> pa.LargeBinaryArray:
+def _prepend_tag(tag: bytes, values: pa.Array) -> pa.LargeBinaryArray:
     binary = pa.large_binary()
     return pc.binary_join_element_wise(pa.scalar(tag, binary), values.cast(binary), pa.scalar(b"", binary))
 
 
-def _of_integers(values: np.ndarray) -> pa.LargeBinaryArray:
+def _encode_integers(values: np.ndarray) -> pa.LargeBinaryArray:
     packed = np.empty((len(values), 9), dtype=np.uint8)
     packed[:, 0] = np.where(values < 0, NEGATIVE[0], NON_NEGATIVE[0])
     wide = values.astype("<u8" if values.dtype.kind == "u" else "<i8")
@@ -126,14 +126,14 @@ def _of_integers(values: np.ndarray) -> pa.LargeBinaryArray:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an integer; bools are not."""
+    """Return whether a value is an integer; bools are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def to_integer(value: Any) -> int:
-    """The value as an integer of 64 bits."""
+    """Return the value as a Python integer; refuse any other type and more than 64 bits."""
     if not is_integer(value):
         raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {type(value).__name__}")
-    if not _INT_LOW <= value <= _INT_HIGH:
+    if not _MIN_INT <= value <= _MAX_INT:
         raise ValueError("integer items must be at least -2**63 and less than 2**64")
     return int(value)

@@ -1,10 +1,10 @@
-"""Items to 64-bit fingerprints: the same in every process, on every platform and in every later version.
+"""Hash items to 64-bit fingerprints: the same in every process, on every platform and in every later version.
 
 Integers are their own fingerprint (as 64-bit two's complement, so -1 and 2**64 - 1 share one); text, bytes and
-tuples of supported items are hashed over a canonical, type-tagged encoding. Two hashes are offered: MurmurHash3
-(x64, 128-bit variant, first 64 bits), fast, and keyed BLAKE2b for items that an adversary can choose: whoever
-picks items of 32 bytes or more can make MurmurHash3 collide under every seed, which ruins accuracy (never
-privacy). The encoding and both hashes are part of the file format and numbered by `HASH_VERSION`.
+tuples are hashed over a canonical, type-tagged encoding. MurmurHash3 (x64, 128-bit variant, first 64 bits) is fast.
+Keyed BLAKE2b is for items that an adversary can choose: items of 32 bytes or more can be made to collide under
+MurmurHash3 for every seed, which ruins accuracy (never privacy). The encoding and both hashes are part of the file
+format and numbered by `HASH_VERSION`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
 
 
 def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
-    """The fingerprints of any iterable, numpy array or pyarrow array of items, as uint64 of shape (n,).
+    """Return the fingerprints of any iterable, numpy array or pyarrow array of items, uint64 of shape (n,).
 
     Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits; neither
     message holds the item.
@@ -38,23 +38,23 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
     hash_all = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
     integers_as_they_are = item_hash == "murmur3"
     if isinstance(items, (pa.Array, pa.ChunkedArray)):
-        return _of_arrow(items, hash_all, integers_as_they_are)
+        return _hash_column(items, hash_all, integers_as_they_are)
     if isinstance(items, np.ndarray):
         if items.ndim != 1:
             raise TypeError(f"items must have one dimension, got {items.ndim}")
         if items.dtype.kind in "iu" and integers_as_they_are:
-            return _of_integers(items)
+            return _wrap_integers(items)
         if items.dtype.kind in "mM":  # tolist() would turn nanoseconds into integers
             raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {items.dtype}")
         items = items.tolist()
-    return _of_objects(list(items), hash_all, integers_as_they_are)
+    return _hash_objects(list(items), hash_all, integers_as_they_are)
 
 
-def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Fingerprints of Python objects, with a fast path for lists of one type."""
+def _hash_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
+    """Hash Python objects, with a fast path for lists of one type."""
     types = set(map(type, items))
     if types == {str}:
-        return _of_text(items, hash_all)
+        return _hash_text(items, hash_all)
     if types == {bytes}:
         return hash_all(BYTES + item for item in items)
     if types == {int} and integers_as_they_are:
@@ -71,19 +71,19 @@ def _of_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool
     return values
 
 
-def _of_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
+def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
     try:
         return hash_all(TEXT + item.encode() for item in items)
     except UnicodeEncodeError:  # lone surrogates
         return hash_all(map(encode, items))
 
 
-def _of_arrow(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Fingerprints of a pyarrow column; each distinct text is hashed once."""
+def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
+    """Hash a pyarrow column; each distinct text is hashed once."""
     if items.null_count:
         raise TypeError("items must not hold nulls; drop them first")
     if pa.types.is_integer(items.type) and integers_as_they_are:
-        return _of_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
+        return _wrap_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
     if isinstance(items, pa.ChunkedArray):
         items = items.combine_chunks()
     if pa.types.is_nested(items.type):
@@ -92,22 +92,22 @@ def _of_arrow(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as
         items = items.dictionary_encode()
     if not len(items):
         return np.zeros(0, dtype=np.uint64)
-    distinct = _of_objects(items.dictionary.to_pylist(), hash_all, integers_as_they_are)
+    distinct = _hash_objects(items.dictionary.to_pylist(), hash_all, integers_as_they_are)
     return distinct[items.indices.to_numpy(zero_copy_only=False)]
 
 
-def _of_integers(items: np.ndarray) -> np.ndarray:
-    """Integers of any width as 64-bit two's complement."""
+def _wrap_integers(items: np.ndarray) -> np.ndarray:
+    """Return integers of any width as 64-bit two's complement."""
     return items.astype(np.uint64) if items.dtype.kind == "u" else items.astype(np.int64).view(np.uint64)
 
 
 def _murmur3(data: Iterable[bytes]) -> np.ndarray:
-    """The first 64 of the 128 bits, in loops that are not Python's."""
+    """Return the first 64 of the 128 bits, without a Python loop per item."""
     return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, data)), dtype="<u8")[::2].astype(np.uint64)
 
 
 def _keyed_blake2b(key: bytes) -> _HashAll:
-    """BLAKE2b under one key; the keyed state is prepared once and copied for each item."""
+    """Return BLAKE2b under one key; its keyed state is prepared once and copied for each item."""
     keyed = hashlib.blake2b(digest_size=8, key=key)
 
     def digest(data: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Items that repeat, each once and how often: hashing costs several times what sorting does.
+"""Collapse repeated items into (item, count) before hashing, which costs several times as much as sorting.
 
-Guarantee: the weights of equal items add up to how often they were there, or to the sum of their weights, in 64-bit
-integers that wrap around. Order is not kept.
+Guarantee: the weights of equal items add up to their number, or to the sum of their weights, in 64-bit integers that
+wrap around. Order is not kept.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-_WORTH = 0.9
-"""Up to which share of distinct items it pays to count them."""
+_MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
 
 
 def count_duplicates(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
-    """The distinct items and how often each is there (int64), or all of them and `None` if few or none repeat.
+    """Return the distinct items and their counts (int64), or all items and `None` if few repeat.
 
-    Nulls are left as they are, and so are items that are equal and yet not the same, such as 1 and True.
+    Counted are lists of text only or bytes only (1 and True are equal and yet different items), and columns of text,
+    bytes or integers without nulls.
     """
     if isinstance(items, pa.Array):
-        return _of_column(items)
+        return _count_duplicates_in_column(items)
     kind = type(items[0]) if items else None
     if kind not in (str, bytes) or countOf(map(type, items), kind) < len(items):
         return items, None
     counts = Counter(items)
-    if len(counts) > _WORTH * len(items):
+    if len(counts) > _MAX_DISTINCT_SHARE * len(items):
         return items, None
     return list(counts), np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
 
 
-def _of_column(items: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+def _count_duplicates_in_column(items: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
     if items.null_count:
         return items, None
     if pa.types.is_integer(items.type):
@@ -43,24 +43,24 @@ def _of_column(items: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
         return items, None
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=False), minlength=len(encoded.dictionary))
-    there = np.flatnonzero(counts)
-    if len(there) < len(counts):  # a dictionary may hold what no row has
-        return encoded.dictionary.take(pa.array(there)), counts[there]
+    used = np.flatnonzero(counts)
+    if len(used) < len(counts):  # a dictionary may hold values that no row has
+        return encoded.dictionary.take(pa.array(used)), counts[used]
     return encoded.dictionary, counts
 
 
 def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The distinct numbers in order and how often each is there, or all of them in order and `None`."""
+    """Return the sorted distinct numbers and their counts, or all numbers, sorted, and `None` if few repeat."""
     ordered = np.sort(values)
-    new = _first_of_equals(ordered)
-    if np.count_nonzero(new) > _WORTH * len(ordered):
+    new = _mark_first_of_equals(ordered)
+    if np.count_nonzero(new) > _MAX_DISTINCT_SHARE * len(ordered):
         return ordered, None
     starts = np.flatnonzero(new)
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
 def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys from the smallest to the largest, and the weight of each."""
+    """Sort keys, and their weights with them."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
     order = np.argsort(keys)
@@ -68,13 +68,13 @@ def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys that are in order, each once, and the sum of its int64 weights."""
-    starts = np.flatnonzero(_first_of_equals(ordered))
+    """Return the distinct keys of a sorted array, and the sum of the int64 weights of each."""
+    starts = np.flatnonzero(_mark_first_of_equals(ordered))
     return (ordered, weights) if len(starts) == len(ordered) else (ordered[starts], np.add.reduceat(weights, starts))
 
 
-def _first_of_equals(ordered: np.ndarray) -> np.ndarray:
-    """Where a value in order is not the one before, as bool."""
+def _mark_first_of_equals(ordered: np.ndarray) -> np.ndarray:
+    """Return where a sorted value differs from the one before, as bool."""
     new = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return new

@@ -89,9 +89,9 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     items, kind = values.astype(np.int64), raw_type(spec)
     keys, _ = kind.usable_keys(spec, items)
     released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
-    lower, upper = released.interval(items, CONFIDENCE)
+    found = released.interval(items, CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
-    return Errors(math.sqrt(float(squares)), float(np.mean(upper - lower)) / 2)
+    return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
 def _deviation(depth: int, sigma_squared: Fraction) -> float:
@@ -102,7 +102,7 @@ def _deviation(depth: int, sigma_squared: Fraction) -> float:
 def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:
     tree = prefix if isinstance(spec, PrefixSpec) else least_squares
     likely, even = (
-        detection_limit(deviations, opening=tree.OPENING_DEVIATIONS, probability=each) for each in (FOUND, 0.5)
+        detection_limit(deviations, expansion=tree.EXPANSION_DEVIATIONS, probability=each) for each in (FOUND, 0.5)
     )
     return Detection(likely, even)
 

@@ -37,21 +37,21 @@ _FLOAT_SLACK = 2.0**-40
 
 
 def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
-    """Draw ``size`` independent discrete Gaussian integers of parameter ``sigma_squared`` (1/4 to 2**100).
+    """Draw `size` independent discrete Gaussian integers of parameter `sigma_squared` (1/4 to 2**100).
 
-    ``random_bytes(n)`` must return n independent uniform bytes; anything but the default is for tests.
+    `random_bytes(n)` must return n independent uniform bytes; anything but the default is for tests.
     """
-    return _sampler(_validated_sigma_squared(sigma_squared)).sample(_validated_size(size), random_bytes)
+    return _sampler(_check_sigma_squared(sigma_squared)).sample(_check_size(size), random_bytes)
 
 
-def _validated_size(size: int) -> int:
+def _check_size(size: int) -> int:
     """Return size as a nonnegative Python integer or refuse it."""
     if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
         raise ValueError(f"size must be an integer >= 0, got {size!r}")
     return int(size)
 
 
-def _validated_sigma_squared(sigma_squared: Fraction) -> Fraction:
+def _check_sigma_squared(sigma_squared: Fraction) -> Fraction:
     """Return sigma_squared as a Fraction in range or refuse it."""
     # A float is refused: 0.3 could mean 3/10 or the nearest double, but the privacy statement is exact.
     if isinstance(sigma_squared, Rational) and not isinstance(sigma_squared, bool):
@@ -63,7 +63,7 @@ def _validated_sigma_squared(sigma_squared: Fraction) -> Fraction:
 
 
 def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    """Return ``count`` uniform 64-bit words; too short an answer raises."""
+    """Return `count` uniform 64-bit words; too short an answer raises."""
     # The byte order is fixed so that the same bytes give the same noise on every machine.
     words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
     return words.astype(np.uint64, copy=False)
@@ -82,7 +82,7 @@ class _Sampler:
     exp(-offset (offset + 2 base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)).
     A fair sign follows, and -0 is rejected because 0 would otherwise count twice.
 
-    Fewer ``prefix_bits`` and more ``step_bits`` than the default make the rare paths frequent, for tests.
+    Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
 
     def __init__(self, sigma_squared: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None) -> None:
@@ -98,27 +98,27 @@ class _Sampler:
         lower = [threshold >> shift for threshold in table.lower]
         upper = [ceiling_shift(threshold, shift) for threshold in table.upper]
         # With C the cumulative probability, prefix < lower[k] proves U < C(k), >= upper[k] proves U >= C(k).
-        # None reaches a saturated upper[k]: what lies beyond the first one is left to the refinement.
+        # No prefix reaches a saturated upper[k]; entries after the first one are left to the refinement.
         entries = upper.index(1 << prefix_bits) + 1
         self._lower = np.array(lower[:entries], dtype=np.uint64)
-        # The least prefix that proves "at least k thresholds are <= U"; for k = 0 there is nothing to prove.
+        # The smallest prefix that proves "at least k thresholds are <= U"; for k = 0 there is nothing to prove.
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        """Draw ``size`` integers, a chunk of candidates at a time."""
+        """Draw `size` integers, a chunk of candidates at a time."""
         values = np.empty(size, dtype=np.int64)
         filled = 0
         while filled < size:
-            accepted = self._accepted(min(_CHUNK, size - filled), random_bytes)
+            accepted = self._draw_accepted(min(_CHUNK, size - filled), random_bytes)
             values[filled : filled + len(accepted)] = accepted
             filled += len(accepted)
         return values
 
-    def _accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
+    def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Draw candidates and return those that are accepted, in order."""
         words = _random_words(candidates, random_bytes)
         # Prefix and sign are disjoint bits of the word, hence independent.
-        magnitude = self._multiples(words >> np.uint64(_WORD_BITS - self._prefix_bits), random_bytes)
+        magnitude = self._invert_prefixes(words >> np.uint64(_WORD_BITS - self._prefix_bits), random_bytes)
         sign = (words & np.uint64(1)).view(np.int64)
         if self._step_bits:
             magnitude <<= self._step_bits
@@ -131,15 +131,15 @@ class _Sampler:
         magnitude += sign
         return magnitude[keep]
 
-    def _multiples(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
+    def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Invert the cumulative distribution at uniforms with these prefixes."""
         multiples = np.searchsorted(self._lower, prefixes, side="right").astype(np.int64, copy=False)
         undecided = self._certain_from.take(multiples) > prefixes
         for index in np.flatnonzero(undecided):
-            multiples[index] = self._refined_multiple(int(prefixes[index]), random_bytes)
+            multiples[index] = self._refine_multiple(int(prefixes[index]), random_bytes)
         return multiples
 
-    def _refined_multiple(self, prefix: int, random_bytes: RandomBytes) -> int:
+    def _refine_multiple(self, prefix: int, random_bytes: RandomBytes) -> int:
         """Extend the prefix until the multiple is certain."""
         bits = self._prefix_bits
         while True:
@@ -162,7 +162,7 @@ class _Sampler:
         product = offset * (magnitude * 2 + offset).astype(np.float64)
         excess = np.exp(product * self._exponent_scale) - uniform * 2.0**-uniform_bits
         keep: NDArray[np.bool_] = excess > 0
-        # The uniform lies between the given value and the next one of so many bits.
+        # The true uniform is up to 2**-uniform_bits above the given value.
         undecided = np.abs(excess) <= 2.0**-uniform_bits + _FLOAT_SLACK
         for index in np.flatnonzero(undecided):
             keep[index] = self._accepts_exactly(

@@ -11,7 +11,7 @@ _GUARD_BITS = 64
 
 
 def ceiling_shift(value: int, bits: int) -> int:
-    """Return value / 2**bits rounded up, the counterpart of ``value >> bits``."""
+    """Return value / 2**bits rounded up, the counterpart of `value >> bits`."""
     return -(-value >> bits)
 
 
@@ -50,5 +50,5 @@ def _taylor_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, in
             lower, upper = lower - term_upper, upper - term_lower
         else:
             lower, upper = lower + term_lower, upper + term_upper
-    # The terms alternate and shrink, so what is left out is smaller than the last term, which is at most 1.
+    # The terms alternate and shrink, so the remainder is smaller than the last term, which is at most 1.
     return lower - 1, upper + 1

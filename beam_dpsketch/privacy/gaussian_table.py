@@ -20,7 +20,7 @@ _GUARD_BITS = 64
 
 @dataclass(frozen=True)
 class GaussianTable:
-    """``lower[k] <= P(multiple of the step <= k) * 2**precision <= upper[k]``, both nondecreasing in k."""
+    """`lower[k] <= P(multiple of the step <= k) * 2**precision <= upper[k]`, both nondecreasing in k."""
 
     precision: int
     lower: tuple[int, ...]
@@ -46,7 +46,7 @@ def gaussian_table(sigma_squared: Fraction, step_bits: int, precision: int) -> G
     """Build the table of P(k) proportional to exp(-(step k)**2 / (2 sigma_squared)), k = 0, 1, ..."""
     variance_numerator, variance_denominator = sigma_squared.as_integer_ratio()
     step_squared = 1 << (2 * step_bits)
-    # exp(-(step last)**2 / (2 sigma_squared)) < 2**-precision, so what lies beyond is below the resolution.
+    # exp(-(step last)**2 / (2 sigma_squared)) < 2**-precision, so entries after the last are below the resolution.
     last = math.isqrt(2 * precision * variance_numerator // (variance_denominator * step_squared)) + 4
     bits = precision + _GUARD_BITS
     one = 1 << bits
@@ -67,7 +67,7 @@ def gaussian_table(sigma_squared: Fraction, step_bits: int, precision: int) -> G
         sums_lower.append(sum_lower)
         sums_upper.append(sum_upper)
 
-    # The ratios decrease, so a geometric series bounds what lies beyond the last entry.
+    # The ratios decrease, so a geometric series bounds the tail after the last entry.
     tail_upper = (weight_upper << bits) // (one - ratio_upper) + 1
     total_lower, total_upper = sum_lower, sum_upper + tail_upper
     whole = 1 << precision

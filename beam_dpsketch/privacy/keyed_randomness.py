@@ -1,8 +1,8 @@
-"""Random bytes out of a secret: the same for the same message, unrelated for any two that differ.
+"""Derive random bytes from a secret: equal for equal messages, unrelated for different ones.
 
-Guarantee: computational. Who does not know the secret cannot tell the bytes of different messages from independent
-uniform ones without breaking HMAC-SHA256 (a pseudorandom function of the message; Bellare 2006) or AES-256 in counter
-mode (which expands its output; NIST SP 800-38A). Noise from here is private only as far as that holds.
+Guarantee: computational. Without the secret, the bytes of different messages cannot be told from independent uniform
+ones, except by breaking HMAC-SHA256 (a pseudorandom function of the message; Bellare 2006) or AES-256 in counter mode
+(which expands its output; NIST SP 800-38A). Noise made from these bytes is private only as long as that holds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 
 MIN_SECRET_BYTES = 32
-_MIN_DISTINCT = 8
+_MIN_DISTINCT_BYTES = 8
 _FIRST_BLOCK = bytes(16)
 
 
 class KeyedRandomness:
-    """A secret within a context: what is released, by which step, of which key and window.
+    """A secret and a context: what is released, by which step, for which key and window.
 
-    Never pickled, never shown.
+    It is never pickled and never shown.
 
     Args:
       secret: at least 32 random bytes.
@@ -38,12 +38,12 @@ class KeyedRandomness:
         self._secret = secret
         self._context = context
 
-    def within(self, part: bytes) -> KeyedRandomness:
-        """The randomness of a part of this context."""
+    def derive(self, part: bytes) -> KeyedRandomness:
+        """Return the randomness of a part of this context."""
         return KeyedRandomness(self._secret, encode((self._context, part)))
 
     def random_bytes(self, message: bytes) -> RandomBytes:
-        """A function of n that returns the next n bytes; it begins anew for each call with this message."""
+        """Return a function of n that returns the next n bytes of the message's stream, from its start."""
         key = hmac.new(self._secret, encode((self._context, message)), hashlib.sha256).digest()
         stream = Cipher(algorithms.AES(key), modes.CTR(_FIRST_BLOCK)).encryptor()
         return lambda size: stream.update(bytes(size))
@@ -56,8 +56,8 @@ class KeyedRandomness:
 
 
 def check_secret(secret: bytes) -> None:
-    """Refuses what is too short to be a secret, or plainly not random; says nothing about what it is."""
-    if not isinstance(secret, bytes) or len(secret) < MIN_SECRET_BYTES or len(set(secret)) < _MIN_DISTINCT:
+    """Refuse a secret that is too short or plainly not random, without showing it."""
+    if not isinstance(secret, bytes) or len(secret) < MIN_SECRET_BYTES or len(set(secret)) < _MIN_DISTINCT_BYTES:
         raise ValueError(
             f"the secret must be at least {MIN_SECRET_BYTES} random bytes; make one with: "
             'python -c "import secrets; print(secrets.token_hex(32))"'

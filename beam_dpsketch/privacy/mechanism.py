@@ -1,8 +1,8 @@
-"""Integer counters to private ones: the discrete Gaussian mechanism.
+"""Make integer counters private: the discrete Gaussian mechanism.
 
 Guarantee: adding an independent discrete Gaussian of parameter sigma^2 = Delta^2 / (2 rho) to each integer of a
 vector with L2 sensitivity Delta is rho-zCDP, exactly. Counters and noise live in one ring of 64-bit integers that
-wrap around, which is post-processing; saturating before the noise would not be. Source: Canonne, Kamath and
+wrap around, which is post-processing; saturation before the noise would not be. Source: Canonne, Kamath and
 Steinke 2020 (arXiv:2004.00010), Theorem 4.
 """
 
@@ -19,7 +19,7 @@ from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA
 
 
 class Randomness(enum.Enum):
-    """Where the noise comes from; the value is its meaning in words."""
+    """Where the noise comes from; the value says it in words."""
 
     SYSTEM = "the entropy of the operating system"
     KEYED = (
@@ -28,7 +28,7 @@ class Randomness(enum.Enum):
 
 
 def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
-    """The noise parameter sigma^2 = Delta^2 / (2 rho), exactly.
+    """Return the noise parameter sigma^2 = Delta^2 / (2 rho), exactly.
 
     Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around.
 
@@ -47,6 +47,6 @@ def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
 
 
 def add_noise(counters: np.ndarray, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
-    """A new int64 array of the same shape: each counter plus its own discrete Gaussian, out of fresh random bytes."""
+    """Return a new int64 array of the same shape: each counter plus its own discrete Gaussian from fresh bytes."""
     noise = discrete_gaussian.sample(counters.size, sigma_squared, random_bytes=random_bytes)
     return counters + noise.reshape(counters.shape)

@@ -35,7 +35,7 @@ class ReleaseTerms:
         release is one node of a binary tree over time, and this is the number of windows of the horizon.
       period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
         then the number of windows that the unit can reach in one period.
-      disclosed: what is published beside the release, for the statement.
+      disclosed: what is published in addition to the release, for the statement.
     """
 
     privacy: PrivacySpec

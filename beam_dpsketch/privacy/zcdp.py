@@ -1,8 +1,8 @@
-"""rho-zCDP to (epsilon, delta) and back, by the tight conversion, always rounded to the safe side.
+"""Convert rho-zCDP to (epsilon, delta) and back, by the tight conversion, always rounded to the safe side.
 
 Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every pair returned. Source: Canonne, Kamath and Steinke
-2020 (arXiv:2004.00010), Corollary 13. The exact curve of the continuous Gaussian is not used: for discrete noise
-it promises too little delta (1.3 times at sigma = 2).
+2020 (arXiv:2004.00010), Corollary 13. The exact curve of the continuous Gaussian is not used: for discrete noise its
+delta is too small (by a factor of 1.3 at sigma = 2).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from fractions import Fraction
 
 from beam_dpsketch import _validate
 
-_UP = 1 + 1e-9
-"""More than the rounding errors of the formula below, whose exponent stays under 10**4 where it matters."""
+# Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
+_ROUND_UP = 1 + 1e-9
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
-    """The least delta the conversion gives at this epsilon, rounded up, at most 1.
+    """Return the smallest delta that the conversion gives at this epsilon, rounded up, at most 1.
 
     delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1 / alpha)**alpha. Every
     alpha gives a true bound, so the search for the best one cannot make the result wrong.
@@ -30,22 +30,22 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     _validate.positive_finite(rho=rho)
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
-    rho = max(float(rho) * _UP, sys.float_info.min)
+    rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
 
-    def is_past_best(above: float) -> bool:
-        """Whether the bound grows with the order alpha = 1 + above; in `above`, nothing cancels near order 1."""
-        return (1 + 2 * above) * rho - epsilon - _log_of_order(above) > 0
+    def bound_grows(order_minus_one: float) -> bool:
+        """Return whether the bound grows with the order alpha; in alpha - 1, nothing cancels near order 1."""
+        return (1 + 2 * order_minus_one) * rho - epsilon - _log_order_ratio(order_minus_one) > 0
 
-    far = 1.0
-    while not is_past_best(far):
-        far *= 2
-    best = _bisect(is_past_best, 0.0, far)
-    logarithm = best * ((1 + best) * rho - epsilon - _log_of_order(best)) - math.log1p(best)
-    return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _UP)
+    upper = 1.0
+    while not bound_grows(upper):
+        upper *= 2
+    best = _bisect(bound_grows, 0.0, upper)
+    logarithm = best * ((1 + best) * rho - epsilon - _log_order_ratio(best)) - math.log1p(best)
+    return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _ROUND_UP)
 
 
 def epsilon(*, rho: Fraction | float, delta: float) -> float:
-    """The least epsilon that the conversion gives at this delta, rounded up.
+    """Return the smallest epsilon that the conversion gives at this delta, rounded up.
 
     >>> round(epsilon(rho=1, delta=1e-6), 3)
     7.766
@@ -54,22 +54,21 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     _validate.open_unit_interval(delta=delta)
     if _delta(rho, 0.0) <= delta:
         return 0.0
-    enough = float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta)) + 1
-    return _bisect(lambda value: _delta(rho, value) <= delta, 0.0, enough)
+    upper = float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta)) + 1
+    return _bisect(lambda value: _delta(rho, value) <= delta, 0.0, upper)
 
 
 def rho(*, epsilon: float, delta: float) -> float:
-    """The largest rho whose conversion stays within (epsilon, delta), rounded down.
+    """Return the largest rho whose conversion stays within (epsilon, delta), rounded down.
 
     >>> round(rho(epsilon=1.0, delta=1e-6), 4)
     0.0244
     """
     _validate.positive_finite(epsilon=epsilon)
     _validate.open_unit_interval(delta=delta)
-    too_much = epsilon + 1.0
-    while _delta(too_much, epsilon) <= delta:
-        too_much *= 2
-    low, high = 0.0, too_much
+    low, high = 0.0, epsilon + 1.0
+    while _delta(high, epsilon) <= delta:
+        high *= 2
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if _delta(middle, epsilon) <= delta else (low, middle)
     if low <= 0:
@@ -77,17 +76,17 @@ def rho(*, epsilon: float, delta: float) -> float:
     return low
 
 
-def _delta(rho: Fraction | float, at: float) -> float:
-    return delta(rho=rho, epsilon=at)
+def _delta(rho: Fraction | float, epsilon: float) -> float:
+    return delta(rho=rho, epsilon=epsilon)  # for functions with a parameter named delta
 
 
-def _log_of_order(above: float) -> float:
-    """ln(alpha / (alpha - 1)) for alpha = 1 + above."""
-    return math.log1p(1 / above) if above > sys.float_info.min else -math.log(above)
+def _log_order_ratio(order_minus_one: float) -> float:
+    """Return ln(alpha / (alpha - 1))."""
+    return math.log1p(1 / order_minus_one) if order_minus_one > sys.float_info.min else -math.log(order_minus_one)
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least float at which a monotone condition holds, given that it holds at `high`."""
+    """Return the smallest float at which a monotone condition holds, given that it holds at `high`."""
     while low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

@@ -1,8 +1,8 @@
-"""What travels between workers before the release: exact, lazy, small until it is big.
+"""Accumulate a sketch before its release: exact, lazy, and small while it holds few items.
 
-Items wait in a list and are hashed together; the hashed ones wait as (key, weight) arrays, added up where they repeat,
-until they take twice the memory of dense counters. The bytes are for workers only and no release format: they change
-with the package.
+Items wait in a list and are hashed together. Hashed items wait as (key, weight) arrays, added up where they repeat,
+until they take twice the memory of dense counters. The bytes travel between workers only. They are not a release format
+and change with the package.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from beam_dpsketch.sketches import RawSketch
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _DENSE, _SPARSE = b"d", b"s"
-_SMALL = 256
-"""Bytes that are not worth compressing, nor as many records adding up."""
+_SMALL = 256  # fewer bytes are not compressed, fewer records not added up
 _PLAIN, _COMPRESSED = b"p", b"z"
 
 
 class SketchAccumulator:
-    """A raw sketch in the making. Knows no noise; `repr` shows no data."""
+    """A raw sketch in the making, without noise; `repr` shows no data."""
 
-    __slots__ = ("_chunks", "_elements", "_hashed", "_limit", "_recipe", "_sketch", "items", "weights")
+    __slots__ = ("_chunks", "_hashed", "_limit", "_selectors", "_sketch", "_sketch_input", "items", "weights")
 
-    def __init__(self, recipe: SketchInput, elements: Selectors | None = None) -> None:
-        self._recipe = recipe
-        self._elements = elements  # to name an argument that gave nothing usable
-        self._limit = recipe.pending_limit
+    def __init__(self, sketch_input: SketchInput, selectors: Selectors | None = None) -> None:
+        self._sketch_input = sketch_input
+        self._selectors = selectors  # to name an argument that gave nothing usable
+        self._limit = sketch_input.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None
         self._chunks: list[WeightedItems] = []
@@ -42,37 +41,37 @@ class SketchAccumulator:
         self._sketch: RawSketch | None = None
 
     def add(self, item: Any) -> None:
-        """One record of weight 1."""
+        """Add one record of weight 1."""
         self.items.append(item)
         if len(self.items) >= self._limit:
             self.flush()
 
     def add_weighted(self, item: Any, weight: Any) -> None:
-        """One record."""
+        """Add one record."""
         if self.weights is None:
             self.weights = []
         self.weights.append(weight)
         self.add(item)
 
     def add_contributions(self, contributions: WeightedItems) -> None:
-        """Many records that are hashed already."""
+        """Add records that are hashed already."""
         self._chunks.append(contributions)
         self._hashed += len(contributions.keys)
-        if self._hashed > self._recipe.spec.cells:
-            self._settle()
+        if self._hashed > self._sketch_input.spec.cells:
+            self._compact()
 
     def flush(self) -> None:
-        """Hashes the items that wait."""
+        """Hash the items that wait."""
         if self.items:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
-            contributions = self._recipe.contributions(items, weights)
-            if not len(contributions.keys) and self._elements is not None:
-                self._recipe.warn_if_unused(self._elements, items, weights)
+            contributions = self._sketch_input.contributions(items, weights)
+            if not len(contributions.keys) and self._selectors is not None:
+                self._sketch_input.warn_if_unused(self._selectors, items, weights)
             self.add_contributions(contributions)
 
     def absorb(self, other: SketchAccumulator) -> None:
-        """Adds another accumulator of the same recipe, which is left as it is."""
+        """Add another accumulator of the same sketch input, without changing that one."""
         self.flush()
         if other._sketch is not None:
             self._make_dense()
@@ -82,34 +81,34 @@ class SketchAccumulator:
             self.add_contributions(chunk)
 
     def to_sketch(self) -> RawSketch:
-        """The raw sketch of everything added; the accumulator is left as it is."""
-        recipe = self._recipe
-        sketch = recipe.kind(recipe.spec)
+        """Return the raw sketch of everything added, without changing the accumulator."""
+        sketch = self._sketch_input.kind(self._sketch_input.spec)
         if self._sketch is not None:
             sketch.merge(self._sketch)
         if pending := list(self._pending()):
-            sketch.accumulate_keys(*_joined(pending))
+            sketch.accumulate_keys(*_concat_chunks(pending))
         return sketch
 
     def to_bytes(self) -> bytes:
-        """The accumulator for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
+        """Encode for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
         self.flush()
-        if self._sketch is not None or 2 * self._hashed > self._recipe.spec.cells:  # more bytes than dense counters
+        if self._sketch is not None or 2 * self._hashed > self._sketch_input.spec.cells:  # dense is smaller
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
-            keys, weights = _summed([self._recipe.empty(), *self._pending()])
+            keys, weights = _sum_chunks([self._sketch_input.empty(), *self._pending()])
             payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
         return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
     @staticmethod
-    def from_bytes(recipe: SketchInput, data: bytes) -> SketchAccumulator:
-        """What `to_bytes` wrote, under the same recipe."""
-        accumulator = SketchAccumulator(recipe)
+    def from_bytes(sketch_input: SketchInput, data: bytes) -> SketchAccumulator:
+        """Decode what `to_bytes` wrote, under the same sketch input."""
+        accumulator = SketchAccumulator(sketch_input)
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if payload[:1] == _DENSE:
-            accumulator._sketch = recipe.kind.from_vector(recipe.spec, _unpack(payload[1:], recipe.spec.cells))
+            counters = _unpack(payload[1:], sketch_input.spec.cells)
+            accumulator._sketch = sketch_input.kind.from_vector(sketch_input.spec, counters)
         elif payload:
-            key_type = recipe.key_type.newbyteorder("<")
+            key_type = sketch_input.key_type.newbyteorder("<")
             size = (len(payload) - 2) // (key_type.itemsize + _DTYPES[payload[-1]].itemsize)
             keys = np.frombuffer(payload, key_type, count=size, offset=1)
             weights = _unpack(payload[1 + keys.nbytes :], size)
@@ -117,49 +116,49 @@ class SketchAccumulator:
         return accumulator
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SketchAccumulator.from_bytes, (self._recipe, self.to_bytes())
+        return SketchAccumulator.from_bytes, (self._sketch_input, self.to_bytes())
 
     def __repr__(self) -> str:
-        return f"<SketchAccumulator of {self._recipe.spec}, contents hidden>"
+        return f"<SketchAccumulator of {self._sketch_input.spec}, contents hidden>"
 
     def _pending(self) -> Iterable[WeightedItems]:
-        """All that is not in dense counters yet, hashed."""
+        """Yield everything that is not in dense counters yet, hashed."""
         yield from self._chunks
         if self.items:
-            yield self._recipe.contributions(self.items, self.weights)
+            yield self._sketch_input.contributions(self.items, self.weights)
 
-    def _settle(self) -> None:
-        """Adds up what waits; into dense counters, unless it is the first time and much of it repeats."""
+    def _compact(self) -> None:
+        """Add up waiting items, into dense counters unless they are the first and repeat often."""
         if self._sketch is None and len(self._chunks) > 1:
-            self._chunks = [_summed(self._chunks)]
+            self._chunks = [_sum_chunks(self._chunks)]
             self._hashed = len(self._chunks[0].keys)
-        if self._sketch is not None or 4 * self._hashed > 3 * self._recipe.spec.cells:
+        if self._sketch is not None or 4 * self._hashed > 3 * self._sketch_input.spec.cells:
             self._make_dense()
 
     def _make_dense(self) -> None:
         if self._sketch is None:
-            self._sketch = self._recipe.kind(self._recipe.spec)
+            self._sketch = self._sketch_input.kind(self._sketch_input.spec)
         if self._chunks:
-            self._sketch.accumulate_keys(*_joined(self._chunks))
+            self._sketch.accumulate_keys(*_concat_chunks(self._chunks))
         self._chunks, self._hashed = [], 0
 
 
-def _summed(chunks: list[WeightedItems]) -> WeightedItems:
-    """One chunk with each key once and no weight 0, unless it is small."""
+def _sum_chunks(chunks: list[WeightedItems]) -> WeightedItems:
+    """Merge chunks into one; unless it is small, each key occurs once and no weight is 0."""
     chunks = [chunk for chunk in chunks if len(chunk.keys)] or chunks
     if len(chunks) == 1 and len(chunks[0].keys) < _SMALL:
         return chunks[0]
-    keys, weights = sum_by_key(*sort_by_key(*_joined(chunks)))
+    keys, weights = sum_by_key(*sort_by_key(*_concat_chunks(chunks)))
     return WeightedItems(keys[weights != 0], weights[weights != 0])
 
 
-def _joined(chunks: list[WeightedItems]) -> WeightedItems:
-    """All of them as one; a single one, such as a large batch, is not copied."""
+def _concat_chunks(chunks: list[WeightedItems]) -> WeightedItems:
+    """Concatenate chunks; a single one, such as a large batch, is not copied."""
     return chunks[0] if len(chunks) == 1 else WeightedItems(*map(np.concatenate, zip(*chunks, strict=True)))
 
 
 def _pack(values: np.ndarray) -> bytes:
-    """Integers as the narrowest type that holds them; which one is the last byte."""
+    """Encode integers in the narrowest type that holds them; the last byte says which."""
     smallest, largest = int(values.min()), int(values.max())
     code = next(code for code, (low, high) in enumerate(_LIMITS) if low <= smallest and largest <= high)
     return values.astype(_DTYPES[code]).tobytes() + bytes([code])

@@ -1,7 +1,7 @@
-"""Which types of elements are batches of records, and which containers are refused because they never are a record.
+"""Tell batches of records from single records, and refuse containers that are never a record.
 
-Guarantee: only types are looked at, never values, and a message names nothing but a type: so an error is about the
-pipeline and not about a record.
+Guarantee: only types are looked at, never values, and a message names only a type. So an error is about the pipeline
+and not about a record.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PROTOCOLS = ("__dataframe__", "__arrow_c_stream__")
 
 @functools.lru_cache(maxsize=1024)
 def is_batch_type(kind: type) -> bool:
-    """Whether elements of this type hold many records; `TypeError` for data frames that cannot be read."""
-    if issubclass(kind, (pa.RecordBatch, pa.Table)) or _is_of_pandas(kind, "DataFrame"):
+    """Return whether elements of this type hold many records; raise `TypeError` for unreadable data frames."""
+    if issubclass(kind, (pa.RecordBatch, pa.Table)) or _is_pandas_type(kind, "DataFrame"):
         return True
-    if issubclass(kind, _ARRAYS) or _is_of_pandas(kind, "Series"):
+    if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series"):
         return False
     if kind.__name__ in _FRAMES or any(hasattr(kind, protocol) for protocol in _PROTOCOLS):
         raise TypeError(
-            f"an element is a {_name(kind)}: this is a container, not a record; make it a pyarrow Table "
+            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pyarrow Table "
             "(pyarrow.table(frame)) or a pandas DataFrame first"
         )
     return False
@@ -37,34 +37,34 @@ def is_batch_type(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def is_batch_type_by_name(kind: type) -> bool:
-    """The same where a record is an item or has named fields; `TypeError` for lists and arrays, which have none."""
+    """Do the same where a record is an item or has named fields; raise `TypeError` for lists and arrays too."""
     if issubclass(kind, _LISTS):
         raise TypeError(
-            f"an element is a {_name(kind)}: this is a container, not a record; unpack it with "
+            f"an element is a {_full_name(kind)}: this is a container, not a record; unpack it with "
             "beam.FlatMap(lambda records: records), or make it a pandas DataFrame or a pyarrow Table"
         )
     if issubclass(kind, _ARRAYS):
         raise TypeError(
-            f"an element is a {_name(kind)}: this is a container, not a record; make it a pandas DataFrame or a "
+            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pandas DataFrame or a "
             "pyarrow Table with named columns"
         )
     return is_batch_type(kind)  # type: ignore[arg-type]
 
 
 def check_values(argument: str, values: Iterable[object]) -> None:
-    """Refuses arrays where one value of a record is expected; lists are taken for data."""
+    """Refuse arrays where one value of a record is expected; lists count as data."""
     for kind in set(map(type, values)):
-        if issubclass(kind, _ARRAYS) or _is_of_pandas(kind, "Series", "Index"):
+        if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series", "Index"):
             raise TypeError(
-                f"{argument} selects a {_name(kind)}: this is a container, not a value; make a dict of columns a "
+                f"{argument} selects a {_full_name(kind)}: this is a container, not a value; make a dict of columns a "
                 "pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame"
             )
 
 
-def _is_of_pandas(kind: type, *names: str) -> bool:
-    """Whether it is one of these types of pandas, or a subclass."""
+def _is_pandas_type(kind: type, *names: str) -> bool:
+    """Return whether a type is one of these pandas types or a subclass."""
     return any(base.__name__ in names and base.__module__.split(".")[0] == "pandas" for base in kind.__mro__)
 
 
-def _name(kind: type) -> str:
+def _full_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

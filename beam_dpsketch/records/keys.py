@@ -38,7 +38,7 @@ class PublicKeys:
 
 @dataclasses.dataclass(frozen=True)
 class AssumePublicKeys:
-    """Release each key that has data: the caller's word that it is no secret which ones do.
+    """Release each key that has data: the caller's word that it is public which ones do.
 
     Args:
       field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.

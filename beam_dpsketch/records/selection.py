@@ -1,8 +1,8 @@
-"""Which records of a privacy unit are kept: contribution bounding on columns of numbers.
+"""Select the records of each privacy unit that are kept: contribution bounding on columns of numbers.
 
-Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and stays within the bounds
-whatever the records are. Keeping the records of least rank is uniform for random ranks, and can be done in stages:
-bounding parts first and their union again keeps what bounding everything at once would.
+Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and always stays within the
+bounds. Keeping the records of smallest priority is uniform if priorities are random. It can be done in stages: bounding
+parts first and their union again keeps what bounding everything at once would.
 """
 
 from __future__ import annotations
@@ -15,76 +15,64 @@ from beam_dpsketch.privacy.contributions import RecordBounds
 def select_within_bounds(
     units: np.ndarray,
     partitions: np.ndarray,
-    partition_ranks: np.ndarray,
-    ranks: np.ndarray,
+    partition_priorities: np.ndarray,
+    priorities: np.ndarray,
     bounds: RecordBounds,
 ) -> np.ndarray:
-    """The positions of the records to keep, in no particular order.
+    """Return the positions of the records to keep, in no particular order.
 
     Args:
-      units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
-      partitions: which partition each record is in, likewise.
-      partition_ranks: uint64, equal within a unit and partition; the max_partitions least are kept.
-      ranks: uint32 or uint64, random; in each unit and partition the max_contributions_per_partition least are kept.
+      units: the privacy unit of each record, whole numbers in [0, n) of shape (n,).
+      partitions: the partition of each record, whole numbers in [0, n) of shape (n,).
+      partition_priorities: uint64, equal within a unit and partition; the max_partitions smallest are kept.
+      priorities: uint32 or uint64, random; the max_contributions_per_partition smallest of a partition are kept.
       bounds: how many to keep.
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
     if most <= min(bounds.max_partitions, bounds.max_contributions_per_partition):
         return np.arange(size)
-    if partitions.any() or ranks.dtype == np.uint64:
-        order = np.lexsort((ranks, partitions, partition_ranks, units))
+    if partitions.any() or priorities.dtype == np.uint64:
+        order = np.lexsort((priorities, partitions, partition_priorities, units))
     else:
-        order = np.argsort(units.astype(np.uint64) << np.uint64(32) | ranks)
+        order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
     units, partitions = units[order], partitions[order]
-    new_unit = np.ones(size, dtype=bool)
-    new_unit[1:] = units[1:] != units[:-1]
-    new_group = new_unit.copy()
-    new_group[1:] |= partitions[1:] != partitions[:-1]
-    keep = _since_last(new_group) < bounds.max_contributions_per_partition
-    keep &= _groups_before(new_unit, new_group) < bounds.max_partitions
+    new_unit, new_group = _mark_starts(units), _mark_starts(units, partitions)
+    keep = _count_since_mark(new_group) < bounds.max_contributions_per_partition
+    keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_partitions
     return order[keep]
 
 
-def in_kept_parts(units: np.ndarray, parts: np.ndarray, part_ranks: np.ndarray, most: int) -> np.ndarray:
-    """The positions of the records in the parts (windows or partitions) that are kept of their unit, in no order.
+def select_parts(units: np.ndarray, parts: np.ndarray, part_priorities: np.ndarray, most: int) -> np.ndarray:
+    """Return the positions of the records in the parts (windows or partitions) that are kept, in no order.
 
     Args:
-      units: which privacy unit each record is of, whole numbers in [0, n) of shape (n,).
-      parts: which part each record is in, whole numbers.
-      part_ranks: uint64, equal within a unit and part; the `most` least are kept.
+      units: the privacy unit of each record, whole numbers in [0, n) of shape (n,).
+      parts: the part of each record, whole numbers.
+      part_priorities: uint64, equal within a unit and part; the `most` smallest are kept.
       most: how many parts to keep of each unit.
     """
-    order = np.lexsort((parts, part_ranks, units))
+    order = np.lexsort((parts, part_priorities, units))
     units, parts = units[order], parts[order]
-    new_unit = np.ones(len(order), dtype=bool)
-    new_unit[1:] = units[1:] != units[:-1]
-    new_part = new_unit.copy()
-    new_part[1:] |= parts[1:] != parts[:-1]
-    return order[_groups_before(new_unit, new_part) < most]
+    new_unit, new_part = _mark_starts(units), _mark_starts(units, parts)
+    return order[_count_earlier_groups(new_unit, new_part) < most]
 
 
 def net_weights(
     units: np.ndarray, partitions: np.ndarray, items: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Adds up weights per (unit, partition, item): the position of one record each, and its net weight if not 0."""
+    """Add up weights per (unit, partition, item); return one record's position and the sum where it is not 0."""
     order = np.lexsort((items, partitions, units))
-    starts = np.zeros(len(order), dtype=bool)
-    starts[:1] = True
-    for column in (units, partitions, items):
-        ordered = column[order]
-        starts[1:] |= ordered[1:] != ordered[:-1]
-    positions = np.flatnonzero(starts)
-    net = np.add.reduceat(weights[order], positions) if len(positions) else weights[:0]
-    return order[positions][net != 0], net[net != 0]
+    starts = np.flatnonzero(_mark_starts(units[order], partitions[order], items[order]))
+    net = np.add.reduceat(weights[order], starts) if len(starts) else weights[:0]
+    return order[starts][net != 0], net[net != 0]
 
 
-def split(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Net weights, none of them 0, as records of at most max_weight each, equal ones as one with a number of copies.
+def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split net weights, none of them 0, into records of at most max_weight; return positions, weights and copies.
 
-    Returns positions, weights and copies. Each net weight becomes copies of max_weight, at most as many as could be
-    kept, and one record of what is left. Sampling these uses the bounds in full; clamping a net weight would drop the
-    rest of it.
+    Each net weight becomes copies of max_weight, at most as many as could be kept, and one record of the remainder.
+    Sampling these uses the bounds in full; clamping a net weight would drop the rest of it.
     """
     magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
     largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
@@ -97,13 +85,22 @@ def split(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.nda
     return positions, np.where(weights[positions] < 0, -parts, parts), copies
 
 
-def _groups_before(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:
-    """How many groups of the same unit come before the group of each place."""
+def _mark_starts(*columns: np.ndarray) -> np.ndarray:
+    """Return where any of the columns differs from the row before; the first row is marked."""
+    marks = np.zeros(len(columns[0]), dtype=bool)
+    marks[:1] = True
+    for column in columns:
+        marks[1:] |= column[1:] != column[:-1]
+    return marks
+
+
+def _count_earlier_groups(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:
+    """Return, for each row, the number of groups of its unit before its own."""
     before = np.cumsum(new_group)
     return before - before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
 
 
-def _since_last(marks: np.ndarray) -> np.ndarray:
-    """How many places back the last mark is; the first place is marked."""
+def _count_since_mark(marks: np.ndarray) -> np.ndarray:
+    """Return, for each row, the number of rows since the last mark; the first row is marked."""
     places = np.arange(len(marks))
     return places - places[marks][np.cumsum(marks) - 1]

@@ -1,9 +1,9 @@
-"""What in an element is the item, the weight, the privacy id and the key: named by the caller, never guessed.
+"""Select the item, weight, privacy id and key of an element, as the caller names them; nothing is guessed.
 
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
-`RecordBatch` and `Table`, pandas `DataFrame`). A record that lacks a value, has a null, or a value of a type that
-cannot be counted contributes nothing, because an error about it would reveal it; a missing or unusable *column* of a
-batch, a missing field of a declared schema, and a container that never is a record are errors.
+`RecordBatch` and `Table`, pandas `DataFrame`). A record with a missing value, a null, or a value of a type that cannot
+be counted contributes nothing, because an error about it would reveal it. A missing or unusable *column* of a batch, a
+missing field of a declared schema, and a container that is never a record are errors.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Selectors:
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
-        """The selectors that are not `None`."""
+        """Return the selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
-        """Whether elements of a type hold many records; a list can be one record only for callables."""
+        """Return the function that says whether a type is a batch; only callables can read a list as one record."""
         by_name = self.item is None or any(isinstance(selector, str) for selector in self.given.values())
         return is_batch_type_by_name if by_name else is_batch_type
 
@@ -62,42 +62,42 @@ def check_selector(**selectors: Any) -> None:
 IDENTITY_SELECTORS = Selectors()
 
 
-def reader(selector: Selector) -> Callable[[Any], Any]:
-    """A function from an element to the selected value, `None` if it has none."""
+def make_getter(selector: Selector) -> Callable[[Any], Any]:
+    """Return a function from an element to the selected value, `None` if it has none."""
     if selector is None:
         return _identity
-    return functools.partial(_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
+    return functools.partial(_get_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
 
 
 def select_all(selector: Selector, elements: list[Any]) -> list[Any]:
-    """What `reader` reads of each element."""
+    """Return the selected value of each element."""
     if selector is None:
         return elements
     if isinstance(selector, str) and set(map(type, elements)) == {dict}:
         return [element.get(selector) for element in elements]
-    return list(map(reader(selector), elements))
+    return list(map(make_getter(selector), elements))
 
 
 def _identity(element: Any) -> Any:
     return element
 
 
-def _field(name: str, element: Any) -> Any:
+def _get_field(name: str, element: Any) -> Any:
     try:
         return element.get(name) if isinstance(element, dict) else getattr(element, name, None)
-    except Exception:  # of a property; the message would carry the element into the logs
+    except Exception:  # from a property; the message could carry the element into the logs
         return None
 
 
 def _call(function: Callable[[Any], Any], element: Any) -> Any:
     try:
         return function(element)
-    except Exception:  # the message would carry the element into the logs
+    except Exception:  # the message could carry the element into the logs
         return None
 
 
-def argument_words(argument: str, selector: Selector) -> str:
-    """An argument and the field that it names."""
+def describe_argument(argument: str, selector: Selector) -> str:
+    """Return an argument and the field that it names, in words."""
     if selector is None:
         return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
     return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"

@@ -1,7 +1,7 @@
-"""One warning in a worker's log where an argument finds nothing that counts, in many elements and in no other.
+"""Warn once in a worker's log if an argument finds no usable value in all of many elements.
 
-The warning names the argument and its field, no value and no number. That it is there depends on data: logs of workers
-are for those inside, as the README says.
+The warning names the argument and its field, and shows neither a value nor a number. Whether it appears depends on
+data: worker logs are for insiders, as the README says.
 """
 
 from __future__ import annotations
@@ -9,35 +9,35 @@ from __future__ import annotations
 import functools
 import logging
 
-from beam_dpsketch.records.selectors import Selectors, argument_words
+from beam_dpsketch.records.selectors import Selectors, describe_argument
 
 MANY = 100
 _LOG = logging.getLogger(__name__)
 
 
 class Unused:
-    """What no element of a bundle has a usable value of; costs nothing as soon as one element counts.
+    """The arguments without a usable value in a bundle; costs nothing as soon as one element counts.
 
     Attributes:
       anything_counts: whether an element of the bundle counts.
     """
 
-    def __init__(self, elements: Selectors) -> None:
-        self._elements = elements
+    def __init__(self, selectors: Selectors) -> None:
+        self._selectors = selectors
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        """Forgets the bundle before."""
+        """Forget the bundle before."""
         self.anything_counts = False
         self._dropped = 0
         self._read: set[str] = set()
         self._used: set[str] = set()
 
-    def dropped(self, size: int, **any_usable: bool) -> None:
-        """Notes elements none of which counts.
+    def note_dropped(self, size: int, **any_usable: bool) -> None:
+        """Note elements that all do not count.
 
         Args:
-          size: how many.
+          size: the number of elements.
           any_usable: for each argument that was read, whether one of them has a usable value.
         """
         self._dropped += size
@@ -45,15 +45,15 @@ class Unused:
         self._used.update(argument for argument, usable in any_usable.items() if usable)
 
     def finish_bundle(self) -> None:
-        """Warns of what no element had."""
+        """Warn of arguments that gave no usable value."""
         if self._dropped >= MANY and not self.anything_counts:
-            warn_of_unused(self._elements, self._read - self._used)
+            warn_of_unused(self._selectors, self._read - self._used)
 
 
-def warn_of_unused(elements: Selectors, arguments: set[str]) -> None:
-    """Logs a warning for each argument, once in a worker process."""
+def warn_of_unused(selectors: Selectors, arguments: set[str]) -> None:
+    """Log a warning for each argument, once in a worker process."""
     for argument in sorted(arguments):
-        _warn_once(argument_words(argument, getattr(elements, argument)))
+        _warn_once(describe_argument(argument, getattr(selectors, argument)))
 
 
 @functools.lru_cache(maxsize=1024)

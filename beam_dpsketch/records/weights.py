@@ -1,4 +1,4 @@
-"""Weights of records: whole numbers of 64 bits; others are masked, because an error about them would reveal one."""
+"""Parse the weights of records: 64-bit whole numbers. Others are masked, because an error would reveal one."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import pyarrow as pa
 
 from beam_dpsketch.domains.base import is_real
 
-_LARGEST = np.iinfo(np.int64).max
+_MAX_WEIGHT = np.iinfo(np.int64).max
 
 
 def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Weights as int64, clipped to 64 bits, and where they were whole numbers at all (elsewhere 0).
+    """Return weights as int64, and where they were whole numbers; elsewhere the weight is 0.
 
-    What does not fit is clipped alike on both sides, so that an insert and its delete still cancel.
+    Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel.
     """
     if isinstance(weights, pa.Array):
-        return _whole_column(weights)
+        return _parse_column(weights)
     if set(map(type, weights)) == {int}:
         try:
             return np.array(weights, dtype=np.int64), np.ones(len(weights), dtype=bool)
         except OverflowError:
             pass
-    numbers = [_whole(weight) for weight in weights]
+    numbers = [_clip_whole(weight) for weight in weights]
     mask = np.array([number is not None for number in numbers], dtype=bool)
     return np.array([number or 0 for number in numbers], dtype=np.int64), mask
 
 
-def _whole(weight: Any) -> int | None:
-    """A weight as an integer of 64 bits; `None` if it is not a whole number."""
+def _clip_whole(weight: Any) -> int | None:
+    """Clip a whole number to 64 bits; return `None` for anything else."""
     if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
         return None
-    return max(-_LARGEST, min(_LARGEST, int(weight)))
+    return max(-_MAX_WEIGHT, min(_MAX_WEIGHT, int(weight)))
 
 
-def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _parse_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     mask = np.asarray(weights.is_valid())
     if pa.types.is_null(weights.type):
         return np.zeros(len(weights), dtype=np.int64), mask
@@ -47,7 +47,7 @@ def _whole_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         values = np.where(mask, values, 0).astype(np.float64)
         large = np.abs(values) >= 2.0**63
         whole = np.where(large, 0, values).astype(np.int64)
-        return np.where(large, np.where(values < 0, -_LARGEST, _LARGEST), whole), mask
+        return np.where(large, np.where(values < 0, -_MAX_WEIGHT, _MAX_WEIGHT), whole), mask
     if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_LARGEST))
-    return np.maximum(values.astype(np.int64), -_LARGEST), mask
+        values = np.minimum(values, np.uint64(_MAX_WEIGHT))
+    return np.maximum(values.astype(np.int64), -_MAX_WEIGHT), mask

@@ -9,64 +9,82 @@ ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath and Steinke 2020).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.sketches import CountMin
 from beam_dpsketch.sketches.spec import SketchSpec
 
-GUARANTEES = ("simultaneous", "per_item")
+Guarantee: TypeAlias = Literal["simultaneous", "per_item"]
+GUARANTEES = get_args(Guarantee)
 
 
 class ReleasedCountMin(ReleasedFrequencies):
-    """A released Count-Min. Its two guarantees have different offsets: never compare one with the other."""
+    """A released Count-Min. Its two guarantees have different offsets: never compare one with the other.
+
+    Methods without the argument `guarantee` use "simultaneous".
+    """
 
     name = "count_min"
     raw_type = CountMin
 
-    def estimate(
-        self, items: Iterable[Any], *, guarantee: str = "simultaneous", failure_probability: float = 0.01
-    ) -> np.ndarray:
-        """The estimated total weight of each item, float64 of shape (n,): the minimum over rows plus E."""
-        _validate.one_of(GUARANTEES, guarantee=guarantee)
-        _validate.open_unit_interval(failure_probability=failure_probability)
-        return self._minimum(self._keys(items)) + self._offset(guarantee, failure_probability)
+    @overload
+    def estimate(self, items: One, *, guarantee: Guarantee = ..., failure_probability: float = ...) -> float: ...
+    @overload
+    def estimate(self, items: Many, *, guarantee: Guarantee = ..., failure_probability: float = ...) -> np.ndarray: ...
+    def estimate(self, items: Any, *, guarantee: Guarantee = "simultaneous", failure_probability: float = 0.01) -> Any:
+        """Return the estimated total weight of each item, the minimum over rows plus E: float64 of shape (n,), or one.
 
-    def interval(
-        self, items: Iterable[Any], confidence: float = 0.95, *, guarantee: str = "simultaneous"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds for the true total weight of each item: [estimate - 2 E - collisions, estimate].
+        Args:
+          items: one item or many.
+          guarantee: whether E keeps all items ("simultaneous") or each one ("per_item") from being underestimated.
+          failure_probability: with which it may fail to, in (0, 1).
+        """
+        items, single = as_many(items)
+        return as_asked(self._estimates(items, guarantee, failure_probability), single)
 
-        The true weight is that of the records that bounding kept; see `ReleasedFrequencies.interval`.
+    @overload
+    def interval(self, items: One, confidence: float = ..., *, guarantee: Guarantee = ...) -> Frequency: ...
+    @overload
+    def interval(self, items: Many, confidence: float = ..., *, guarantee: Guarantee = ...) -> Frequencies: ...
+    def interval(self, items: Any, confidence: float = 0.95, *, guarantee: Guarantee = "simultaneous") -> Any:
+        """Return bounds for the true total weight of each item: [estimate - 2 E - collisions, estimate].
+
+        The true weight is that of the records that bounding kept; see `ReleasedSketch.interval`.
         Half of 1 - confidence is for the noise, in the sense of `guarantee`; half is for collisions, per item.
         """
+        items, single = as_many(items)
+        return as_asked(self._frequencies(items, confidence, guarantee), single)
+
+    def _estimates(
+        self, items: Any, guarantee: Guarantee = "simultaneous", failure_probability: float = 0.01
+    ) -> np.ndarray:
+        _validate.one_of(GUARANTEES, guarantee=guarantee)
+        _validate.open_unit_interval(failure_probability=failure_probability)
+        return self._minimum(items) + self._offset(guarantee, failure_probability)
+
+    def _frequencies(self, items: Any, confidence: float, guarantee: Guarantee = "simultaneous") -> Frequencies:
         _validate.open_unit_interval(confidence=confidence)
         _validate.one_of(GUARANTEES, guarantee=guarantee)
-        return self._bounds(self._keys(items), confidence, guarantee)
-
-    def _answers(self, keys: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        lower, upper = self._bounds(keys, confidence, "simultaneous")
-        return upper, lower, upper
-
-    def _bounds(self, keys: np.ndarray, confidence: float, guarantee: str) -> tuple[np.ndarray, np.ndarray]:
         failure = (1 - confidence) / 2
         offset = self._offset(guarantee, failure)
         collisions = collision_bound(
             self._counters, self._spec, self._privacy.sigma_squared, failure_probability=failure
         )
-        upper = self._minimum(keys) + offset
-        return upper - 2 * offset - collisions, upper
+        upper = self._minimum(items) + offset
+        return Frequencies(items, upper, upper - 2 * offset - collisions, upper)
 
-    def _minimum(self, keys: np.ndarray) -> np.ndarray:
-        return cells.read_rows(self._counters, keys, seed=self._spec.seed, has_signs=False).min(axis=0)
+    def _minimum(self, items: Any) -> np.ndarray:
+        rows = cells.read_rows(self._counters, self._keys(items), seed=self._spec.seed, has_signs=False)
+        return rows.min(axis=0)
 
-    def _offset(self, guarantee: str, failure_probability: float) -> float:
+    def _offset(self, guarantee: Guarantee, failure_probability: float) -> float:
         return noise_offset(
             self._spec,
             self._privacy.sigma_squared,
@@ -76,7 +94,7 @@ class ReleasedCountMin(ReleasedFrequencies):
 
 
 def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str) -> float:
-    """E, so that noise below -E is improbable.
+    """Return E, so that noise below -E is improbable.
 
     "simultaneous" is the paper's, sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2 over all
     counters. "per_item" is sigma sqrt(2 ln((depth + 1) / beta)): over one item's counters, P[any noise < -E] and
@@ -89,7 +107,7 @@ def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probabili
 def collision_bound(
     counters: np.ndarray, spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float
 ) -> float:
-    """How much other items may add to one item's minimum, from the noisy total, for non-negative net weights.
+    """Return how much other items may add to one item's minimum, from the noisy total, for non-negative net weights.
 
     Half the probability is for the total: the mean of the rows' sums has noise of variance sigma^2 width / depth.
     The other half is Markov's inequality in every row at once: P[min over rows > t] <= (total / (width t))^depth.

@@ -111,7 +111,7 @@ def release(
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
     >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
-    >>> [frequency.item for frequency in released.top_k(["a", "b", "c"], k=1)]
+    >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
     ['a']
     """
     _validate.instance(RawSketch, raw=raw)

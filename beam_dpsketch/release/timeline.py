@@ -2,7 +2,7 @@
 
 Guarantee: each node is one release of the exact sum of its windows, and any range of windows is a sum of at most
 2 log2(T) nodes, a prefix of at most log2(T) + 1. All answers are post-processing of nodes whose noise was calibrated to
-the whole tree, so their rho is that of the horizon, whatever is asked and how often. Sources: Chan, Shi and Song 2011
+the whole tree, so their rho is that of the horizon, for any number of questions. Sources: Chan, Shi and Song 2011
 (the tree), Zhao et al., NeurIPS 2022, Appendix D (its sketches), Honaker 2015 (the weighted average).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.release.answers import Many, One, as_asked, as_many
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
@@ -29,8 +30,8 @@ class TimelineNode:
     """One released node of a tree over time.
 
     Attributes:
-      level: 0 for single windows; a node has 2**level windows.
-      index: its place on the level: its windows are index * 2**level and those after it.
+      level: 0 for single windows; a node covers 2**level windows.
+      index: its place on the level; its first window is index * 2**level.
       release: the sketch of these windows.
     """
 
@@ -40,12 +41,12 @@ class TimelineNode:
 
     @property
     def windows(self) -> range:
-        """The windows in it."""
+        """The windows that it covers."""
         return range(self.index << self.level, (self.index + 1) << self.level)
 
 
 def covering(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """(level, index) of the fewest nodes that make up the windows first to last.
+    """Yield (level, index) of the fewest nodes that make up the windows first to last.
 
     >>> list(covering(0, 6))
     [(2, 0), (1, 2), (0, 6)]
@@ -60,11 +61,10 @@ def covering(first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 class SketchTimeline:
-    """What the released nodes of one horizon say about any of its windows.
+    """Answers about any range of windows of one horizon, from its released nodes.
 
-    A node is there once its last window has closed, so that everything up to then can be asked at any time. Answers
-    and their intervals are about the records that bounding kept: with a privacy id, those in at most
-    `max_partitions` windows of it.
+    A node is released when its last window closes, so every range that ends by then can be asked about. Answers and
+    their intervals are about the records that bounding kept: of each privacy id, those in `max_partitions` windows.
 
     Args:
       nodes: all nodes of one run of a continual release that there are so far, in any order. Nodes of another run, or
@@ -83,7 +83,7 @@ class SketchTimeline:
             if not (0 <= node.level < height and 0 <= node.index < windows >> node.level):
                 raise ValueError(f"no node {place} is in a tree over {windows} windows")
             if place in self._nodes:
-                raise ValueError(f"node {place} is there twice: the nodes are of more than one release")
+                raise ValueError(f"node {place} was given twice: the nodes are of more than one release")
             statement = node.release.privacy
             if not statement.unit.over_horizon or statement.window_count != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
@@ -92,7 +92,7 @@ class SketchTimeline:
 
     @property
     def available(self) -> int:
-        """How many windows, from the first on, are closed and can be asked about."""
+        """The number of windows, from the first on, that are closed and can be asked about."""
         return next((window for window in range(self._windows) if not self._has_all_nodes_to(window)), self._windows)
 
     def window_of(self, time: Any) -> int:
@@ -102,7 +102,7 @@ class SketchTimeline:
         return window
 
     def between(self, first: int, last: int) -> ReleasedSketch:
-        """The release of the windows first to last, both included: the sum of at most 2 log2(T) nodes."""
+        """Return the release of the windows first to last, both included: the sum of at most 2 log2(T) nodes."""
         nodes = [self._nodes[place] for place in self._places(first, last)]
         total = nodes[0]
         for node in nodes[1:]:
@@ -110,38 +110,43 @@ class SketchTimeline:
         return total
 
     def prefix(self, last: int) -> ReleasedSketch:
-        """The release of everything from the start of the horizon to the end of a window."""
+        """Return the release of everything from the start of the horizon to the end of a window."""
         return self.between(0, last)
 
-    def averaged_estimate(self, items: Iterable[Any], first: int, last: int) -> np.ndarray:
-        """The estimated weight of each item in the windows first to last, with less noise; of CountSketches only.
+    @overload
+    def averaged_estimate(self, items: One, first: int, last: int) -> float: ...
+    @overload
+    def averaged_estimate(self, items: Many, first: int, last: int) -> np.ndarray: ...
+    def averaged_estimate(self, items: Any, first: int, last: int) -> Any:
+        """Return what `estimate` does, for the windows first to last, with less noise; for CountSketches only.
 
         Each node is replaced by the average, weighted by inverse variances, of its own counters and of the sum of
         its two children's averages (Honaker's bottom-up estimate). The variance of a large node falls to about half.
-        The averaged counters are no integers and so no release; their estimates are float64 of shape (n,).
+        Averaged counters are not integers, so the result is not a release.
         """
         places = self._places(first, last)
         release = self._nodes[places[0]]
         if not isinstance(release, ReleasedCountSketch):
             raise TypeError(f"averages are made of CountSketches only, not of {type(release).__name__}")
+        items, single = as_many(items)
         counters = np.sum([self._average(place) for place in places], axis=0)
         keys = fingerprints(items, item_hash=release.spec.item_hash, item_key=release.spec.item_key)
-        return median_of_rows(release.spec, counters, keys)
+        return as_asked(median_of_rows(release.spec, counters, keys), single)
 
     def _average(self, place: tuple[int, int]) -> np.ndarray:
-        """The averaged counters of a node."""
+        """Return the averaged counters of a node."""
         if place not in self._averages:
             level, index = place
             counters = self._nodes[place].counters.astype(np.float64)
             if level:
                 children = self._average((level - 1, 2 * index)) + self._average((level - 1, 2 * index + 1))
-                of_own = averaged_variance(level)
-                counters = of_own * counters + (1 - of_own) * children
+                own_share = averaged_variance(level)
+                counters = own_share * counters + (1 - own_share) * children
             self._averages[place] = counters
         return self._averages[place]
 
     def _check_run(self, node: TimelineNode) -> None:
-        """Refuses a node of another run than the first one, or of another horizon, level or index."""
+        """Refuse a node of another run than the first one, or of another horizon, level or index."""
         place, release_ids = (node.level, node.index), node.release.privacy.release_ids
         run = release_ids[0][:RUN_BYTES]
         if any(other.privacy.release_ids[0][:RUN_BYTES] != run for other in list(self._nodes.values())[:1]):
@@ -160,7 +165,7 @@ class SketchTimeline:
             )
 
     def _places(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The nodes of a range; refuses what is not in the horizon or not released yet."""
+        """Return the nodes of a range; refuse what is not in the horizon or not released yet."""
         self._check(first, last)
         places = list(covering(first, last))
         if any(place not in self._nodes for place in places):
@@ -175,7 +180,7 @@ class SketchTimeline:
             raise ValueError(f"first must be at most last, got {first} and {last}")
 
     def _has_all_nodes_to(self, window: int) -> bool:
-        """Whether all nodes whose last window is this one are there."""
+        """Return whether all nodes whose last window is this one are released."""
         end = window + 1
         return all((level, (end >> level) - 1) in self._nodes for level in range((end & -end).bit_length()))
 
@@ -184,9 +189,9 @@ class SketchTimeline:
 
 
 def averaged_variance(level: int) -> float:
-    """The variance of a node's average in units of sigma^2: 1, 2/3, 4/7, ..., down to 1/2.
+    """Return the variance of a node's average in units of sigma^2: 1, 2/3, 4/7, ..., down to 1/2.
 
-    It is also the weight of the node's own counters in it.
+    It is also the share of the node's own counters in the average.
     """
     variance = 1.0
     for _ in range(level):

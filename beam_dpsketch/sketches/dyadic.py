@@ -43,7 +43,7 @@ class DyadicCountSketch(RawSketch):
 
     @property
     def levels(self) -> tuple[LinearSketch, ...]:
-        """The sketch of each level, from the coarsest to the finest."""
+        """Return the sketch of each level, from the coarsest to the finest."""
         return self._levels
 
     @classmethod
@@ -63,7 +63,7 @@ class DyadicCountSketch(RawSketch):
         return self
 
     def _accumulate_distinct(self, nodes: np.ndarray, net: np.ndarray) -> None:
-        """Adds leaves, in order and each once, to every level."""
+        """Add sorted distinct leaves to every level."""
         for number in reversed(range(len(self._levels))):
             self._levels[number].accumulate_keys(nodes, net)
             if number:

@@ -1,4 +1,4 @@
-"""An exact histogram: one counter for each position, for levels of a tree that fit the memory."""
+"""An exact histogram with one counter per position, for levels of a tree that fit the memory."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import math
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import fingerprints
+from beam_dpsketch.sketches.binomial import half_or_more
 
 KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64
@@ -128,6 +129,4 @@ def _median_width(depth: int, relative_error: float, failure_probability: float)
 
 def _median_fails(depth: int, row_fails: float) -> float:
     """2 P[Bin(depth, row_fails) >= (depth + 1) / 2]."""
-    row_fails = min(row_fails, 1.0)
-    majority = range((depth + 1) // 2, depth + 1)
-    return 2 * sum(math.comb(depth, rows) * row_fails**rows * (1 - row_fails) ** (depth - rows) for rows in majority)
+    return 2 * half_or_more(depth, min(row_fails, 1.0))

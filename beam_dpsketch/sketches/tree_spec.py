@@ -1,9 +1,8 @@
-"""The layout of a tree of sketches over an ordered domain: which levels there are, and what each one is.
+"""Lay out a tree of sketches over an ordered domain: choose its levels, and an exact histogram or a sketch for each.
 
-A node of the tree stands for an aligned block of positions; each level refines the nodes of the one above into
-2**bits children. Levels that fit are exact histograms, the others sketches. Source: dyadic decomposition as in
-Cormode and Muthukrishnan 2005 and Wang et al. 2013; mixed levels and water-filling: the studies named in the
-benchmarks.
+A node of the tree stands for an aligned block of positions; each level splits the nodes of the one above into 2**bits
+children. Levels that fit are exact histograms, the others sketches. Source: Cormode and Muthukrishnan 2005 and Wang et
+al. 2013 for the dyadic decomposition; `benchmarks.quantile_accuracy` compares this layout with the paper's.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 
 BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
+MAX_LEVELS = 65
 _EXACT_ARITIES = (4, 8, 16)
-_LEAST_COLUMNS = 16
+_MIN_COLUMNS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Level:
     """One level of a tree.
 
     Args:
-      bits: log2 of how many children a node of the level above has.
+      bits: log2 of the number of children of a node of the level above.
       sketch: "exact", "count_sketch" or "count_min".
       depth: rows; 1 if exact.
       width: columns; the number of nodes if exact.
@@ -55,7 +55,7 @@ class TreeSpec:
 
     Args:
       domain: the ordered universe.
-      levels: from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
+      levels: 1 to 65, from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
@@ -68,7 +68,9 @@ class TreeSpec:
         _validate.instance(Domain, domain=self.domain)
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
-        if not self.levels or sum(level.bits for level in self.levels) != self.domain.bits:
+        if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could take days
+            raise ValueError(f"levels must be 1 to {MAX_LEVELS}, got {len(self.levels)}")
+        if sum(level.bits for level in self.levels) != self.domain.bits:
             raise ValueError(f"the bits of the levels must sum to {self.domain.bits}, those of the domain")
         if sum(level.share for level in self.levels) != 1:
             raise ValueError("the shares of the levels must sum to 1")
@@ -90,11 +92,10 @@ class TreeSpec:
         exact_levels: bool = True,
         leaf_share: Fraction | None = None,
     ) -> TreeSpec:
-        """The layout that uses a given memory best.
+        """Choose the layout that uses a given memory best.
 
-        If a tree of arity 4, 8 or 16 with exact levels only fits, it is taken, the smallest arity first. Otherwise the
-        arity is 4, and memory is shared out by water-filling: every level gets the same number of counters, or an
-        exact histogram where that is enough.
+        Takes the smallest arity of 4, 8 and 16 for which exact levels fit. If none does, the arity is 4, and memory is
+        split by water-filling: every level gets the same number of counters, or an exact histogram if that is enough.
 
         Args:
           domain: the ordered universe.
@@ -104,7 +105,7 @@ class TreeSpec:
           depth: rows of the sketched levels.
           sketch: "count_sketch" or "count_min", for the levels that are not exact.
           exact_levels: `False` for the paper's layout, in which every level is a sketch.
-          leaf_share: the part of rho for the finest level; the others share the rest. `None` gives all the same.
+          leaf_share: the part of rho for the finest level; the others share the rest. `None` splits evenly.
         """
         _validate.instance(Domain, domain=domain)
         _validate.whole(low=1, high=1 << 40, memory=memory)
@@ -116,18 +117,14 @@ class TreeSpec:
         if not isinstance(arity, int) or arity < 2 or arity & (arity - 1):
             raise ValueError(f"arity must be a power of two and at least 2, got {arity}")
         nodes = _level_nodes(domain, arity)
-        sizes = _water_filled(nodes, counters) if exact_levels else [counters // len(nodes)] * len(nodes)
-        shares = _shares(len(nodes), leaf_share)
+        sizes = _water_fill(nodes, counters) if exact_levels else [counters // len(nodes)] * len(nodes)
+        shares = _split_rho(len(nodes), leaf_share)
         levels = []
         for bits, size, level_nodes, share in zip(_level_bits(domain, arity), sizes, nodes, shares, strict=True):
             if exact_levels and size >= level_nodes and level_nodes <= MAX_WIDTH:
                 levels.append(Level(bits, "exact", 1, level_nodes, share))
             else:
-                if size // depth < _LEAST_COLUMNS:
-                    raise ValueError(
-                        f"memory must be at least {len(nodes) * depth * _LEAST_COLUMNS * BYTES_PER_COUNTER} bytes for "
-                        f"{len(nodes)} levels of {depth} rows, got {memory}"
-                    )
+                check_memory(memory, levels=len(nodes), depth=depth, columns=size // depth)
                 levels.append(Level(bits, sketch, depth, min(size // depth, MAX_WIDTH, MAX_CELLS // depth), share))
         return cls(domain=domain, levels=tuple(levels), seed=seed)
 
@@ -140,35 +137,42 @@ class TreeSpec:
     def paper_layout(
         cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
     ) -> TreeSpec:
-        """The paper's dyadic sketch: a binary tree, every level a depth x width sketch with the same share of rho."""
+        """Return the paper's layout: a binary tree, every level a depth x width sketch with the same share of rho."""
         bits = _level_bits(domain, 2)
         share = Fraction(1, len(bits))
         return cls(domain=domain, levels=tuple(Level(each, sketch, depth, width, share) for each in bits), seed=seed)
 
     @property
     def cells(self) -> int:
-        """How many counters the tree has."""
+        """Return the number of counters."""
         return sum(level.depth * level.width for level in self.levels)
 
     def shift(self, number: int) -> int:
-        """How many binary digits of a position lie below a level: a node is `position >> shift`."""
+        """Return the number of bits of a position below a level: a node is `position >> shift`."""
         return sum(level.bits for level in self.levels[number + 1 :])
 
     def nodes(self, number: int) -> int:
-        """How many nodes a level has."""
+        """Return the number of nodes of a level."""
         return -(-self.domain.size >> self.shift(number))
 
     def level_spec(self, number: int) -> SketchSpec:
-        """The spec of one level's sketch."""
+        """Return the spec of one level's sketch."""
         level = self.levels[number]
         if level.sketch == "exact":
             return SketchSpec(depth=level.depth, width=level.width)
-        seed = cells.derived_seed(self.seed, number)
+        seed = cells.derive_seed(self.seed, number)
         return SketchSpec(kind=level.sketch, depth=level.depth, width=level.width, seed=seed)
 
 
+def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
+    """Refuse a memory that leaves too few columns for a level."""
+    if columns < _MIN_COLUMNS:
+        needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
+        raise ValueError(f"memory must be at least {needed} bytes for {levels} levels of {depth} rows, got {memory}")
+
+
 def _level_bits(domain: Domain, arity: int) -> list[int]:
-    """The bits of each level, all the same but the first, which takes what is left."""
+    """Return the bits of each level: all equal except the first, which takes the remainder."""
     per_level = arity.bit_length() - 1
     count = max(1, -(-domain.bits // per_level))
     return [domain.bits - per_level * (count - 1)] + [per_level] * (count - 1)
@@ -179,8 +183,8 @@ def _level_nodes(domain: Domain, arity: int) -> list[int]:
     return [-(-domain.size >> sum(bits[number + 1 :])) for number in range(len(bits))]
 
 
-def _water_filled(nodes: list[int], counters: int) -> list[int]:
-    """Counters of each level, min(nodes, fill), with the largest fill that sums to at most `counters`."""
+def _water_fill(nodes: list[int], counters: int) -> list[int]:
+    """Return counters per level, min(nodes, fill), with the largest fill that sums to at most `counters`."""
     left, fill = counters, 0
     waiting = sorted(nodes)
     while waiting:
@@ -191,7 +195,7 @@ def _water_filled(nodes: list[int], counters: int) -> list[int]:
     return [size if not waiting or size < waiting[0] else fill for size in nodes]
 
 
-def _shares(count: int, leaf_share: Fraction | None) -> list[Fraction]:
+def _split_rho(count: int, leaf_share: Fraction | None) -> list[Fraction]:
     if leaf_share is None or count == 1:
         return [Fraction(1, count)] * count
     return [(1 - Fraction(leaf_share)) / (count - 1)] * (count - 1) + [Fraction(leaf_share)]

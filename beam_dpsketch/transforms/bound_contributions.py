@@ -58,7 +58,7 @@ class BoundContributions(beam.PTransform):
         check_windowing(pcoll)
         keyed = self._selectors.key is not None
         open_questions(self._selectors, pcoll.element_type, domain=None, keyed=keyed)
-        reader = RecordReader(self._selectors, keyed=keyed)
+        reader = RecordReader(self._selectors, per_key=keyed)
         tables = bounded_tables(pcoll, reader, self._bounds, None, RandomPriorities())
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 

@@ -1,48 +1,45 @@
-"""`WriteReleases`, `ReadReleases`, `read_releases` and `window_file`: releases in files, and back.
-
-Files are TFRecord files on any filesystem of Beam, protected by checksums. Each record is a key in canonical bytes
-(none for releases without keys), with its length before it, and the bytes of one release. A node of a timeline has the
-key (name of the type, level, index).
-"""
+"""`WriteReleases`, `ReadReleases`, `read_releases` and `window_file`: releases in files on any filesystem of Beam."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, overload
 
 import apache_beam as beam
+from apache_beam.io.fileio import EmptyMatchTreatment, MatchFiles
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.tfrecordio import ReadFromTFRecord, _TFRecordUtil
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import FormatError
-from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.hashing.encodings import Item
+from beam_dpsketch.release.format import release_file
+from beam_dpsketch.release.format.release_file import Kind, Released, Stored
 from beam_dpsketch.release.timeline import TimelineNode
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, records_in
+from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
-
-_NODE = TimelineNode.__name__
 
 
 class WriteReleases(beam.PTransform):
-    """Releases, (key, release) pairs or `TimelineNode`s to files that begin with `file_path_prefix`.
+    """Write releases, (key, release) pairs or `TimelineNode`s to files whose names begin with `file_path_prefix`.
 
-    In the global window they are sharded by the runner and named `prefix-00000-of-0000n.dpsketch`. In other windows,
-    of bounded and unbounded input, each window has one file with all its releases, which is there at once when the
-    window closes: `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC. Names sort by
-    time.
+    In the global window the runner chooses the number of files, `prefix-00000-of-0000n.dpsketch`. In other windows,
+    of bounded and unbounded input, each window has one file with all its releases:
+    `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC, so that names sort by time. It
+    appears when the window closes, and is complete then. `docs/format.md` describes the bytes.
 
-    A release that is there already has cost budget. So files of an earlier run are an error, unless they hold the same
-    releases, as after a replay or a restart with idempotent noise. In the global window the error comes while the
-    pipeline is built, if the files can be seen from there.
+    A release in a file has cost budget. So files of an earlier run are an error, unless they hold the same releases, as
+    after a replay or a restart with idempotent noise. In the global window the error comes while the pipeline is built,
+    if the files can be seen from there.
 
     Args:
       file_path_prefix: how the names begin, on any filesystem that Beam knows.
       overwrite: whether to replace earlier releases of the same names.
+
+    Raises:
+      FileExistsError: other releases would be replaced.
+      WindowingError: a window may fire more than once, or never.
     """
 
     def __init__(self, file_path_prefix: str, *, overwrite: bool = False) -> None:
@@ -52,8 +49,8 @@ class WriteReleases(beam.PTransform):
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        records = pcoll | "ToBytes" >> beam.Map(to_record).with_output_types(bytes)
-        if is_global(pcoll):
+        records = pcoll | "ToBytes" >> beam.Map(_to_record).with_output_types(bytes)
+        if is_global(pcoll) and pcoll.is_bounded:
             if not self._overwrite:
                 check_none(self._prefix, pcoll)
             return records | "Write" >> beam.io.Write(ReleaseSink(self._prefix, overwrite=self._overwrite))
@@ -67,18 +64,23 @@ class WriteReleases(beam.PTransform):
 
 
 class ReadReleases(beam.PTransform):
-    """Files that `WriteReleases` wrote to what was in them; the pattern may hold wildcards."""
+    """Read what `WriteReleases` wrote, from files on any filesystem that Beam knows.
+
+    Args:
+      file_pattern: a path, or a pattern with wildcards. A pattern that matches no file stops the job.
+    """
 
     def __init__(self, file_pattern: str) -> None:
         super().__init__()
         self._pattern = file_pattern
 
     def expand(self, pbegin: Any) -> beam.PCollection:
-        return pbegin | "Read" >> ReadFromTFRecord(self._pattern) | "FromBytes" >> beam.Map(from_record)
+        files = pbegin | "Match" >> MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
+        return files | "Spread" >> beam.Reshuffle() | "Read" >> beam.FlatMap(_read)
 
 
 class _WriteWindow(beam.DoFn):
-    """The records of a window to its file, which appears when it is complete; yields its name."""
+    """Write the records of a window to its file, which appears when it is complete; yield its name."""
 
     def __init__(self, prefix: str, overwrite: bool) -> None:
         self._prefix, self._overwrite = prefix, overwrite
@@ -86,9 +88,10 @@ class _WriteWindow(beam.DoFn):
     def process(self, element: tuple[str, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
         path = window_file(self._prefix, window.start, window.end)
         unfinished = f"{path}.{uuid.uuid4().hex}"
-        with FileSystems.create(unfinished) as file:
-            for record in element[1]:
-                _TFRecordUtil.write_record(file, record)
+        writer = release_file.RecordWriter(FileSystems.create(unfinished))
+        for record in element[1]:
+            writer.write(record)
+        writer.close()
         try:
             if FileSystems.exists(path) and not self._overwrite:
                 check_equal([path], [unfinished])
@@ -100,12 +103,12 @@ class _WriteWindow(beam.DoFn):
         yield path
 
 
-def window_file(file_path_prefix: str, start: Any, end: Any) -> str:
-    """The name of the file in which `WriteReleases` puts the releases of a window.
+def window_file(file_path_prefix: str, start: float | Timestamp, end: float | Timestamp) -> str:
+    """Return the name of the file to which `WriteReleases` writes the releases of a window.
 
     Args:
       file_path_prefix: as given to `WriteReleases`.
-      start: when the window opens: a Beam `Timestamp`, or seconds since the epoch.
+      start: when the window opens: a Beam `Timestamp`, or seconds since 1970 (UTC).
       end: when it closes.
 
     >>> window_file("out/hours", 1357016400, 1357020000)
@@ -115,41 +118,30 @@ def window_file(file_path_prefix: str, start: Any, end: Any) -> str:
 
 
 def _compact(time: Timestamp) -> str:
-    """A time without punctuation; a fraction of a second only if there is one."""
+    """Return a time without punctuation, and with a fraction of a second only where it has one."""
     moment = time.to_utc_datetime()
     return moment.strftime("%Y%m%dT%H%M%S") + (f".{moment.microsecond:06}Z" if moment.microsecond else "Z")
 
 
-def read_releases(file_pattern: str) -> list[Any]:
-    """What `ReadReleases` gives, without a pipeline; `FileNotFoundError` if no file matches."""
-    files = FileSystems.match([file_pattern])[0].metadata_list
-    if not files:
-        raise FileNotFoundError(f"no file matches {file_pattern}")
-    return [from_record(record) for found in files for record in records_in(found.path)]
+@overload
+def read_releases(file_pattern: str) -> list[Stored]: ...
+@overload
+def read_releases(file_pattern: str, kind: type[Kind]) -> list[Kind]: ...
+@overload
+def read_releases(file_pattern: str, kind: type[Released], *, keyed: Literal[True]) -> list[tuple[Item, Released]]: ...
+def read_releases(file_pattern: str, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
+    """Return what `beam_dpsketch.read_releases` does, from files on any filesystem that Beam knows."""
+    paths = [found.path for found in FileSystems.match([file_pattern])[0].metadata_list]
+    return release_file.read_files(paths, file_pattern, kind, keyed, open_file)
 
 
-def to_record(element: Any) -> bytes:
-    """A release, a (key, release) pair or a `TimelineNode` as bytes."""
-    if isinstance(element, TimelineNode):
-        element = (_NODE, element.level, element.index), element.release
-    key, released = key_and_release(element)
-    encoded = encode(key) if isinstance(element, tuple) else b""
-    return len(encoded).to_bytes(4, "little") + encoded + released.to_bytes()
+def _read(found: Any) -> Iterator[Any]:
+    return release_file.read_file(found.path, open_file)
 
 
-def from_record(data: bytes) -> Any:
-    """What `to_record` wrote; raises `FormatError` for any other bytes."""
-    end = 4 + int.from_bytes(data[:4], "little")
-    if len(data) < end:
-        raise FormatError("not a record of a release: the bytes end too early")
-    released = ReleasedSketch.from_bytes(data[end:])
-    if end == 4:
-        return released
-    try:
-        key = decode(data[4:end])
-    except ValueError:
-        raise FormatError("not a record of a release: the key is damaged") from None
-    match key:
-        case (name, int(level), int(index)) if name == _NODE and released.privacy.unit.over_horizon:
-            return TimelineNode(level, index, released)
-    return key, released
+def _to_record(element: Any) -> bytes:
+    """Return a release, a (key, release) pair or a `TimelineNode` as bytes."""
+    if not isinstance(element, TimelineNode):
+        key, released = key_and_release(element)
+        element = (key, released) if isinstance(element, tuple) else released
+    return release_file.to_record(element)

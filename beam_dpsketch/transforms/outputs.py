@@ -1,26 +1,34 @@
-"""What the private transforms give."""
+"""The elements that private transforms give."""
+
+from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from beam_dpsketch.release.answers import Frequencies
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.tree.dyadic import HeavyHitters
 
 
-@dataclasses.dataclass(frozen=True)
-class TopK:
-    """The top K of a release, and the release itself for further questions and its privacy statement.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class TopK(Frequencies):
+    """The rows that `release.top_k(k)` gives, and the release itself for further questions and its privacy statement.
 
-    `WriteReleases` and `QueryReleases` take it for its release. Its intervals are those of the release's `top_k`: about
-    the records that bounding kept, and for each value on its own.
+    `WriteReleases` and `QueryReleases` take it for its release. A release that is read back gives the same rows.
+
+    Attributes:
+      release: the released tree that was searched.
     """
 
-    top: HeavyHitters
-    release: ReleasedSketch
+    release: ReleasedSketch = dataclasses.field(kw_only=True)
+
+    @classmethod
+    def of(cls, release: ReleasedSketch, k: int) -> TopK:
+        """Return the k items of largest weight in a release, with the release."""
+        return cls(**vars(release.top_k(k)), release=release)
 
 
 def key_and_release(element: Any) -> tuple[Any, ReleasedSketch]:
-    """Key (`None` without one) and release of an element of any private transform."""
+    """Return key (`None` without one) and release of an element of any private transform."""
     key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
     released = value.release if isinstance(value, TopK) else value
     if not isinstance(released, ReleasedSketch):

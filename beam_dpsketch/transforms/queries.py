@@ -1,4 +1,4 @@
-"""`QueryReleases`: questions asked of releases inside a pipeline, as elements."""
+"""`QueryReleases`: ask releases inside a pipeline, with questions as elements."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from beam_dpsketch.transforms.outputs import key_and_release
 ASKED = (
     "estimate",
     "interval",
+    "as_rows",
     "top_k",
     "heavy_hitters",
     "total",
@@ -32,7 +33,7 @@ ASKED = (
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A method of a release, by name, with its arguments, for the release of a key (`None` for the only one).
+    """A method of a release, by name, with its arguments, for the release of one key (`None` for the only release).
 
     >>> Question("quantile", (0.5,), key="JFK")
     Question(method='quantile', arguments=(0.5,), key='JFK')
@@ -48,14 +49,14 @@ class Question:
 
 
 class Answer(NamedTuple):
-    """A question with what the release said; `None` if there is no release for its key."""
+    """A question with what the release said; `None` if its key has no release."""
 
     question: Question
     value: Any
 
 
 class QueryReleases(beam.PTransform):
-    """`Question` elements to `Answer` elements. Asking costs no privacy, however often.
+    """Turn `Question` elements into `Answer` elements. Questions cost no privacy.
 
     Args:
       releases: a collection of one release, or of (key, release) pairs, in the same pipeline.

@@ -41,7 +41,7 @@ class _TopKRelease(PrivateRelease):
         released = super().expand(pcoll)
         if self._declaration.is_keyed:
             return released | "TopK" >> beam.Map(_keyed_top, self._k).with_output_types(tuple[Any, TopK])
-        return released | "TopK" >> beam.Map(_top, self._k).with_output_types(TopK)
+        return released | "TopK" >> beam.Map(TopK.of, self._k).with_output_types(TopK)
 
 
 class PrivateTopK(metaclass=Family):
@@ -105,10 +105,6 @@ def search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
     return TreeSpec.for_search(domain)
 
 
-def _top(released: Any, k: int) -> TopK:
-    return TopK(released.top_k(k), released)
-
-
 def _keyed_top(element: tuple[Any, Any], k: int) -> tuple[Any, TopK]:
     key, released = element
-    return key, _top(released, k)
+    return key, TopK.of(released, k)

@@ -91,5 +91,5 @@ def ranks(raw: DyadicCountSketch, items: np.ndarray, settings: Tree) -> np.ndarr
     """Ranks with the prototype's noise (continuous, not seeded); like its rank(U), that of the last item is 0."""
     counters = readings.all_counters(raw)
     noise = np.random.default_rng().normal(0, settings.sigma, len(counters)) if settings.sigma else 0
-    found = readings.ranks(raw.spec, counters + noise, items, "plain")
+    found = readings.ranks(raw.spec, counters + noise, items, "paper")
     return np.where(items == raw.spec.domain.size - 1, 0.0, found)

@@ -21,10 +21,10 @@ from benchmarks.paper.records import RHOS, Row, as_rho, summary
 GAMMA = 0.01
 COUNTS = tuple(2**power for power in range(5, 11))
 METHODS = {
-    "prototype re-run": "plain",
-    "paper, 3 rows": "plain",
-    "paper, 8 rows": "plain",
-    "ours, consistent": "consistent",
+    "prototype re-run": "paper",
+    "paper, 3 rows": "paper",
+    "paper, 8 rows": "paper",
+    "ours, least squares": "least_squares",
     "ours, residual": "residual",
 }
 CURVES = ("published", *METHODS)

@@ -130,7 +130,7 @@ def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatc
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         one = pipeline | beam.Impulse() | beam.FlatMap(lambda _: visits).with_output_types(Visit)
-        records = RecordReader(Selectors(privacy_id="user"), keyed=False)
+        records = RecordReader(Selectors(privacy_id="user"), per_key=False)
         return one | beam.WindowInto(FixedWindows(60)) | FirstWindows(records, 2, FixedWindows(1200))
 
     passed = seen_by_sink(build, *engine.streaming, *engine.options, runner=engine.runner)

@@ -7,7 +7,6 @@ release. Planted faults in each place where the path could go wrong are found; a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -17,8 +16,7 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    CountMin,
-    CountSketch,
+    REPLACE_ONE,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -28,23 +26,24 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.release import noising
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
 
-SPEC = SketchSpec(depth=4, width=32_768)
 SIGMA_SQUARED = Fraction(144)
 PAIRS = [(key, (f"user {i}", f"word {i % 50}")) for i in range(600) for key in ("first", "second")]
 BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
-SKETCHES = {"count_sketch": CountSketch, "count_min": CountMin}
+SPECS = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in KINDS}
 
 
 def record_path(sketch: str) -> PrivateFrequencies.PerKey:
     """Delta^2 = 4 C^2 depth = 16 for CountSketch and 2 C^2 depth = 8 for Count-Min, under REPLACE_ONE."""
     squared_sensitivity = {"count_sketch": 16, "count_min": 8}[sketch]
     return PrivateFrequencies.PerKey(
-        dataclasses.replace(SPEC, kind=sketch),
-        PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144)),
+        SPECS[sketch],
+        PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144), relation=REPLACE_ONE),
         item=second_of,
         unit=Record(),
         keys=PublicKeys(["first", "second"]),
@@ -54,7 +53,7 @@ def record_path(sketch: str) -> PrivateFrequencies.PerKey:
 def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
     return PrivateFrequencies.PerKey(
-        dataclasses.replace(SPEC, kind=sketch),
+        SPECS[sketch],
         PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE),
         item=second_of,
         unit=PrivacyId(first_of, BOUNDS),
@@ -73,12 +72,12 @@ def second_of(value: tuple[str, str]) -> str:
 def alarms(transform: PrivateFrequencies.PerKey, sketch: str) -> set[str]:
     """The alarms of one run."""
     words = [word for key, (_, word) in PAIRS if key == "first"]
-    exact = SKETCHES[sketch](SPEC).accumulate(words).counters
+    exact = raw_type(SPECS[sketch])(SPECS[sketch]).accumulate(words).counters
     released = dict(run(PAIRS, transform, runner=FN_API))
     return audit(released["first"].counters - exact, released["second"].counters - exact, SIGMA_SQUARED)
 
 
-@pytest.mark.parametrize("sketch", SKETCHES)
+@pytest.mark.parametrize("sketch", SPECS)
 @pytest.mark.parametrize("path", [record_path, privacy_id_path])
 def test_released_noise_is_the_documented_discrete_gaussian(path: Callable[[str], Any], sketch: str) -> None:
     assert alarms(path(sketch), sketch) == set()
@@ -134,7 +133,7 @@ def shared_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = mechanism.discrete_gaussian.sample
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        return np.tile(sample(size // SPEC.depth, sigma_squared), SPEC.depth)
+        return np.tile(sample(size // 4, sigma_squared), 4)
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
 

@@ -40,7 +40,7 @@ def test_the_bound_is_of_privacy_id_and_window_and_not_of_the_batch(make: Any) -
             | beam.Create(timed)
             | beam.Map(lambda batch: batch)
             | beam.WindowInto(FixedWindows(10))
-            | BoundContributions(TWO, item="item", unit=PrivacyId("user", RecordBounds(1)))
+            | BoundContributions(PrivacyId("user", TWO), item="item")
             | beam.ParDo(_Windowed())
             | "Together" >> beam.WindowInto(GlobalWindows())
         )
@@ -54,13 +54,14 @@ def _four_in_each_window(found: list[Any]) -> None:
 
 @pytest.mark.parametrize("argument", ["item", "weight", "privacy_id", "key"])
 def test_callables_are_refused_on_batches(argument: str) -> None:
-    selectors = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
+    selector: dict[str, Any] = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
     transform = PrivateFrequencies.PerKey(
         SketchSpec(depth=1, width=8),
         PRIVACY,
-        bounds=RecordBounds(1, max_weight=1),
-        **selectors,
-        keys=AssumePublicKeys(),
+        item=selector["item"],
+        weight=selector["weight"],
+        unit=PrivacyId(selector["privacy_id"], RecordBounds(1, max_weight=1)),
+        keys=AssumePublicKeys(selector["key"]),
     )
     with (
         pytest.raises(Exception, match=f"{argument} must be a column name where elements are batches"),

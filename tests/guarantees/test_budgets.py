@@ -10,6 +10,7 @@ import pytest
 from beam_dpsketch import (
     BudgetExceededError,
     CountSketch,
+    Horizon,
     IntegerDomain,
     PrivacyBudget,
     PrivacySpec,
@@ -29,7 +30,7 @@ from beam_dpsketch.transforms import (
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run
 
-HORIZON = {"start": 0, "window_size": 10, "windows": 2}
+HORIZON = Horizon(0, 10, 2)
 AGAIN = pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each transform")
 
 
@@ -42,7 +43,7 @@ def frequencies(privacy: PrivacySpec) -> beam.PTransform:
 
 
 def continual(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateContinualFrequencies.Globally(SPEC, privacy, **HORIZON, unit=Record())
+    return PrivateContinualFrequencies.Globally(SPEC, privacy, HORIZON, unit=Record())
 
 
 def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
@@ -111,7 +112,7 @@ def test_to_explain_spends_nothing(make: Any) -> None:
     transform = make(spent())
     assert transform.explain(100_000)
     assert transform.explain(100_000)
-    assert transform._privacy.paying_for("visits") == spent()
+    assert transform._declaration.privacy.paying_for("visits") == spent()
 
 
 class Nested(beam.PTransform):
@@ -138,7 +139,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
-def test_what_is_spent_pays_on_every_runner_also_for_a_pipeline_sent_elsewhere(runner: str) -> None:
+def test_what_is_spent_pays_on_every_runner_and_if_sent_elsewhere(runner: str) -> None:
     (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)
     assert released.privacy.rho == spent().rho
     pipeline = beam.Pipeline(runner=runner)

@@ -24,6 +24,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleasedSketch,
+    ReleaseTerms,
     SketchSpec,
 )
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
@@ -32,7 +33,7 @@ from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release import noising
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps.bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
 from beam_dpsketch.transforms.steps.keying import KeyRecords
@@ -40,18 +41,12 @@ from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink
 
 # Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.
 WIDE = SketchSpec(depth=3, width=200)
 PRIVACY = PrivacySpec(rho=0.01)
 REPLAYED = "--direct_runner_bundle_repeat=3"
-TERMS = {
-    "bounds": RecordBounds(1),
-    "unit": PrivacyUnit.RECORD,
-    "windows": 1,
-    "disclosed": Disclosure.NONE,
-}
 
 
 class WithoutReshuffle(beam.PTransform):
@@ -62,8 +57,7 @@ class WithoutReshuffle(beam.PTransform):
         self._private, self._keyed = private, keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        release = ReleaseOnce(PRIVACY, keyed=self._keyed, **TERMS)
-        return self._private._combined(pcoll) | beam.ParDo(release)
+        return exact_sums(pcoll, self._private) | beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), keyed=self._keyed))
 
 
 def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
@@ -79,7 +73,7 @@ def per_key() -> beam.PTransform:
     return PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b", "c"]))
 
 
-def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None:
+def test_a_sink_sees_one_release_per_key_of_replayed_bundles() -> None:
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
@@ -87,12 +81,12 @@ def test_a_sink_sees_one_release_per_key_when_every_bundle_is_replayed() -> None
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
-def test_without_the_reshuffle_a_replayed_bundle_shows_the_sink_several_releases() -> None:
+def test_without_the_reshuffle_a_sink_sees_several_releases() -> None:
     seen = released_ids(run([("a", "x")], WithoutReshuffle(per_key(), keyed=True), REPLAYED))
     assert {len(releases) for releases in seen.values()} == {4}
 
 
-def test_an_empty_input_gives_one_release_of_noise_and_every_public_key_has_one() -> None:
+def test_empty_input_and_every_public_key_give_one_release() -> None:
     for transform in (
         PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()),
         PrivateFrequencies.Globally(WIDE, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
@@ -162,36 +156,36 @@ def test_fan_out_and_plain_combining_draw_noise_of_their_own() -> None:
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
 
 
-@pytest.mark.parametrize("kind", [PrivateSketchFn, PrivateSketchFn])
-def test_extract_output_draws_anew_and_leaves_the_accumulator_as_it_is(kind: Any) -> None:
-    fn = kind(WIDE, PRIVACY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_extract_output_draws_anew_and_keeps_the_accumulator(kind: str) -> None:
+    fn = PrivateSketchFn(dataclasses.replace(WIDE, kind=kind), PRIVACY)
     accumulator = fn.add_inputs(fn.create_accumulator(), ["a"] * 900)
     before = accumulator.to_bytes()
     first, second = fn.extract_output(accumulator), fn.extract_output(accumulator)
     assert accumulator.to_bytes() == before
     assert not np.array_equal(first.counters, second.counters)
     fn.add_input(accumulator, "a")
-    assert accumulator.to_sketch().counters.max() == 901
+    assert abs(accumulator.to_sketch().counters).max() == 901
 
 
-RECIPE = SketchInput(WIDE, RecordBounds(1))
-RECORDS = RecordReader(Selectors(privacy_id="user"), keyed=False)
+INPUT = SketchInput(WIDE, RecordBounds(1))
+RECORDS = RecordReader(Selectors(privacy_id="user"), per_key=False)
 BOUND = BoundingRule(RecordBounds(1), RandomPriorities(1))
 SHIPPED = [
     PrivateSketchFn(WIDE, PRIVACY),
     PrivateSketchFn(dataclasses.replace(WIDE, kind="count_min"), PRIVACY, item="word"),
-    RawSketchFn(RECIPE, Selectors()),
-    ReleaseOnce(PRIVACY, keyed=False, **TERMS),
-    KeyRecords(RECORDS, RECIPE),
-    _ShardRecords(RECORDS, RecordBounds(1), BOUND, RECIPE),
-    _ShardWindowedRecords(RECORDS, RecordBounds(1), BOUND, RECIPE),
+    RawSketchFn(INPUT, Selectors()),
+    ReleaseOnce(ReleaseTerms(PRIVACY)),
+    KeyRecords(RECORDS, INPUT),
+    _ShardRecords(RECORDS, RecordBounds(1), BOUND, INPUT),
+    _ShardWindowedRecords(RECORDS, RecordBounds(1), BOUND, INPUT),
     _BoundShard(BOUND),
-    SumBundle(RawSketchFn(RECIPE, Selectors()), keyed=True),
-    MergeInState(MergeSums(RECIPE)),
+    SumBundle(RawSketchFn(INPUT, Selectors()), keyed=True),
+    MergeInState(MergeSums(INPUT)),
     MergeInState(MergeTables(BOUND)),
     PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()),
     PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys([1])),
-    BoundContributions(RecordBounds(1), unit=PrivacyId("user", RecordBounds(1))),
+    BoundContributions(PrivacyId("user", RecordBounds(1))),
 ]
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 
@@ -218,14 +212,14 @@ def test_nothing_shipped_to_workers_holds_a_random_generator(shipped: Any) -> No
 
 
 def test_the_search_for_generators_would_find_one() -> None:
-    planted = ReleaseOnce(PRIVACY, keyed=False, **TERMS)
+    planted = ReleaseOnce(ReleaseTerms(PRIVACY))
     planted._planted = {"rng": [np.random.default_rng(1)]}
     assert [each for each in reachable(planted) if isinstance(each, GENERATORS)]
 
 
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle_pickler], ids=["pickle", "cloudpickle"])
 def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
-    fn, once = PrivateSketchFn(WIDE, PRIVACY), ReleaseOnce(PRIVACY, keyed=False, **TERMS)
+    fn, once = PrivateSketchFn(WIDE, PRIVACY), ReleaseOnce(ReleaseTerms(PRIVACY))
     pane = beam.utils.windowed_value.PANE_INFO_UNKNOWN
     counters = []
     for shipped in [pickler.dumps((fn, once))] * 2:

@@ -11,10 +11,11 @@ import pytest
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 
-from beam_dpsketch import PrivacySpec, TimeRange, WindowingError
+from beam_dpsketch import AssumePublicKeys, PrivacySpec, PublicKeys, Record, TimeRange, WindowingError
+from beam_dpsketch.records.keys import Keys
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.guarantees.test_windows_streaming import WithWindow, stream
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
+from tests.helpers.streams import WithStart, with_late_data
 
 PRIVACY = PrivacySpec(rho=0.1)
 
@@ -54,11 +55,10 @@ def paired(item: str) -> tuple[str, str]:
     return item, item
 
 
-def private(keyed: bool, **arguments: Any) -> beam.PTransform:
-    arguments = {"unit": "record", **arguments}
-    if keyed:
-        return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, item=len, **arguments)
+def private(keys: Keys | None, windows: TimeRange | None = None) -> beam.PTransform:
+    if keys is None:
+        return PrivateFrequencies.Globally(SPEC, PRIVACY, item=len, unit=Record(), windows=windows)
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=keys, windows=windows)
 
 
 CELLS = list(itertools.product(WINDOWS, FIRINGS, MODES, (True, False)))
@@ -72,32 +72,28 @@ def named(cells: list[tuple[str, str, str, bool]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(**named(REFUSED))
-def test_a_windowing_that_might_fire_again_or_never_is_refused(
-    windows: str, firings: str, mode: str, keyed: bool
-) -> None:
-    elements = windowed(beam.Pipeline(runner=FN_API) | stream(), windows, firings, mode)
+def test_what_might_fire_again_or_never_is_refused(windows: str, firings: str, mode: str, keyed: bool) -> None:
+    elements = windowed(beam.Pipeline(runner=FN_API) | with_late_data(), windows, firings, mode)
     message = refusal(windows, firings)
     with pytest.raises(WindowingError, match=message):
-        elements | private(keyed, **({"keys_are_public": True} if keyed else {}))
+        elements | private(AssumePublicKeys() if keyed else None)
     with pytest.raises(WindowingError, match=message):
-        elements | "Declared" >> private(keyed, **{"public_keys": ["a"]} if keyed else {}, windows=TimeRange(0, 180))
+        elements | "Declared" >> private(PublicKeys(["a"]) if keyed else None, TimeRange(0, 180))
 
 
 @pytest.mark.parametrize(**named(ACCEPTED))
-def test_an_accepted_windowing_releases_each_key_and_window_once(
-    windows: str, firings: str, mode: str, keyed: bool
-) -> None:
-    transform = private(keyed, **({"keys_are_public": True} if keyed else {}))
+def test_each_key_and_window_is_released_once(windows: str, firings: str, mode: str, keyed: bool) -> None:
+    transform = private(AssumePublicKeys() if keyed else None)
     expected = [(start, key) for start, items in ON_TIME[windows].items() for key in (items if keyed else [None])]
     assert released(transform, windows, firings, mode, keyed) == Counter(expected)
 
 
 @pytest.mark.parametrize(**named(ACCEPTED))
-def test_a_declared_range_releases_each_listed_key_and_each_window_once(
+def test_each_listed_key_and_declared_window_is_released_once(
     windows: str, firings: str, mode: str, keyed: bool
 ) -> None:
     keys = ["a", "absent"] if keyed else [None]
-    transform = private(keyed, **{"public_keys": keys} if keyed else {}, windows=TimeRange(-60, 180))
+    transform = private(PublicKeys(keys) if keyed else None, TimeRange(-60, 180))
     starts = range(-60, 180, 60) if windows == "fixed" else range(-60, 121, 20)
     assert released(transform, windows, firings, mode, keyed) == Counter(itertools.product(starts, keys))
 
@@ -106,7 +102,7 @@ def released(transform: beam.PTransform, windows: str, firings: str, mode: str, 
     """How many releases each window start and key had."""
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return windowed(pipeline | stream(), windows, firings, mode) | transform | beam.ParDo(WithWindow())
+        return windowed(pipeline | with_late_data(), windows, firings, mode) | transform | beam.ParDo(WithStart())
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     return Counter((start, output[0] if keyed else None) for start, output in outputs)

@@ -3,130 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import Any, NamedTuple
 
-import apache_beam as beam
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from beam_dpsketch import AssumePublicKeys, CountMin, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.transforms import PrivateFrequencies
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
+from tests.helpers.every_kind import ITEMS, KEYED, KINDS, RUNNERS, branches, expected
+from tests.helpers.pipelines import FN_API, seen_by_sink
 
 pytestmark = pytest.mark.engine
-
-
-class Visit(NamedTuple):
-    user: str
-    page: str
-    seconds: int
-
-
-VISITS = [Visit(f"user {i % 7}", f"page {i % i_step}", i % 5 - 1) for i_step in (3, 11) for i in range(1, 40)]
-WIDE = RecordBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
-SINGLE = RecordBounds(1, max_weight=10, signed=True)
-PRIVACY = PrivacySpec(rho=0.1)
-TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
-HALVES = [TABLE.slice(0, 30), TABLE.slice(30)]
-KINDS: dict[str, list[Any]] = {
-    "rows": [beam.Row(**visit._asdict()) for visit in VISITS],
-    "named tuples": VISITS,
-    "dicts": [visit._asdict() for visit in VISITS],
-    "tables": HALVES,
-    "record batches": [batch for half in HALVES for batch in half.to_batches()],
-    "data frames": [half.to_pandas() for half in HALVES],
-    "dictionary columns": [
-        half.set_column(1, "page", half["page"].combine_chunks().dictionary_encode()) for half in HALVES
-    ],
-}
-KEYED = ("rows", "tables")
-NAMES = {"item": "page", "weight": "seconds"}
-ITEMS: dict[str, list[Any]] = {
-    "text": ["a", "b", "a", "ä", ""],
-    "integers": [1, 2, 1, -5, 1 << 40, (1 << 63) - 1],
-    "bytes": [b"a", b"", b"a"],
-    "tuples": [("a", 1), ("a", 2), ("a", 1), (b"", ("x",))],
-}
-RUNNERS = {
-    "bundle based": (BUNDLE_BASED, ()),
-    "two processes": (FN_API, ("--direct_running_mode=multi_processing", "--direct_num_workers=2")),
-    "portable": ("PortableRunner", ("--job_endpoint=embed", "--environment_type=LOOPBACK")),
-    "direct": ("DirectRunner", ()),
-}
-
-
-def of_visits(visits: list[Visit], sketch: type[CountSketch] | type[CountMin]) -> list[list[int]]:
-    """The counters without Beam."""
-    items, weights = [visit.page for visit in visits], [visit.seconds for visit in visits]
-    return sketch(SPEC).accumulate(items, weights).counters.tolist()
-
-
-def expected(kinds: Iterable[str]) -> dict[str, Any]:
-    """The counters of every branch."""
-    counters: dict[str, Any] = {}
-    users = sorted({visit.user for visit in VISITS})
-    for kind in kinds:
-        counters[f"{kind}, unbounded"] = of_visits(VISITS, CountSketch)
-        counters[f"{kind}, bounded"] = of_visits(VISITS, CountMin)
-        for user in users if kind in KEYED else ():
-            of_user = [visit for visit in VISITS if visit.user == user]
-            counters[f"{kind}, of {user}, unbounded"] = of_visits(of_user, CountSketch)
-            counters[f"{kind}, of {user}, bounded"] = of_visits(of_user, CountSketch)
-    for user in users:
-        counters[f"pairs, of {user}, bounded"] = counters[f"rows, of {user}, bounded"]
-    for name, items in ITEMS.items():
-        counters[name] = CountSketch(SPEC).accumulate(items).counters.tolist()
-    return counters
-
-
-def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
-    """These kinds of element through every path, as (name, counters)."""
-    outputs = []
-
-    def branch(name: str, elements: list[Any], transform: beam.PTransform) -> None:
-        counters = pipeline | f"Create {name}" >> beam.Create(elements) | name >> ExactCounters(transform)
-        outputs.append(counters | f"Name {name}" >> beam.Map(named, name))
-
-    for kind in kinds:
-        elements = KINDS[kind]
-        globally, per_key = PrivateFrequencies.Globally, PrivateFrequencies.PerKey
-        branch(
-            f"{kind}, unbounded",
-            elements,
-            globally(SPEC, PRIVACY, **NAMES, unit=Record(max_weight=SINGLE.max_weight, signed=SINGLE.signed)),
-        )
-        branch(
-            f"{kind}, bounded",
-            elements,
-            globally(SPEC, PRIVACY, **NAMES, sketch="count_min", unit=PrivacyId("user", WIDE)),
-        )
-        if kind not in KEYED:
-            continue
-        keyed = {**NAMES, "key": "user", "keys_are_public": True}
-        branch(
-            f"{kind}, of *, unbounded",
-            elements,
-            per_key(SPEC, PRIVACY, **keyed, unit=Record(max_weight=SINGLE.max_weight, signed=SINGLE.signed)),
-        )
-        branch(f"{kind}, of *, bounded", elements, per_key(SPEC, PRIVACY, **keyed, unit=PrivacyId("user", WIDE)))
-    branch(
-        "pairs, of *, bounded",
-        [(visit.user, visit) for visit in VISITS],
-        PrivateFrequencies.PerKey(SPEC, PRIVACY, **NAMES, unit=PrivacyId("user", WIDE), keys=AssumePublicKeys()),
-    )
-    for name, items in ITEMS.items():
-        branch(name, items, PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
-    return outputs | beam.Flatten()
-
-
-def named(counters: Any, name: str) -> tuple[str, Any]:
-    if isinstance(counters, tuple):
-        key, counters = counters
-        name = name.replace("*", key)
-    return name, counters
 
 
 def test_exact_counters_are_the_same_for_every_kind_of_element_and_without_beam() -> None:

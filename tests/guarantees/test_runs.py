@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pytest
 from apache_beam.transforms import window
 
 from beam_dpsketch import (
+    Horizon,
     IncompatibleSketchError,
+    PrivacyId,
     PrivacySpec,
     PublicKeys,
     Record,
@@ -21,6 +23,7 @@ from beam_dpsketch import (
     SketchTimeline,
     TimeRange,
 )
+from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     PrivateContinualFrequencies,
@@ -31,10 +34,8 @@ from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1)
 PEOPLE = [{"user": f"u{number % 5}", "key": "ab"[number % 2], "item": number % 3} for number in range(50)]
-OF_PEOPLE = {"item": "item", "privacy_id": "user", "bounds": RecordBounds(1, max_partitions=2)}
-IN_ONE_PARTITION = {"item": "item", "privacy_id": "user", "bounds": RecordBounds(1)}
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret("DPSKETCH_TEST_SECRET")}
-HORIZON = {"start": 0, "window_size": 60, "windows": 4}
+HORIZON = Horizon(0, 60, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,8 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def per_key() -> Any:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **OF_PEOPLE, keys=PublicKeys(["a", "b"], "key"))
+    unit = PrivacyId("user", RecordBounds(1, max_partitions=2))
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, item="item", unit=unit, keys=PublicKeys(["a", "b"], "key"))
 
 
 def stamped(rows: Any) -> Iterator[window.TimestampedValue]:
@@ -86,18 +88,17 @@ def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "make",
+    ("unit", "windows"),
     [
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=Record()),
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, **IN_ONE_PARTITION),
-        lambda: PrivateFrequencies.Globally(
-            SPEC, PRIVACY, max_windows=2, **IN_ONE_PARTITION, windows=TimeRange(0, 500)
-        ),
+        (Record(), None),
+        (PrivacyId("user", RecordBounds(1)), None),
+        (PrivacyId("user", RecordBounds(1), max_windows=2), TimeRange(0, 500)),
     ],
     ids=["record", "id in a window", "id in two windows"],
 )
-def test_windows_of_one_run_have_one_rho(make: Callable[[], Any]) -> None:
-    outputs = run(PEOPLE, InWindows(make()))
+def test_windows_of_one_run_have_one_rho(unit: Unit, windows: TimeRange | None) -> None:
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=unit, windows=windows)
+    outputs = run(PEOPLE, InWindows(transform))
     assert len(outputs) == 5
     assert combined(outputs).privacy.rho == PRIVACY.rho
 
@@ -138,8 +139,8 @@ def test_releases_of_a_stream_add_up_unless_the_noise_is_idempotent(idempotent: 
 
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
-    def nodes(**changes: Any) -> list[Any]:
-        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item="item", **HORIZON | changes, unit=Record())
+    def nodes(horizon: Horizon = HORIZON) -> list[Any]:
+        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, item="item", unit=Record())
         transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -148,14 +149,14 @@ def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
 
         return seen_by_sink(build)
 
-    first, again, later, longer = nodes(), nodes(), nodes(start=6000), nodes(window_size=120)
-    assert SketchTimeline(first, **HORIZON).between(1, 3).privacy.rho == PRIVACY.rho
+    first, again, later, longer = nodes(), nodes(), nodes(Horizon(6000, 60, 4)), nodes(Horizon(0, 120, 4))
+    assert SketchTimeline(first, HORIZON).between(1, 3).privacy.rho == PRIVACY.rho
     for other in (later, longer):
         with pytest.raises(ValueError, match="was released for other windows"):
-            SketchTimeline(other, **HORIZON)
+            SketchTimeline(other, HORIZON)
     mixed = [node for node in first if node.level] + [node for node in again if not node.level]
     if idempotent:  # the run again is the same run
-        assert SketchTimeline(mixed, **HORIZON).available == 4
+        assert SketchTimeline(mixed, HORIZON).available == 4
     else:
         with pytest.raises(ValueError, match="is of another run than node"):
-            SketchTimeline(mixed, **HORIZON)
+            SketchTimeline(mixed, HORIZON)

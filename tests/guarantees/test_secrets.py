@@ -12,7 +12,16 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.display import DisplayData
 
-from beam_dpsketch import CountSketch, PrivacyId, PrivacySpec, PublicKeys, Record, RecordBounds, SketchSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    CountSketch,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SketchSpec,
+)
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from tests.helpers.pipelines import SPEC, run
 
@@ -32,14 +41,14 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     names = {"item": "item", "weight": "n"}
     yield (
         "record",
-        PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=ONE.max_weight, signed=ONE.signed)),
+        PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)),
         rows,
     )
     yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
     yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
-    keyed = {"key": "user", "keys_are_public": True, "unit": "record", "bounds": ONE, **names}
+    keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
     yield "key", PrivateFrequencies.PerKey(SPEC, PRIVACY, **keyed), rows
-    yield "bounding", BoundContributions(WIDE, item="item", unit=PrivacyId("user", RecordBounds(1))), [rows[1]]
+    yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
 
 
 def test_records_that_cannot_be_counted_leave_nothing_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:

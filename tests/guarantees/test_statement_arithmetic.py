@@ -26,18 +26,19 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    CountMin,
-    CountSketch,
+    AssumePublicKeys,
     Horizon,
     IntegerDomain,
     NeighboringRelation,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
     Record,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
+    TimeRange,
     TreeSpec,
 )
 from beam_dpsketch.records.accumulator import SketchAccumulator
@@ -45,6 +46,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import (
     PrivateContinualFrequencies,
     PrivateFrequencies,
@@ -53,12 +55,11 @@ from beam_dpsketch.transforms import (
 )
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
-from tests.privacy.test_sensitivity_over_time import worst as worst_over_time
+from tests.helpers.over_time import worst as worst_over_time
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact_sums, seen_by_sink
 
 RHO = Fraction(1, 10)
-TINY = SketchSpec(depth=1, width=2)
-KINDS = {"count_min": CountMin, "count_sketch": CountSketch}
+TINY = {kind: SketchSpec(kind=kind, depth=1, width=2) for kind in KINDS}
 RELATIONS = st.sampled_from(NeighboringRelation)
 MOST_INPUTS = 1000
 
@@ -74,7 +75,7 @@ class _Releases(PipelineVisitor):
             self.found.append(node.transform.dofn)
 
 
-def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded: bool = False) -> PrivacyStatement:
+def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> PrivacyStatement:
     """The statement of a release of the transform in such windows: of the step in its pipeline, run by hand."""
     pipeline = beam.Pipeline(runner=FN_API)
     source: Any = Stream().add_elements([("k", "a")]) if unbounded else beam.Create([("k", "a")])
@@ -82,17 +83,30 @@ def declared(transform: beam.PTransform, windows: Any, *, sketch: str, unbounded
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
     pipeline.visit(visitor)
-    accumulator = SketchAccumulator(SketchInput(TINY, RecordBounds(1)))
+    accumulator = SketchAccumulator(SketchInput(transform._declaration.spec, RecordBounds(1)))
     keyed = isinstance(transform, PrivateFrequencies.PerKey)
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
-        (privacy.rho, privacy.sigma_squared_per_level, privacy.windows, privacy.unit, privacy.period_micros): privacy
+        (
+            privacy.rho,
+            privacy.sigma_squared_per_level,
+            privacy.window_count,
+            privacy.unit,
+            privacy.period_micros,
+        ): privacy
         for step in visitor.found
         for output in step.process(("k", accumulator) if keyed else accumulator, on_time, window.GlobalWindow())
         for privacy in [key_and_release(output)[1].privacy]
     }
     (statement,) = statements.values()
     return statement
+
+
+def frequencies(spec: SketchSpec, privacy: PrivacySpec, *, keys: Any, is_keyed: bool, **arguments: Any) -> Any:
+    """The transform, per key if there are several."""
+    if is_keyed:
+        return PrivateFrequencies.PerKey(spec, privacy, keys=keys, **arguments)
+    return PrivateFrequencies.Globally(spec, privacy, **arguments)
 
 
 def held(bounds: RecordBounds) -> list[np.ndarray]:
@@ -185,7 +199,7 @@ def assert_two_draws_of_a_release_cost_twice(inputs: np.ndarray, statement: Priv
 
 
 SETTINGS = {
-    "sketch": st.sampled_from(sorted(KINDS)),
+    "sketch": st.sampled_from(sorted(TINY)),
     "relation": RELATIONS,
     "bounds": st.builds(
         RecordBounds,
@@ -223,19 +237,20 @@ def test_an_id_over_several_windows(
     assume(bounds.max_partitions <= keys and not (unbounded and horizon == "bounded"))
     windows = max_windows + spare_windows
     inputs = inputs_of_id(bounds, windows=windows, reached=max_windows, keys=keys)
-    arguments: dict[str, Any] = {"bounds": bounds, "sketch": sketch, "privacy_id": str, "max_windows": max_windows}
-    if horizon in ("period", "both"):
-        arguments["period"] = 10 * windows
-    if horizon in ("range", "both"):
-        arguments["time_range"] = (0, 10 * (windows + overlap - 1))
-        arguments |= {"public_keys": range(keys)} if keys > 1 else {}
-    elif keys > 1:
-        arguments["keys_are_public"] = True
-    kind = PrivateFrequencies.PerKey if keys > 1 else PrivateFrequencies.Globally
-    transform = kind(TINY, PrivacySpec(rho=RHO, relation=relation), **arguments)
+    in_range = horizon in ("range", "both")
+    transform = frequencies(
+        TINY[sketch],
+        PrivacySpec(rho=RHO, relation=relation),
+        unit=PrivacyId(
+            str, bounds, max_windows=max_windows, period=10 * windows if horizon in ("period", "both") else None
+        ),
+        keys=PublicKeys(range(keys)) if in_range else AssumePublicKeys(),
+        windows=TimeRange(0, 10 * (windows + overlap - 1)) if in_range else None,
+        is_keyed=keys > 1,
+    )
     windowfn = window.SlidingWindows(10 * overlap, 10) if overlap > 1 else window.FixedWindows(10)
-    statement = declared(transform, windowfn, sketch=sketch, unbounded=unbounded)
-    assert (statement.bounds, statement.windows) == (bounds, max_windows)
+    statement = declared(transform, windowfn, unbounded=unbounded)
+    assert (statement.bounds, statement.window_count) == (bounds, max_windows)
     assert statement.unit is (
         PrivacyUnit.PRIVACY_ID_IN_PERIOD if horizon in ("period", "both") else PrivacyUnit.PRIVACY_ID
     )
@@ -244,7 +259,7 @@ def test_an_id_over_several_windows(
     assert loss(change, statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
-    of_one = calibrate(TINY, ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds))
+    of_one = calibrate(TINY[sketch], ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds))
     assert Fraction(change) / (2 * of_one[0]) == max_windows * RHO
 
 
@@ -255,11 +270,9 @@ def test_an_id_within_one_window(
 ) -> None:
     assume(bounds.max_partitions <= keys)
     inputs = inputs_of_id(bounds, windows=2 if fixed else 1, reached=1, keys=keys)
-    kind = PrivateFrequencies.PerKey if keys > 1 else PrivateFrequencies.Globally
-    of_keys = {"keys_are_public": True} if keys > 1 else {}
-    privacy = PrivacySpec(rho=RHO, relation=relation)
-    transform = kind(TINY, privacy, sketch=sketch, **of_keys, unit=PrivacyId(str, bounds))
-    statement = declared(transform, window.FixedWindows(10) if fixed else None, sketch=sketch)
+    privacy, unit = PrivacySpec(rho=RHO, relation=relation), PrivacyId(str, bounds)
+    transform = frequencies(TINY[sketch], privacy, unit=unit, keys=AssumePublicKeys(), is_keyed=keys > 1)
+    statement = declared(transform, window.FixedWindows(10) if fixed else None)
     assert statement.unit is (PrivacyUnit.PRIVACY_ID_IN_WINDOW if fixed else PrivacyUnit.PRIVACY_ID)
     of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
@@ -281,15 +294,12 @@ def test_an_id_within_one_window(
 def test_a_record_in_overlapping_windows(
     sketch: str, relation: NeighboringRelation, max_weight: int, signed: bool, size: int, step: int
 ) -> None:
-    bounds = RecordBounds(1, max_weight=max_weight, signed=signed)
-    privacy = PrivacySpec(rho=RHO, relation=relation)
-    transform = PrivateFrequencies.Globally(
-        dataclasses.replace(TINY, kind=sketch), privacy, unit=Record(max_weight=bounds.max_weight, signed=bounds.signed)
-    )
+    privacy, unit = PrivacySpec(rho=RHO, relation=relation), Record(max_weight=max_weight, signed=signed)
+    transform = PrivateFrequencies.Globally(TINY[sketch], privacy, unit=unit)
     windows = window.SlidingWindows(size, step)
-    statement = declared(transform, windows, sketch=sketch)
+    statement = declared(transform, windows)
     assert statement.unit is PrivacyUnit.RECORD
-    inputs, of = inputs_of_record(bounds, windows), {"signs": sketch == "count_sketch", "relation": relation}
+    inputs, of = inputs_of_record(unit.bounds, windows), {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs[:, :4], statement, **of)
 
@@ -306,18 +316,14 @@ def test_all_nodes_of_a_horizon(
     unbounded: bool,
 ) -> None:
     """Of a record, or of an id that reaches max_partitions windows of the horizon."""
-    if record:
-        bounds = RecordBounds(1, max_weight=bounds.max_weight, signed=bounds.signed)
+    unit = Record(max_weight=bounds.max_weight, signed=bounds.signed) if record else PrivacyId(str, bounds)
+    bounds = unit.bounds
     size = len(held(bounds)) ** bounds.max_partitions * windows**bounds.max_partitions
     assume(size <= MOST_INPUTS)
     transform = PrivateContinualFrequencies.Globally(
-        dataclasses.replace(TINY, kind=sketch),
-        PrivacySpec(rho=RHO, relation=relation),
-        Horizon(0, 10, windows),
-        bounds=bounds,
-        **{"unit": "record"} if record else {"privacy_id": str},
+        TINY[sketch], PrivacySpec(rho=RHO, relation=relation), Horizon(0, 10, windows), unit=unit
     )
-    statement = declared(transform, None, sketch=sketch, unbounded=unbounded)
+    statement = declared(transform, None, unbounded=unbounded)
     assert statement.unit is (PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
     change = worst_over_time(windows=windows, bounds=bounds, signs=sketch == "count_sketch", relation=relation)
     assert loss(change, statement) == statement.rho == RHO
@@ -335,12 +341,12 @@ GREEDY = [
 ]
 
 
-def transforms(**arguments: Any) -> dict[str, beam.PTransform]:
-    """All private transforms with these settings."""
-    privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE)
-    of_all = {"item": "item", "weight": "weight", "privacy_id": "user", **arguments, "bounds": ONE_KEY}
-    of_keys = {**of_all, "key": "key", "bounds": BOUNDS, "keys_are_public": True}
-    spec = SketchSpec(depth=2, width=3)
+def transforms(**limit: int) -> dict[str, beam.PTransform]:
+    """All private transforms whose ids have this limit of windows."""
+    privacy, spec = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE), SketchSpec(depth=2, width=3)
+    values = {"item": "item", "weight": "weight"}
+    of_all: dict[str, Any] = {**values, "unit": PrivacyId("user", ONE_KEY, **limit)}
+    of_keys: dict[str, Any] = {**values, "unit": PrivacyId("user", BOUNDS, **limit), "keys": AssumePublicKeys("key")}
     return {
         "frequencies": PrivateFrequencies.Globally(spec, privacy, **of_all),
         "frequencies per key": PrivateFrequencies.PerKey(spec, privacy, **of_keys),
@@ -359,7 +365,7 @@ class _Both(beam.PTransform):
         self._private = private
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        exact = self._private._combined(pcoll) | "Tables" >> beam.ParDo(_Tables())
+        exact = exact_sums(pcoll, self._private) | "Tables" >> beam.ParDo(_Tables())
         return (exact, pcoll | self._private) | beam.Flatten()
 
 
@@ -414,12 +420,12 @@ def test_a_greedy_id_costs_rho_in_each_period(name: str, windows: Any, unbounded
 
 
 @pytest.mark.parametrize("name", ["frequencies", "quantiles per key"])
-def test_a_greedy_id_costs_rho_over_all_windows_without_a_period(name: str) -> None:
+def test_a_greedy_id_costs_rho_over_all_windows(name: str) -> None:
     found, _ = losses(transforms(max_windows=3)[name], SLIDING, unbounded=False)
     assert sum(found.values()) == RHO
 
 
-def test_what_is_lost_if_windows_are_not_bounded_is_more_than_rho() -> None:
+def test_windows_that_are_not_bounded_cost_more_than_rho() -> None:
     """The statement without `max_windows` is about one window; over ten, the greedy id costs ten times as much."""
     found, statement = losses(transforms()["frequencies"], FIXED, unbounded=False)
     assert statement.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW

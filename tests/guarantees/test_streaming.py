@@ -2,112 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions
 
-from beam_dpsketch import IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds, TimeRange, TreeSpec
-from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles
-from beam_dpsketch.transforms.steps.stream_state import MergeInState, keeps_state
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
+from beam_dpsketch import IntegerDomain, PrivacyId, Record, RecordBounds, TreeSpec
+from beam_dpsketch.transforms import BoundContributions, PrivateQuantiles
+from beam_dpsketch.transforms.steps.stream_state import keeps_state
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
+from tests.helpers.stream_cases import (
+    BY_ID,
+    CASES,
+    END,
+    IDS,
+    IDS_ONLY,
+    PORTABLE,
+    PRIVACY,
+    RECORDS,
+    VISITS,
+    Case,
+    bounded,
+    globally,
+    live,
+    of_batch,
+    outputs,
+    stateful_steps,
+)
 from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped, unbounded
 from tests.helpers.tree_pipelines import ExactVectors
-
-PRIVACY = PrivacySpec(rho=0.1)
-END = 240
-
-
-class Visit(NamedTuple):
-    """A record; inserts and deletes in turn, where weights count."""
-
-    user: str
-    page: Any
-    weight: int
-
-
-PAGES = ["a", b"a", 1, -1, ("a", 1), "ä", 1 << 63]
-VISITS = [(Visit(f"user {i % 13}", PAGES[i % 7], 1 - i % 3), i / 4) for i in range(4 * END)]
-LATE = Visit("user 1", "late", 1), 7.0
-WIDE = RecordBounds(max_contributions_per_partition=500, max_partitions=7)
-SIGNED = dataclasses.replace(WIDE, max_partitions=1, max_weight=2, signed=True)
-RECORD = {"item": "page", "unit": "record"}
-BY_ID = {"item": "page", "privacy_id": "user"}
-PER_KEY = {"key": "page", "item": "user", "keys_are_public": True}
-LISTED = {"key": "page", "item": "user", "public_keys": [*PAGES[:3], "absent"], "time_range": (0, END + 60)}
-Case = tuple[Any, Callable[[], beam.PTransform]]
-
-
-def globally(**arguments: Any) -> beam.PTransform:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments)
-
-
-def per_key(**arguments: Any) -> beam.PTransform:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
-
-
-RECORDS: dict[str, Case] = {
-    "global": (60, lambda: globally(**RECORD)),
-    "weighted": (60, lambda: globally(**RECORD, weight="weight", bounds=RecordBounds(1, max_weight=2, signed=True))),
-    "sliding": ((60, 20), lambda: globally(**RECORD)),
-    "declared": (60, lambda: globally(**RECORD, windows=TimeRange(0, END + 60))),
-    "declared sliding": ((60, 20), lambda: globally(**RECORD, windows=TimeRange(20, END + 60))),
-    "keyed": (60, lambda: per_key(**PER_KEY, unit=Record())),
-    "keyed, declared": (60, lambda: per_key(**LISTED, unit=Record())),
-}
-IDS: dict[str, Case] = {
-    "ids": (60, lambda: globally(**BY_ID, bounds=dataclasses.replace(WIDE, max_partitions=1))),
-    "ids, signed": (60, lambda: globally(**BY_ID, weight="weight", bounds=SIGNED)),
-    "ids, keyed": (60, lambda: per_key(**PER_KEY, unit=PrivacyId("user", WIDE))),
-}
-DECLARED_IDS: dict[str, Case] = {
-    "ids, declared": (60, lambda: globally(**BY_ID, bounds=IDS_ONLY, windows=TimeRange(0, END + 60))),
-    "ids, keyed, declared": (60, lambda: per_key(**LISTED, unit=PrivacyId("user", LISTED_ONLY))),
-}
-IDS_ONLY = dataclasses.replace(WIDE, max_partitions=1)
-LISTED_ONLY = dataclasses.replace(WIDE, max_partitions=4)
-CASES = RECORDS | IDS | DECLARED_IDS
-PORTABLE = {
-    "two processes": (FN_API, ("--direct_running_mode=multi_processing", "--direct_num_workers=2")),
-    "portable": ("PortableRunner", ("--job_endpoint=embed", "--environment_type=LOOPBACK")),
-}
-
-
-def outputs(source: Any, transform: beam.PTransform, windows: Any, *options: str, runner: str) -> dict[Any, Any]:
-    """What came out by (window start, key); fails where that was not one output."""
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = source(pipeline) if callable(source) else pipeline | source
-        return elements | in_windows(windows) | transform | "Start" >> beam.ParDo(WithStart())
-
-    found = {}
-    for start, output in seen_by_sink(build, *options, runner=runner):
-        key, value = output if isinstance(output, tuple) else (None, output)
-        assert (start, key) not in found
-        found[start, key] = value
-    return found
-
-
-def of_batch(name: str) -> dict[Any, Any]:
-    """The exact counters of a bounded run without the late record."""
-    windows, make = CASES[name]
-
-    def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = unbounded(VISITS)(pipeline)
-        elements.is_bounded = True
-        return elements
-
-    return outputs(bounded, ExactCounters(make()), windows, runner=FN_API)
-
-
-def live(windows: Any) -> Any:
-    """The visits and a late one; the watermark stops at the end of all windows."""
-    step = windows if isinstance(windows, int) else windows[1]
-    return stepped(VISITS, step, END + 60, late=LATE, bundle=37)
-
 
 AT_ONCE = ("global", "ids, signed", "keyed, declared")
 
@@ -148,11 +72,6 @@ def test_other_runners_give_the_counters_of_a_batch(name: str, runner: str, impo
 def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
     windows, make = CASES[name]
 
-    def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = unbounded(VISITS)(pipeline)
-        elements.is_bounded = True
-        return elements
-
     streamed = outputs(live(windows), make(), windows, "--streaming", runner=BUNDLE_BASED)
     batch = outputs(bounded, make(), windows, runner=FN_API)
     assert streamed.keys() == batch.keys()
@@ -171,11 +90,6 @@ def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
             unit=Record(),
         )
 
-    def bounded(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = unbounded(VISITS)(pipeline)
-        elements.is_bounded = True
-        return elements
-
     streamed = outputs(unbounded(VISITS), ExactVectors(transform()), 60, runner=FN_API)
     assert streamed == outputs(bounded, ExactVectors(transform()), 60, runner=FN_API)
 
@@ -183,15 +97,10 @@ def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_bounds_hold_over_all_bundles_of_a_window() -> None:
     """Each id has 18 or 19 records in a window, in 7 bundles; 3 are kept."""
-    bounds = RecordBounds(max_contributions_per_partition=3)
+    bounding = BoundContributions(PrivacyId("user", RecordBounds(3)), item="user")
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        kept = (
-            pipeline
-            | live(60)
-            | in_windows(60)
-            | BoundContributions(bounds, item="user", unit=PrivacyId("user", RecordBounds(1)))
-        )
+        kept = pipeline | live(60) | in_windows(60) | bounding
         return kept | beam.ParDo(WithStart())
 
     found = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
@@ -205,7 +114,7 @@ def test_bounds_hold_over_all_bundles_of_a_window() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
-    for transform in (globally(**RECORD), globally(**BY_ID, bounds=IDS_ONLY)):
+    for transform in (globally(unit=Record()), globally(unit=BY_ID)):
         found: dict[float, set[bytes]] = {}
 
         def build(pipeline: beam.Pipeline, transform: beam.PTransform = transform) -> beam.PCollection:
@@ -214,22 +123,6 @@ def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
         for start, released in seen_by_sink(build, "--direct_runner_bundle_repeat=3", runner=FN_API):
             found.setdefault(start, set()).add(released.to_bytes())
         assert [len(values) for values in found.values()] == [1] * (END // 60)
-
-
-def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
-    """The labels of the steps that merge in state."""
-
-    class Visitor(beam.pipeline.PipelineVisitor):
-        def __init__(self) -> None:
-            self.found: list[str] = []
-
-        def visit_transform(self, step: Any) -> None:
-            if isinstance(getattr(step.transform, "fn", None), MergeInState):
-                self.found.append(step.full_label)
-
-    visitor = Visitor()
-    pipeline.visit(visitor)
-    return visitor.found
 
 
 @pytest.mark.usefixtures(state_everywhere.__name__)
@@ -257,8 +150,8 @@ def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) 
     pipeline = beam.Pipeline(runner=runner)
     elements = unbounded(VISITS)(pipeline)
     elements.is_bounded = not streamed
-    limited = globally(**BY_ID, bounds=IDS_ONLY, max_windows=1, period=120)
-    for name, transform in {"sums": globally(**RECORD), "windows of an id": limited}.items():
+    limited = globally(unit=PrivacyId("user", IDS_ONLY, max_windows=1, period=120))
+    for name, transform in {"sums": globally(unit=Record()), "windows of an id": limited}.items():
         _ = elements | f"In windows {name}" >> in_windows(60) | name >> transform
     assert ("prism_disable_sdf_split" in (pipeline.options.view_as(DebugOptions).experiments or [])) == streamed
 
@@ -271,7 +164,7 @@ def test_a_runner_that_would_lose_what_timers_emit_does_without_state(options: t
     pipeline = beam.Pipeline(runner=options[0], options=PipelineOptions([*options[1:]]))
     elements = unbounded(VISITS)(pipeline)
     assert not keeps_state(elements)
-    _ = elements | in_windows(60) | globally(**RECORD)
+    _ = elements | in_windows(60) | globally(unit=Record())
     assert stateful_steps(pipeline) == []
 
 
@@ -279,7 +172,7 @@ def test_a_runner_that_would_lose_what_timers_emit_does_without_state(options: t
 def test_that_runner_would_lose_it_where_the_watermark_jumps() -> None:
     """If this fails, the runner has learned to hold the watermark, and the exception can go."""
     jumping = stepped(VISITS, END // 2, END)
-    found = outputs(jumping, ExactCounters(globally(**RECORD)), 60, "--streaming", runner=BUNDLE_BASED)
+    found = outputs(jumping, ExactCounters(globally(unit=Record())), 60, "--streaming", runner=BUNDLE_BASED)
     assert found.keys() < of_batch("global").keys()
 
 
@@ -288,7 +181,7 @@ def two_transforms() -> dict[float, list[Any]]:
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = unbounded(VISITS)(pipeline) | in_windows(60)
-        both = [elements | name >> ExactCounters(globally(**RECORD)) for name in ("first", "second")]
+        both = [elements | name >> ExactCounters(globally(unit=Record())) for name in ("first", "second")]
         return both | beam.Flatten() | beam.ParDo(WithStart())
 
     found: dict[float, list[Any]] = {}

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.runners.direct.direct_userstate import BagRuntimeState
 from apache_beam.transforms.trigger import InMemoryUnmergedState
 
-from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, RecordBounds, SketchSpec
+from beam_dpsketch import AssumePublicKeys, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
@@ -25,8 +25,8 @@ DAY = 24 * 60 * 60
 MARGIN = 8_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
 UNITS = {
-    "record": {"unit": "record"},
-    "privacy id": {"privacy_id": str, "bounds": RecordBounds(max_contributions_per_partition=9)},
+    "record": Record(),
+    "privacy id": PrivacyId(str, RecordBounds(max_contributions_per_partition=9)),
 }
 MARKER = "-----"
 _kept: list[Any] = []
@@ -85,7 +85,7 @@ def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> 
     """How much more memory and state the last quarter of a day of windows takes than the second, at most."""
     length = DAY // windows
     timed = [(f"page {i % 97}", 1 + i * length / 3) for i in range(3 * windows)]
-    transform = PrivateFrequencies.Globally(spec, PrivacySpec(rho=0.1), **UNITS[unit])
+    transform = PrivateFrequencies.Globally(spec, PrivacySpec(rho=0.1), unit=UNITS[unit])
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         released = pipeline | stepped(timed, length, DAY) | in_windows(length) | transform

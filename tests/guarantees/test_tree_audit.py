@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     DyadicCountSketch,
     IntegerDomain,
     Level,
@@ -38,6 +39,7 @@ LEVELS = (
 )
 SPEC = TreeSpec(domain=DOMAIN, levels=LEVELS)
 RHO = Fraction(1, 50)
+PRIVACY = PrivacySpec(RHO, relation=REPLACE_ONE)
 SIGMA_SQUARED = (Fraction(2, 2) / (RHO / 6), Fraction(4 * 4, 2) / (RHO / 3), Fraction(2 * 2, 2) / (RHO / 2))
 """Delta^2 / (2 rho_l) with Delta^2 = 2, 4 depth and 2 depth under REPLACE_ONE."""
 KEYS = ["first", "second"]
@@ -46,7 +48,7 @@ VALUES = [value * 911 % (1 << 18) for value in range(500)]
 
 def residuals() -> list[list[np.ndarray]]:
     """Of each key, level by level."""
-    transform = PrivateQuantiles.PerKey(SPEC, PrivacySpec(RHO), unit=Record(), keys=PublicKeys(KEYS))
+    transform = PrivateQuantiles.PerKey(SPEC, PRIVACY, unit=Record(), keys=PublicKeys(KEYS))
     released = dict(run([(key, value) for value in VALUES for key in KEYS], transform, runner=FN_API))
     exact = DyadicCountSketch(SPEC).accumulate(VALUES)
     ends = np.cumsum([level.counters.size for level in exact.levels])[:-1]
@@ -79,9 +81,9 @@ def test_levels_are_independent_of_each_other() -> None:
 def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     right = noising.calibrate
 
-    def wrong(kind: Any, spec: TreeSpec, *terms: Any, **names: Any) -> Any:
+    def wrong(spec: TreeSpec, terms: ReleaseTerms) -> Any:
         swapped = (number - 1) % 3
-        shares = list(right(kind, spec, *terms, **names))
+        shares = list(right(spec, terms))
         shares[number] *= spec.levels[number].share / spec.levels[swapped].share
         return tuple(shares)
 
@@ -96,8 +98,5 @@ def test_the_seed_changes_where_values_go_and_not_the_noise() -> None:
     first, second = (DyadicCountSketch(spec).accumulate(VALUES) for spec in (SPEC, other))
     np.testing.assert_array_equal(first.levels[0].counters, second.levels[0].counters)
     assert not np.array_equal(first.levels[1].counters, second.levels[1].counters)
-    noise = [calibrate(spec, ReleaseTerms(PrivacySpec(RHO), BOUNDS)) for spec in (SPEC, other)]
+    noise = [noising.calibrate(spec, ReleaseTerms(PRIVACY)) for spec in (SPEC, other)]
     assert noise[0] == noise[1] == SIGMA_SQUARED
-
-
-BOUNDS = noising.ONE_RECORD

@@ -280,7 +280,7 @@ def test_what_is_kept_of_a_unit_is_distributed_as_if_the_deleted_records_had_nev
     """False alarm <= 1e-9, and in the first comparison with what is expected in theory likewise.
 
     The argument: netting leaves one record for each item whose weights do not add up to 0. Both logs have the same
-    sums, so the same records are left, and ranks drawn afterwards, independent and alike, choose among these. The
+    sums, so the same records are left, and priorities drawn afterwards, independent and alike, choose among these. The
     test can fail: with sampling before netting, a unit loses places to records that are deleted later.
     """
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", UNITS_DRAWN)  # so that inserts and deletes come in different parts

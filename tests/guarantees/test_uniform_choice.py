@@ -16,7 +16,7 @@ from scipy import stats
 from beam_dpsketch import RecordBounds
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
-from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
@@ -43,7 +43,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
     """
     bounds = RecordBounds(max_contributions_per_partition=KEPT, signed=signed)
     bound = BoundingRule(bounds, RandomPriorities())
-    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
+    records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     shard = steps._ShardWindowedRecords(records, bounds, bound, None)
     payloads: dict[Any, list[bytes]] = defaultdict(list)
     for number, bundle in enumerate(bundles):
@@ -63,7 +63,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
             parts = merged
         for table in steps._BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
             counts += np.bincount(list(map(decode, table["item"].to_pylist())), minlength=5)
-            kept_of_each.update((window, unit) for unit in canonical(table["unit"]).to_pylist())
+            kept_of_each.update((window, unit) for unit in encode_ids(table["unit"]).to_pylist())
     assert len(kept_of_each) == 2 * UNITS
     assert set(kept_of_each.values()) == {KEPT}
     return float(stats.chisquare(counts).pvalue)
@@ -82,15 +82,15 @@ def test_all_records_are_kept_as_often_whatever_comes_with_them(
         assert choice_p_value(bundles, kind, in_state=in_state, signed=signed) >= 1e-10
 
 
-def _late_ones_last(ranks: pa.Array, drawn: pa.Array) -> pa.Array:
-    return pc.if_else(ranks.is_valid(), ranks, pa.array(drawn.to_numpy() // 2 + (1 << 31), pa.uint32()))
+def _late_ones_last(priorities: pa.Array, drawn: pa.Array) -> pa.Array:
+    return pc.if_else(priorities.is_valid(), priorities, pa.array(drawn.to_numpy() // 2 + (1 << 31), pa.uint32()))
 
 
-def _drawn_again(ranks: pa.Array, drawn: pa.Array) -> pa.Array:
+def _drawn_again(priorities: pa.Array, drawn: pa.Array) -> pa.Array:
     return drawn
 
 
 @pytest.mark.parametrize("coalesce", [_late_ones_last, _drawn_again])
-def test_ranks_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_priorities_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", coalesce)
     assert choice_p_value(BUNDLES["too many, then few"], int, in_state=False, signed=False) < 1e-10

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import apache_beam as beam
 import numpy as np
 import pytest
@@ -15,57 +13,36 @@ from beam_dpsketch import (
     CountSketch,
     PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     Record,
     RecordBounds,
     ReleasedSketch,
+    ReleaseTerms,
     WindowingError,
 )
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
+from tests.helpers.streams import WithStart, with_late_data
 
 PRIVACY = PrivacySpec(rho=0.1)
+UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_contributions_per_partition=9))}
 
 
-def stream() -> Stream:
-    """Two windows with data, an empty one between them, and data that come too late for the first."""
-    stamped = window.TimestampedValue
-    return (
-        Stream()
-        .advance_watermark_to(0)
-        .add_elements([stamped("a", 1), stamped("b", 2)])
-        .add_elements([stamped("a", 3)])
-        .advance_watermark_to(130)
-        .add_elements([stamped("late", 5)])
-        .add_elements([stamped("c", 131)])
-        .advance_watermark_to_infinity()
-    )
-
-
-class WithWindow(beam.DoFn):
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
-        yield float(window.start), element
-
-
-UNITS = [
-    {"unit": "record"},
-    {"privacy_id": len, "bounds": RecordBounds(max_contributions_per_partition=9)},
-]
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=["record", "privacy id"])
-def test_each_window_of_a_stream_is_released_once_without_late_data(unit: dict[str, Any]) -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, **unit)
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        elements = pipeline | stream() | beam.WindowInto(window.FixedWindows(60))
+        elements = pipeline | with_late_data() | beam.WindowInto(window.FixedWindows(60))
         return (
-            elements | transform | "ReleaseWindow" >> beam.ParDo(WithWindow()),
-            elements | ExactCounters(transform) | "CountersWindow" >> beam.ParDo(WithWindow()),
+            elements | transform | "ReleaseWindow" >> beam.ParDo(WithStart()),
+            elements | ExactCounters(transform) | "CountersWindow" >> beam.ParDo(WithStart()),
         ) | beam.Flatten()
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
@@ -78,14 +55,7 @@ def test_each_window_of_a_stream_is_released_once_without_late_data(unit: dict[s
 
 
 def once(keyed: bool = False) -> ReleaseOnce:
-    return ReleaseOnce(
-        PRIVACY,
-        bounds=RecordBounds(1),
-        unit=PrivacyUnit.RECORD,
-        windows=1,
-        disclosed=Disclosure.NONE,
-        keyed=keyed,
-    )
+    return ReleaseOnce(ReleaseTerms(PRIVACY), keyed=keyed)
 
 
 def pane(timing: int, index: int) -> PaneInfo:
@@ -116,7 +86,7 @@ def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
     """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
     times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
     source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
-    bounding = BoundContributions(RecordBounds(max_contributions_per_partition=2), unit=PrivacyId(len, RecordBounds(1)))
+    bounding = BoundContributions(PrivacyId(len, RecordBounds(max_contributions_per_partition=2)))
     windows = beam.WindowInto(window.FixedWindows(60))
     with pytest.raises(WindowingError, match="fired more than once"):
         seen_by_sink(
@@ -133,10 +103,11 @@ def test_early_panes_that_reach_the_release_fail_the_pipeline() -> None:
         trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
         accumulation_mode=beam.trigger.AccumulationMode.ACCUMULATING,
     )
-    combined = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())._combined
+    declaration = Declaration(SPEC, PRIVACY, Record())
+    plan = WindowPlan(declaration.terms(), starts=None, periods=None, is_global=False)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return combined(pipeline | stream() | early) | beam.ParDo(once())
+        return pipeline | with_late_data() | early | ExactSums(declaration, plan, None) | beam.ParDo(once())
 
     with pytest.raises(Exception, match="a window fired more than once"):
         seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)

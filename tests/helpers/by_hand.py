@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +12,7 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from tests.helpers.raw import of_kind
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {
     CountMin: ReleasedCountMin,
@@ -33,14 +33,9 @@ def statement(**changes: Any) -> PrivacyStatement:
     return PrivacyStatement(**fields | changes)
 
 
-def raw(kind: type[LinearSketch], spec: SketchSpec) -> LinearSketch:
-    """An empty sketch of this kind, whatever the kind of the spec."""
-    return kind(dataclasses.replace(spec, kind=kind.name))
-
-
 def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
-    """A release of this kind, whatever the kind of the spec, with exactly these counters."""
-    return RELEASED[kind](raw(kind, spec).spec, np.array(counters, dtype=np.int64), statement(**changes))
+    """A release with exactly these counters."""
+    return RELEASED[kind](of_kind(kind, spec), np.array(counters, dtype=np.int64), statement(**changes))
 
 
 def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.sketches import LinearSketch
-from tests.helpers import by_hand
+from tests.helpers.raw import raw_of
 
 FALSE_ALARM = 1e-9
 
@@ -62,11 +62,10 @@ def measure(
     truth = np.array([weights[query] if query < len(weights) else 0 for query in queries])
     found = {name: Coverage(np.zeros(len(queries), dtype=np.int64), 0.0, releases) for name in intervals}
     for seed in range(releases):
-        raw = by_hand.raw(kind, dataclasses.replace(spec, seed=seed))
-        raw.accumulate_keys(items.astype(np.uint64), weights)
+        raw = raw_of(kind, dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
         released = release(raw, ReleaseTerms(PrivacySpec(rho, relation=ADD_OR_REMOVE_ONE)))
         for name, interval in intervals.items():
-            lower, upper = interval(released, queries)
-            found[name].misses += (truth < lower) | (truth > upper)
-            found[name].mean_width += float(np.mean(upper - lower)) / releases
+            bounds = interval(released, queries)
+            found[name].misses += (truth < bounds.lower) | (truth > bounds.upper)
+            found[name].mean_width += float(np.mean(bounds.upper - bounds.lower)) / releases
     return found

@@ -154,5 +154,5 @@ def releases(draw: st.DrawFn) -> Any:
 
 _SIGMAS = st.fractions(Fraction(1, 4), 1 << 60)
 
-ONE = RecordBounds(1)
+ONE = RecordBounds(1, max_weight=1)
 """One record of weight 1: for raw sketches whose weights stand for as many records."""

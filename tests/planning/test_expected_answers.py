@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beam_dpsketch.planning.explanation import explanation
 from scipy import stats
 
 from beam_dpsketch import (
@@ -33,10 +32,13 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.planning import expected_answers
+from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.release.noising import calibrate
+from tests.helpers.raw import of_kind, raw_of
 
 FALSE_ALARM = 1e-9
-PRIVACY, BOUNDS = PrivacySpec(rho=0.5), RecordBounds(max_contributions_per_partition=20)
+PRIVACY, BOUNDS = PrivacySpec(rho=0.5), RecordBounds(20, max_weight=1)
+TERMS = ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID)
 ITEMS = {
     "text": (PrefixTree, PrefixSpec(domain=TextDomain(4), depth=5, width=1024), "word"),
     "long text": (PrefixTree, PrefixSpec.for_memory(TextDomain(12)), "abcdefghijkl"),
@@ -51,13 +53,13 @@ ITEMS = {
 
 
 def released(raw: Any) -> Any:
-    return release(raw, ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID))
+    return release(raw, TERMS)
 
 
 def times_found(kind: Any, spec: Any, item: Any, weight: float, releases: int) -> int:
     """In how many releases of one item of this weight the search finds it."""
-    raw = kind(spec).accumulate([item], [round(weight)])
-    lists = (released(raw).top_k(1 << 20).found for _ in range(releases))
+    raw = raw_of(kind, spec).accumulate([item], [round(weight)])
+    lists = (released(raw).top_k(1 << 20) for _ in range(releases))
     return sum(item in {frequency.item for frequency in found} for found in lists)
 
 
@@ -72,7 +74,7 @@ def at_most(found: int, of: int, probability: float) -> bool:
 def check_limits(name: str, releases: int) -> None:
     """The search takes deviations from the counters, where the item is too: so 93 and 43 % are what is demanded."""
     kind, spec, item = ITEMS[name]
-    limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
+    limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
     likely, even = (times_found(kind, spec, item, weight, releases) for weight in (limits.likely, limits.even))
     assert at_least(likely, releases, 0.93)
     assert at_least(even, releases, 0.43)
@@ -94,15 +96,15 @@ def test_the_search_finds_items_at_the_limits_as_often_as_said_of_many(name: str
 @pytest.mark.slow
 def test_short_items_are_found_below_the_limit() -> None:
     kind, spec, _ = ITEMS["long text"]
-    limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
+    limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
     assert at_least(times_found(kind, spec, "ab", limits.likely, 300), 300, 0.95)
 
 
 def test_the_limit_of_a_release_is_that_of_its_noise() -> None:
     """Deviations are means over thousands of counters, known to about a per cent."""
     for kind, spec, _ in ITEMS.values():
-        limits = expected_answers.noise_detection(kind, spec, calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS)))
-        assert released(kind(spec)).top_k(1).detection_limit == pytest.approx(limits.likely, rel=0.15)
+        limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
+        assert released(raw_of(kind, spec)).top_k(1).detection_limit == pytest.approx(limits.likely, rel=0.15)
         assert limits.even < limits.likely
 
 
@@ -111,7 +113,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     """Other texts, another hash, and a Zipf law made by other means."""
     weight, runs = 300_000, 40
     spec = PrefixSpec.for_memory(TextDomain(8))
-    said = expected_answers.simulated_detection(PrefixTree, spec, PRIVACY, BOUNDS, weight=weight)
+    said = expected_answers.simulated_detection(spec, TERMS, weight)
     frequencies = weight / np.arange(1, 100_001)
     frequencies = np.floor(frequencies / frequencies.sum() * weight).astype(int)
     generator = np.random.default_rng(5)
@@ -121,7 +123,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     above = {word for word, count in zip(words, frequencies, strict=True) if said.likely <= count < 1.5 * said.likely}
     below = {word for word, count in zip(words, frequencies, strict=True) if said.even / 2 < count <= 0.7 * said.even}
     assert min(len(above), len(below)) >= 9
-    lists = [{frequency.item for frequency in released(raw).top_k(10_000).found} for _ in range(runs)]
+    lists = [{frequency.item for frequency in released(raw).top_k(10_000)} for _ in range(runs)]
     found_above = np.mean([len(above & found) / len(above) for found in lists])
     found_below = np.mean([len(below & found) / len(below) for found in lists])
     assert found_above >= 0.9
@@ -133,64 +135,64 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
 def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""
     spec = SketchSpec(depth=depth, width=1 << 14)
-    (variance,) = calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS))
-    half = expected_answers.noise_half_width(CountSketch, spec, variance)
+    (variance,) = calibrate(spec, TERMS)
+    half = expected_answers.noise_half_width(spec, variance)
     errors = np.concatenate([np.abs(released(CountSketch(spec)).estimate(range(200))) for _ in range(60)])
     for factor, holds in ((1.0, True), (0.7, False), (1.5, False)):
         within = int(np.sum(errors <= factor * half))
         assert (at_least(within, errors.size, 0.925) and at_most(within, errors.size, 0.975)) == holds
-    lower, upper = released(CountSketch(spec)).interval([0])
-    assert float(upper[0] - lower[0]) / 2 == pytest.approx(half, rel=0.15)
+    found = released(CountSketch(spec)).interval(0)
+    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.15)
 
 
 def test_count_min_says_the_width_of_its_offsets() -> None:
-    spec = SketchSpec(depth=5, width=1 << 12)
-    (variance,) = calibrate(spec, ReleaseTerms(PRIVACY, BOUNDS))
-    lower, upper = released(CountMin(spec)).interval([0])
-    half = expected_answers.noise_half_width(CountMin, spec, variance)
-    assert half <= float(upper[0] - lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
+    spec = SketchSpec(kind="count_min", depth=5, width=1 << 12)
+    (variance,) = calibrate(spec, TERMS)
+    found = released(raw_of(CountMin, spec)).interval([0])
+    half = expected_answers.noise_half_width(spec, variance)
+    assert half <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
 
 
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
 def test_simulated_errors_are_those_of_other_zipf_data(kind: Any) -> None:
     weight, spec = 200_000, SketchSpec(depth=5, width=1024, seed=3)
-    said = expected_answers.simulated_errors(kind, SketchSpec(depth=5, width=1024), PRIVACY, BOUNDS, weight=weight)
+    said = expected_answers.simulated_errors(of_kind(kind, SketchSpec(depth=5, width=1024)), TERMS, weight)
     frequencies = weight / np.arange(1, 100_001) / np.log(100_001 * 1.781)
     counts = np.maximum(np.round(frequencies), 0).astype(int)
     counts[-(weight - counts.sum()) :] += 1  # what rounding leaves is single records
     items = [f"item {rank}" for rank in range(len(counts))]
-    real = released(kind(spec).accumulate(items, counts))
+    real = released(raw_of(kind, spec).accumulate(items, counts))
     measured = math.sqrt(np.mean((real.estimate(items) - counts) ** 2))
-    lower, upper = real.interval(items)
+    found = real.interval(items)
     assert said.deviation == pytest.approx(measured, rel=0.25)
-    assert said.half_width == pytest.approx(float(np.mean(upper - lower)) / 2, rel=0.25)
+    assert said.half_width == pytest.approx(float(np.mean(found.upper - found.lower)) / 2, rel=0.25)
     for factor in (0.5, 2):
         assert said.deviation * factor != pytest.approx(measured, rel=0.25)
 
 
 @pytest.mark.parametrize("n", [1, 10, 100])
 def test_what_would_be_noise_is_said_in_words(n: int) -> None:
-    kinds = {
-        CountSketch: SketchSpec(depth=5, width=256),
-        CountMin: SketchSpec(depth=5, width=256),
-        PrefixTree: PrefixSpec.for_memory(TextDomain(3)),
-        DyadicCountSketch: TreeSpec.for_memory(IntegerDomain(0, 1000)),
-    }
-    for kind, spec in kinds.items():
-        for searched in (False, True) if kind is DyadicCountSketch else (False,):
-            text = explanation(kind, spec, PrivacySpec(rho=0.01), BOUNDS, n, searched=searched)
+    specs = [
+        SketchSpec(depth=5, width=256),
+        SketchSpec(kind="count_min", depth=5, width=256),
+        PrefixSpec.for_memory(TextDomain(3)),
+        TreeSpec.for_memory(IntegerDomain(0, 1000)),
+    ]
+    for spec in specs:
+        for search in (False, True) if isinstance(spec, TreeSpec) else (False,):
+            poor, rich = (dataclasses.replace(TERMS, privacy=PrivacySpec(rho=rho)) for rho in (0.01, 10))
+            text = str(plan(spec, poor, n, search=search))
             assert "mostly noise: raise rho or memory, lower the bounds, or collect more records." in text
-            assert "noise:" not in explanation(kind, spec, PrivacySpec(rho=10), BOUNDS, 1_000_000, searched=searched)
+            assert "noise:" not in str(plan(spec, rich, 1_000_000, search=search))
 
 
 @pytest.mark.parametrize("n", [0, -3, 1 << 60])
 def test_an_impossible_number_of_records_is_refused_by_its_name(n: int) -> None:
     with pytest.raises(ValueError, match="n must be between"):
-        explanation(CountSketch, SketchSpec(depth=1, width=16), PRIVACY, BOUNDS, n)
+        plan(SketchSpec(depth=1, width=16), TERMS, n)
 
 
 def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec = PrefixSpec.for_memory(TextDomain(3))
-    assert "kept records or more" in explanation(PrefixTree, spec, PRIVACY, BOUNDS, None)
-    weighted = RecordBounds(1, max_weight=5)
-    assert "kept weight or more" in explanation(PrefixTree, spec, PRIVACY, weighted, None)
+    assert "kept records or more" in str(plan(spec, TERMS))
+    assert "kept weight or more" in str(plan(spec, ReleaseTerms(PRIVACY, RecordBounds(1, max_weight=5))))

@@ -1,18 +1,20 @@
-from beam_dpsketch import ReleaseTerms
-
 """The planner's closed form is the error of the fitted tree, and its refusals and words are right."""
 
 import math
 
 import numpy as np
 import pytest
-from beam_dpsketch.planning.tree_plan import TreePlan
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
     PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
     TreeSpec,
     release,
 )
@@ -25,19 +27,20 @@ from beam_dpsketch.release.tree.cumulative import CumulativeTree
 from beam_dpsketch.release.tree.least_squares import fitted_tree
 from beam_dpsketch.release.tree.levels import tree_levels
 
+TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE))
 SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 
 
 @pytest.fixture(autouse=True)
-def _open_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The closed form is for trees whose nodes are all opened."""
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -math.inf)
+def _expand_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The closed form is for trees whose nodes are all expanded."""
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -math.inf)
 
 
 @pytest.mark.parametrize(("size", "arity"), SHAPES)
 @pytest.mark.parametrize("total", [None, 1000.0])
 def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, total):
-    """The variances are themselves tested against a dense covariance matrix in `test_consistency`."""
+    """The variances are themselves tested against a dense covariance matrix in `test_least_squares`."""
     spec = TreeSpec.for_memory(IntegerDomain(0, size - 1), 10**6, arity=arity)
     sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
     levels = tree_levels(spec, np.zeros(spec.cells, dtype=np.int64), tuple(map(float, sigma_squared)))
@@ -66,16 +69,16 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
-    text = str(plan(IntegerDomain(0, 65_535), n=100_000, rho=1.0))
-    assert "65536 values: 8 levels, 87380 counters, 349520 bytes" in text
+    text = str(plan(IntegerDomain(0, 65_535), TERMS, n=100_000))
+    assert "dyadic: 8 tables, 87380 counters, 349520 bytes" in text
     assert "level 7: exact 65536, sigma = 2.828" in text
     assert "at most about 5.86 of 100000" in text
     assert "With a public total: 5.13" in text
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
-    planned = plan(IPv4Domain(), n=20_000, rho=1.0, memory=100_000)
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
+    planned = plan(TreeSpec.for_memory(IPv4Domain(), 100_000), TERMS, n=20_000)
     assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
     assert planned.memory <= 100_000
     assert planned.rank_deviation_known_total is None
@@ -91,10 +94,21 @@ def test_reference_distributions_are_inside_the_domain_and_of_the_weight(referen
     assert int(positions[-1]) < size
 
 
-def test_useless_settings_are_refused_with_the_numbers():
+def test_useless_settings_are_said_with_the_numbers():
     with pytest.raises(ValueError, match=r"memory must be at least \d+ bytes for 16 levels of 5 rows, got 1000"):
-        plan(IPv4Domain(), n=100_000, rho=1.0, memory=1000)
-    with pytest.raises(ValueError, match=r"gives ranks wrong by about .* of 100; raise rho or memory"):
-        plan(IntegerDomain(0, 65_535), n=100, rho=0.01)
-    with pytest.raises(ValueError, match="weight must be between"):
-        TreePlan.of(TreeSpec.for_memory(IntegerDomain(0, 9)), PrivacySpec(1.0), 0)
+        TreeSpec.for_memory(IPv4Domain(), 1000)
+    useless = plan(IntegerDomain(0, 65_535), ReleaseTerms(PrivacySpec(rho=0.01)), n=100)
+    assert useless.is_mostly_noise
+    assert "Answers would be mostly noise: raise rho or memory" in str(useless)
+    assert not plan(IntegerDomain(0, 65_535), TERMS, n=100_000).is_mostly_noise
+    with pytest.raises(ValueError, match="n must be between"):
+        plan(IntegerDomain(0, 9), TERMS, n=0)
+
+
+def test_keys_multiply_the_memory_and_windows_are_said():
+    terms = ReleaseTerms(PrivacySpec(rho=1), RecordBounds(2), unit=PrivacyUnit.PRIVACY_ID, window_count=7)
+    one, seven = (plan(SketchSpec(), terms, keys=keys) for keys in (None, 7))
+    assert seven.memory == 7 * one.memory
+    assert "for each of 7 keys" in str(seven)
+    assert "rho covers the 7 windows" in str(seven)
+    assert one._repr_html_().startswith("<pre>")

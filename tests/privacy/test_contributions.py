@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from beam_dpsketch import PrivacyUnit, RecordBounds
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, check_unit_fits_bounds
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.privacy.terms import check_unit
 from tests.helpers import strategies
 
 _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
@@ -31,14 +32,20 @@ _NUMBERS = ["max_contributions_per_partition", "max_partitions", "max_weight"]
 )
 def test_bounds_are_positive_whole_numbers(name, value, error):
     with pytest.raises(error, match=name):
-        RecordBounds(**{name: value})
+        RecordBounds(**{"max_contributions_per_partition": 1, name: value})
 
 
 @pytest.mark.parametrize("name", _NUMBERS)
 def test_numpy_integers_become_python_integers(name):
-    assert type(getattr(RecordBounds(**{name: np.int32(70_000)}), name)) is int
+    assert type(getattr(RecordBounds(**{"max_contributions_per_partition": 1, name: np.int32(70_000)}), name)) is int
     with pytest.raises(ValueError, match="together"):
-        RecordBounds(**{name: np.int32(1 << 30), "max_weight" if name != "max_weight" else "max_partitions": 3})
+        RecordBounds(
+            **{
+                "max_contributions_per_partition": 1,
+                name: np.int32(1 << 30),
+                "max_weight" if name != "max_weight" else "max_partitions": 3,
+            }
+        )
 
 
 def test_signed_is_a_bool():
@@ -70,14 +77,14 @@ def test_a_union_allows_all_that_either_allows_and_no_more(first, second):
 @pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])
 @pytest.mark.parametrize("name", ["max_contributions_per_partition", "max_partitions"])
 def test_one_record_is_one_contribution(unit, name):
-    check_unit_fits_bounds(unit, RecordBounds(1, max_weight=9, signed=True))
-    with pytest.raises(ValueError, match="name a privacy_id"):
-        check_unit_fits_bounds(unit, RecordBounds(**{name: 2}))
+    check_unit(unit, RecordBounds(1, max_weight=9, signed=True), 0)
+    with pytest.raises(ValueError, match="name a PrivacyId"):
+        check_unit(unit, RecordBounds(**{"max_contributions_per_partition": 1, name: 2}), 0)
 
 
 @pytest.mark.parametrize("unit", [PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])
 def test_a_privacy_id_may_have_many(unit):
-    check_unit_fits_bounds(unit, RecordBounds(max_contributions_per_partition=7, max_partitions=7))
+    check_unit(unit, RecordBounds(max_contributions_per_partition=7, max_partitions=7), 0)
 
 
 def test_a_largest_weight_that_was_given_is_told_from_the_default() -> None:

@@ -197,9 +197,9 @@ class TestInversion:
     def test_no_wrong_certified_decision(self, sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
         bits = 12
         sampler = Sampler(sigma**2, prefix_bits=bits)
-        monkeypatch.setattr(Sampler, "_refined_multiple", lambda self, prefix, random_bytes: -1)
+        monkeypatch.setattr(Sampler, "_refine_multiple", lambda self, prefix, random_bytes: -1)
         prefixes = np.arange(1 << bits, dtype=np.uint64)
-        decided = sampler._multiples(prefixes, os.urandom)
+        decided = sampler._invert_prefixes(prefixes, os.urandom)
         certified = np.flatnonzero(decided >= 0)
         with mpmath.workprec(400):
             cumulative = [mpmath.mpf(0), *true_cumulative(sigma**2, 0, int(decided.max()) + 1)]
@@ -219,13 +219,13 @@ class TestInversion:
         for _ in range(2_000):
             prefix, tail = int(generator.integers(1 << 12)), generator.bytes(8)
             uniform = (prefix << 64 | int.from_bytes(tail, "little")) >> 13
-            expected = long._multiples(np.array([uniform], dtype=np.uint64), os.urandom)[0]
-            assert short._refined_multiple(prefix, partial(bytes.ljust, tail)) == expected
+            expected = long._invert_prefixes(np.array([uniform], dtype=np.uint64), os.urandom)[0]
+            assert short._refine_multiple(prefix, partial(bytes.ljust, tail)) == expected
 
     def test_refinement_continues_beyond_the_first_table(self) -> None:
         # All-ones bytes stay above every threshold of 128 and of 256 bits; the zeros that follow decide.
         answers = iter([b"\xff" * 8] * 3 + [b"\0" * 8] * 10)
-        multiple = Sampler(Fraction(1))._refined_multiple((1 << 63) - 1, lambda size: next(answers))
+        multiple = Sampler(Fraction(1))._refine_multiple((1 << 63) - 1, lambda size: next(answers))
         tail_bits = 63 + 3 * 64
         # P(|x| > k) is about 2**-tail_bits for k near sqrt(2 tail_bits log 2).
         assert abs(multiple - math.sqrt(2 * tail_bits * math.log(2))) < 2

@@ -51,7 +51,7 @@ def test_parts_of_contexts_are_told_apart(first, second):
     def start(parts):
         randomness = KeyedRandomness(SECRET, b"")
         for part in parts:
-            randomness = randomness.within(part)
+            randomness = randomness.derive(part)
         return randomness.random_bytes(b"")(32)
 
     assert (start(first) == start(second)) == (first == second)
@@ -83,7 +83,7 @@ def test_what_cannot_be_a_secret_is_refused_without_being_shown(secret):
 
 
 def test_a_secret_is_not_shown_and_does_not_travel():
-    randomness = KeyedRandomness(SECRET, b"context").within(b"part")
+    randomness = KeyedRandomness(SECRET, b"context").derive(b"part")
     assert "secret of more" not in repr(randomness) + str(randomness)
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot be pickled"):

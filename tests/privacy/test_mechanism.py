@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
+from tests.helpers.raw import raw_of
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_sigma_above_2_to_the_50_is_refused():
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 def test_a_release_refuses_what_hides_nothing(kind):
     with pytest.raises(ValueError, match="hides nothing"):
-        release(kind(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=100.0)))
+        release(raw_of(kind, SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=100.0)))
 
 
 def test_noise_is_drawn_once_for_each_cell(frozen_noise):
@@ -79,8 +80,11 @@ def test_noise_is_int64_and_fresh():
 def test_releases_of_neighbours_differ_by_the_weight_modulo_2_to_the_64(frozen_noise, kind, start, weight):
     """Counters that overflow wrap around and come back: saturation would betray them."""
     spec = SketchSpec(depth=1, width=3)
-    at = kind(spec).accumulate(["x"]).counters
-    sketches = [kind(spec).accumulate(["x"], [start]), kind(spec).accumulate(["x", "x"], [start, weight])]
+    at = raw_of(kind, spec).accumulate(["x"]).counters
+    sketches = [
+        raw_of(kind, spec).accumulate(["x"], [start]),
+        raw_of(kind, spec).accumulate(["x", "x"], [start, weight]),
+    ]
     first, second = (add_noise(sketch.counters, Fraction(25)) for sketch in sketches)
     difference = (second.astype(object) - first.astype(object)) % (1 << 64)
     np.testing.assert_array_equal(difference, at.astype(object) * weight % (1 << 64))

@@ -149,9 +149,9 @@ def test_numpy_integers_do_not_overflow(number):
     assert answer == 4 * 64 * 1700**2 * 100 * 100
 
 
-@pytest.mark.parametrize("name", ["cells_per_item", "windows"])
+@pytest.mark.parametrize("name", ["cells_per_item", "window_count"])
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_counts_below_one_are_refused(name, value, error):
-    arguments = {"cells_per_item": 1, "windows": 1, name: value}
+    arguments = {"cells_per_item": 1, "window_count": 1, name: value}
     with pytest.raises(error, match=name):
         squared_l2_sensitivity(**arguments, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE)

@@ -22,46 +22,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity_over_time, tree_height
 from beam_dpsketch.release.noising import calibrate
+from tests.helpers.over_time import every_node, worst
+from tests.helpers.raw import of_kind, raw_of
 
 RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
-
-
-def every_node(leaves: np.ndarray) -> np.ndarray:
-    """Counters of all nodes, (n, all cells), of the counters of windows, (n, windows, cells)."""
-    levels = [leaves]
-    while levels[-1].shape[1] > 1:
-        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
-    return np.concatenate([level.reshape(len(leaves), -1) for level in levels], axis=1)
-
-
-def units(*, windows: int, bounds: RecordBounds) -> np.ndarray:
-    """Net weight by (window, item) of all that a unit may hold over two items, of shape (n, windows, 2)."""
-    weights = range(bounds.min_weight, bounds.max_weight + 1)
-    records = [(weight, 0) for weight in weights] + [(0, weight) for weight in weights]
-    chosen = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
-    of_window = sorted({tuple(np.sum(each, axis=0).tolist()) for each in chosen})
-    found = set()
-    for reached in itertools.combinations(range(windows), bounds.max_partitions):
-        for held in itertools.product(of_window, repeat=len(reached)):
-            unit = np.zeros((windows, 2), dtype=int)
-            unit[list(reached)] = held
-            found.add(unit.tobytes())
-    return np.array([np.frombuffer(unit, dtype=int).reshape(windows, 2) for unit in found])
-
-
-def worst(*, windows: int, bounds: RecordBounds, signs: bool, relation: NeighboringRelation) -> int:
-    """The largest squared change of all nodes: two items in one row of two columns, placed in every way."""
-    largest = 0
-    for column, sign in itertools.product((0, 1), (1, -1) if signs else (1,)):
-        matrix = np.zeros((2, 2), dtype=int)  # item, column
-        matrix[0, 0], matrix[1, column] = 1, sign
-        nodes = every_node(units(windows=windows, bounds=bounds) @ matrix)
-        squares = np.square(nodes).sum(axis=1)
-        if relation is ADD_OR_REMOVE_ONE:
-            largest = max(largest, int(squares.max()))
-        else:
-            largest = max(largest, int((squares[:, None] + squares - 2 * nodes @ nodes.T).max()))
-    return largest
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -100,12 +64,13 @@ def test_rho_covers_every_record_under_the_package_s_hash(
     for seed in range(30):
         spec = SketchSpec(depth=2, width=2, seed=seed)
         (sigma_squared,) = calibrate(
-            spec, ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4)
+            of_kind(kind, spec),
+            ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=4),
         )
         inputs = [np.zeros((4, spec.cells), dtype=int)]
         for window, item in itertools.product(range(4), range(6)):
             inputs.append(np.zeros((4, spec.cells), dtype=int))
-            inputs[-1][window] = kind(spec).accumulate([item]).counters.ravel()
+            inputs[-1][window] = raw_of(kind, spec).accumulate([item]).counters.ravel()
         nodes = every_node(np.array(inputs))
         others = nodes[:1] if relation is ADD_OR_REMOVE_ONE else nodes
         change = int(np.square(nodes[:, None] - others[None]).sum(axis=2).max())
@@ -116,7 +81,7 @@ def test_rho_covers_every_record_under_the_package_s_hash(
 @pytest.mark.parametrize(("windows", "reached"), [(1024, 1), (64, 5), (64, 64), (16, 7)])
 def test_at_most_the_square_of_all_windows_on_each_level(windows: int, reached: int) -> None:
     """m^2 (log2 T + 1) is the bound without looking at levels; a single window attains it."""
-    of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "windows": windows}
+    of = {"cells_per_item": 3, "has_signs": True, "relation": REPLACE_ONE, "window_count": windows}
     bounds = RecordBounds(1, max_partitions=reached, max_weight=2)
     square = squared_l2_sensitivity_over_time(**of, bounds=bounds)
     simple = 4 * 3 * 4 * reached**2 * tree_height(windows)

@@ -35,7 +35,7 @@ def columns(draw: st.DrawFn, rows: int) -> pa.Array:
 def tables(draw: st.DrawFn) -> pa.Table:
     rows = draw(st.integers(0, 9))
     names = draw(
-        st.lists(st.sampled_from(["unit", "key", "item", "weight", "rank", "copies"]), min_size=1, unique=True)
+        st.lists(st.sampled_from(["unit", "key", "item", "weight", "priority", "copies"]), min_size=1, unique=True)
     )
     return pa.table({name: draw(columns(rows)) for name in names})
 
@@ -47,7 +47,8 @@ def test_what_is_read_is_what_was_written_whole_and_in_parts(table: pa.Table, da
     sliced = pa.concat_tables([table, table]).slice(start, end)
     assert from_bytes(to_bytes(sliced)).equals(sliced.combine_chunks())
     order = np.array(data.draw(st.permutations(range(len(table)))), dtype=np.int64)
-    parts = [from_bytes(part) for part in parts_to_bytes(table, order, [start, end, len(table)])]
+    slices = [slice(0, start), slice(start, end), slice(end, len(table))]
+    parts = [from_bytes(part) for part in parts_to_bytes(table, order, slices)]
     assert [len(part) for part in parts] == [start, end - start, len(table) - end]
     assert concat_tables(parts).combine_chunks().equals(table.take(pa.array(order)).combine_chunks())
 
@@ -72,7 +73,7 @@ def test_nulls_are_refused_because_they_would_be_read_as_values() -> None:
 
 def test_other_bytes_are_refused_without_showing_them() -> None:
     units, items = pa.array([1, -5, 70_000]), pa.array([b"secret", b"", b"q"], pa.large_binary())
-    data = to_bytes(pa.table({"unit": units, "item": items, "rank": pa.array([1, 2, 3], pa.uint32())}))
+    data = to_bytes(pa.table({"unit": units, "item": items, "priority": pa.array([1, 2, 3], pa.uint32())}))
     assert len(from_bytes(data)) == 3
     cut = [data[:size] for size in range(len(data))]
     stream = pa.BufferOutputStream()
@@ -90,7 +91,7 @@ def test_ids_of_two_forms_are_joined_as_bytes_and_missing_columns_are_null() -> 
         return pa.table({"unit": units, "item": pa.array([7] * len(units)), **more})
 
     numbers, texts = pa.array([1, -2]), pa.array([encode(1), encode("1")], pa.large_binary())
-    whole = concat_tables([table(numbers), table(texts, rank=pa.array([3, 4], pa.uint32()))])
+    whole = concat_tables([table(numbers), table(texts, priority=pa.array([3, 4], pa.uint32()))])
     assert whole["unit"].to_pylist() == [encode(1), encode(-2), encode(1), encode("1")]
-    assert whole["rank"].to_pylist() == [None, None, 3, 4]
+    assert whole["priority"].to_pylist() == [None, None, 3, 4]
     assert concat_tables([table(numbers)] * 2)["unit"].type == pa.int64()

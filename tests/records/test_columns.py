@@ -241,7 +241,7 @@ GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
 
 def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:
     """The exact counters, as the steps make them: each record, of each key, and what bounding keeps of privacy ids."""
-    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), keyed=key is not None)
+    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), per_key=key is not None)
     total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
     if key is not None:
         read: dict[Any, list[Any]] = {}
@@ -252,7 +252,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
         return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
     rows = [element for element in elements if not isinstance(element, pd.DataFrame)]
     batches = [element for element in elements if isinstance(element, pd.DataFrame)]
-    columns = [records.batch(batch, recipe) for batch in batches] + ([records.columns(rows)] if rows else [])
+    columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])
     kept = [
         BoundingRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
     ]

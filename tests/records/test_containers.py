@@ -140,10 +140,10 @@ def test_arrays_as_values_are_refused(argument: str, make: Any) -> None:
     fields = {"privacy_id": "user", "key": "key", "item": "page", "weight": "n"}
     element = {**RECORD, fields[argument]: make(COLUMNS[fields[argument]])}
     elements = Selectors(item="page", weight="n", privacy_id="user", key="key")
-    records = RecordReader(elements, keyed=True)
+    records = RecordReader(elements, per_key=True)
     message = f"{argument} selects a .*: this is a container, not a value; make a dict of columns a pyarrow Table"
     with pytest.raises(TypeError, match=message) as caught:
-        read_table(records, records.columns([element]), RECIPE.bounds, RECIPE)
+        read_table(records, records.read_rows([element]), RECIPE.bounds, RECIPE)
     assert SECRET not in str(caught.value)
     if argument != "privacy_id":
         with pytest.raises(TypeError, match=message):
@@ -164,5 +164,5 @@ def test_lists_as_values_are_data() -> None:
 
 def test_what_asks_for_types_travels() -> None:
     for elements in (Selectors(), Selectors(item=len)):
-        records = pickle.loads(pickle.dumps(RecordReader(elements, keyed=False)))
+        records = pickle.loads(pickle.dumps(RecordReader(elements, per_key=False)))
         assert records.is_batch_type is elements.is_batch_type

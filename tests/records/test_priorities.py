@@ -38,7 +38,7 @@ def secret() -> Any:
         yield
 
 
-def ranks(release_id: str = "r") -> KeyedPriorities:
+def priorities(release_id: str = "r") -> KeyedPriorities:
     return KeyedPriorities(IdempotentNoise(release_id, TERMS["secret"]).resolve_secret)
 
 
@@ -58,9 +58,9 @@ def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:
 def kept(bound: BoundingRule, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
     """What is kept of records that come in parts, each bounded alone first."""
     gathered = concat_tables([bound.prune(part) for part in parts])
-    assign = bound.select(bound.prune(gathered))
-    copies = assign["copies"].to_numpy() if "copies" in assign.column_names else np.ones(len(assign), dtype=int)
-    rows = zip(*(assign[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True)
+    selected = bound.select(bound.prune(gathered))
+    copies = selected["copies"].to_numpy() if "copies" in selected.column_names else np.ones(len(selected), dtype=int)
+    rows = zip(*(selected[name].to_pylist() for name in ("unit", "key", "item", "weight")), strict=True)
     found: Counter[tuple[Any, ...]] = Counter()
     for row, times in zip(rows, copies.tolist(), strict=True):
         found[row] += times
@@ -83,7 +83,7 @@ def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_part
     shuffled = data.draw(st.permutations(rows))
     cut = data.draw(st.integers(0, len(rows)))
     whole, parts = (
-        kept(BoundingRule(bounds, ranks()), each)
+        kept(BoundingRule(bounds, priorities()), each)
         for each in ([table(rows)], [table(shuffled[:cut]), table(shuffled[cut:])])
     )
     assert whole == parts
@@ -113,9 +113,9 @@ def test_copies_of_net_weights_are_kept_as_often_as_if_each_were_a_record() -> N
         assert set(counts) <= set(choices)
         return float(stats.chisquare([counts[choice] for choice in choices], expected).pvalue)
 
-    assert p_value(BoundingRule(bounds, ranks())) > 1e-10
-    same = ranks()
-    same._hashed = lambda records: KeyedPriorities._hashed(same, records.drop_columns(["unit"]))  # type: ignore[method-assign]
+    assert p_value(BoundingRule(bounds, priorities())) > 1e-10
+    same = priorities()
+    same._hash_records = lambda records: KeyedPriorities._hash_records(same, records.drop_columns(["unit"]))  # type: ignore[method-assign]
     assert p_value(BoundingRule(bounds, same)) < 1e-10
 
 
@@ -124,7 +124,7 @@ def test_copies_of_net_weights_are_kept_as_often_as_if_each_were_a_record() -> N
 def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
     others = [("D", *rest) for _, *rest in others]
-    alone, together = (kept(BoundingRule(bounds, ranks()), [table(each)]) for each in (rows, others + rows))
+    alone, together = (kept(BoundingRule(bounds, priorities()), [table(each)]) for each in (rows, others + rows))
     assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
 
 
@@ -136,7 +136,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
     counts: Counter[int] = Counter()
     trials = 3000
     for trial in range(trials):
-        for (_, _, item, _), times in kept(BoundingRule(bounds, ranks(f"release {trial}")), [table(rows)]).items():
+        for (_, _, item, _), times in kept(BoundingRule(bounds, priorities(f"release {trial}")), [table(rows)]).items():
             counts[item] += times
     expected = [2 * trials * share for share in (0.6, 0.1, 0.1, 0.1, 0.1)]
     assert stats.chisquare([counts[item] for item in range(5)], expected).pvalue > 1e-10
@@ -145,7 +145,7 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
 
 
 def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
-    bound = BoundingRule(RecordBounds(1), ranks())
+    bound = BoundingRule(RecordBounds(1), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
@@ -154,7 +154,7 @@ def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
 def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_counted_ones(
     rows: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), ranks())
+    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
@@ -169,24 +169,24 @@ def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_c
         assert Counter(map(str, kept.to_pylist())) == Counter(map(str, whole.to_pylist()))
 
 
-@pytest.mark.parametrize("chosen", [RandomPriorities(), ranks()], ids=["random", "keyed"])
+@pytest.mark.parametrize("chosen", [RandomPriorities(), priorities()], ids=["random", "keyed"])
 @pytest.mark.parametrize("units", [20, 1])
 def test_signed_bounds_take_memory_for_records_and_not_for_what_they_allow(units: int, chosen: Any) -> None:
     """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
     bounds = RecordBounds(max_contributions_per_partition=1_000_000, max_weight=2, signed=True)
     rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
     bound = BoundingRule(bounds, chosen)
-    assign = bound.select(concat_tables([bound.prune(table(rows[:9])), bound.prune(table(rows[9:]))]))
-    assert 0 < len(assign) <= 2 * len(rows)
-    assert assign.nbytes < 100 * 2 * len(rows)
-    assert sum(assign["copies"].to_pylist()) == 1_000_000 * units
-    weights = total_weights(assign, bounds)
+    selected = bound.select(concat_tables([bound.prune(table(rows[:9])), bound.prune(table(rows[9:]))]))
+    assert 0 < len(selected) <= 2 * len(rows)
+    assert selected.nbytes < 100 * 2 * len(rows)
+    assert sum(selected["copies"].to_pylist()) == 1_000_000 * units
+    weights = total_weights(selected, bounds)
     assert 2_000_000 * units - 20 <= np.abs(weights).sum() <= 2_000_000 * units
 
 
 def test_what_is_made_of_the_secret_is_not_pickled() -> None:
-    used = ranks()
-    assert used.salt == ranks().salt
+    used = priorities()
+    assert used.salt == priorities().salt
     assert pickle.loads(pickle.dumps(used))._salt is None
 
 

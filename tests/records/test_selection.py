@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.records.selection import in_kept_parts, net_weights, select_within_bounds, split
+from beam_dpsketch.records.selection import net_weights, select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -23,23 +23,23 @@ GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
 
 @st.composite
 def records(draw: Any, partition_count: int = 5) -> tuple[np.ndarray, ...]:
-    """Units, partitions, partition ranks and ranks; partition ranks differ within a unit, ranks may not."""
+    """Draw units, partitions and the priorities of both; those of partitions differ within a unit."""
     groups = draw(GROUPS)
     units = np.array([unit for unit, _ in groups], dtype=np.int32)
     partitions = np.array([partition % partition_count for _, partition in groups], dtype=np.int32)
-    rank_of = np.random.default_rng(draw(st.integers(0, 1 << 30))).permutation(20).reshape(4, 5).astype(np.uint64)
-    partition_ranks = rank_of[units, partitions] if groups else np.zeros(0, dtype=np.uint64)
-    ranks = np.array(draw(st.lists(st.integers(0, 50), min_size=len(groups), max_size=len(groups))), dtype=np.uint32)
-    return units, partitions, partition_ranks, ranks
+    priority_of = np.random.default_rng(draw(st.integers(0, 1 << 30))).permutation(20).reshape(4, 5).astype(np.uint64)
+    partition_priorities = priority_of[units, partitions] if groups else np.zeros(0, dtype=np.uint64)
+    drawn = draw(st.lists(st.integers(0, 50), min_size=len(groups), max_size=len(groups)))
+    return units, partitions, partition_priorities, np.array(drawn, dtype=np.uint32)
 
 
 def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]:
     """The same choice, one record at a time."""
     groups: dict[int, dict[tuple[int, int], list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for position, (unit, partition, partition_rank, rank) in enumerate(
+    for position, (unit, partition, partition_priority, priority) in enumerate(
         zip(*map(np.ndarray.tolist, columns), strict=True)
     ):
-        groups[unit][partition_rank, partition].append((rank, position))
+        groups[unit][partition_priority, partition].append((priority, position))
     positions: set[int] = set()
     for of_unit in groups.values():
         for group in sorted(of_unit)[: bounds.max_partitions]:
@@ -49,21 +49,23 @@ def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]
 
 
 @given(records(), st.integers(1, 4))
-def test_all_records_of_the_windows_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], max_windows: int) -> None:
-    units, windows, window_ranks, _ = columns
+def test_all_records_of_the_windows_of_smallest_priority_are_kept(
+    columns: tuple[np.ndarray, ...], max_windows: int
+) -> None:
+    units, windows, window_priorities, _ = columns
     found: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    places = list(zip(units.tolist(), window_ranks.tolist(), windows.tolist(), strict=True))
-    for unit, rank, window in places:
-        found[unit].add((rank, window))
+    places = list(zip(units.tolist(), window_priorities.tolist(), windows.tolist(), strict=True))
+    for unit, priority, window in places:
+        found[unit].add((priority, window))
     of_unit = {unit: set(sorted(groups)[:max_windows]) for unit, groups in found.items()}
     expected = [position for position, (unit, *group) in enumerate(places) if tuple(group) in of_unit[unit]]
-    assert sorted(in_kept_parts(units, windows, window_ranks, max_windows).tolist()) == expected
+    assert sorted(select_parts(units, windows, window_priorities, max_windows).tolist()) == expected
 
 
-def test_windows_of_equal_rank_are_two_windows() -> None:
+def test_windows_of_equal_priority_are_two_windows() -> None:
     """Ranks are hashes, which may collide."""
-    units, ranks = np.zeros(4, dtype=int), np.zeros(4, dtype=np.uint64)
-    assert len(in_kept_parts(units, np.array([1, 2, 1, 2]), ranks, 1)) == 2
+    units, priorities = np.zeros(4, dtype=int), np.zeros(4, dtype=np.uint64)
+    assert len(select_parts(units, np.array([1, 2, 1, 2]), priorities, 1)) == 2
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
@@ -82,7 +84,7 @@ def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
-def test_the_records_of_least_rank_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
+def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     distinct = np.random.default_rng(len(columns[0])).permutation(len(columns[0])).astype(np.uint32)
     columns = (*columns[:3], distinct)
     assert set(select_within_bounds(*columns, bounds).tolist()) == reference(columns, bounds)
@@ -103,13 +105,12 @@ def test_bounding_in_stages_keeps_what_bounding_at_once_keeps(
     assert set(staged.tolist()) == set(select_within_bounds(*columns, bounds).tolist())
 
 
-def subset_p_value(ranks: np.ndarray, keyed: bool) -> float:
+def subset_p_value(priorities: np.ndarray, per_key: bool) -> float:
     """Whether all 10 choices of 2 in 5 records are equally frequent, over units of 5 records."""
-    units = np.repeat(np.arange(len(ranks) // 5), 5)
-    partitions = np.ones(len(units), dtype=int) * keyed
-    positions = (
-        np.sort(select_within_bounds(units, partitions, partitions.astype(np.uint64), ranks, TWO)).reshape(-1, 2) % 5
-    )
+    units = np.repeat(np.arange(len(priorities) // 5), 5)
+    partitions = np.ones(len(units), dtype=int) * per_key
+    kept = select_within_bounds(units, partitions, partitions.astype(np.uint64), priorities, TWO)
+    positions = np.sort(kept).reshape(-1, 2) % 5
     codes = positions @ np.array([5, 1])
     observed = [int(np.sum(codes == 5 * low + high)) for low, high in combinations(range(5), 2)]
     assert sum(observed) == len(units) // 5
@@ -119,18 +120,18 @@ def subset_p_value(ranks: np.ndarray, keyed: bool) -> float:
 TWO = RecordBounds(max_contributions_per_partition=2)
 
 
-@pytest.mark.parametrize("keyed", [False, True])
-def test_with_random_ranks_every_choice_is_equally_likely(keyed: bool) -> None:
+@pytest.mark.parametrize("per_key", [False, True])
+def test_with_random_priorities_every_choice_is_equally_likely(per_key: bool) -> None:
     """False alarm <= 1e-9 a run."""
-    ranks = np.random.default_rng().integers(0, 1 << 32, 500_000, dtype=np.uint32)
-    assert subset_p_value(ranks, keyed) >= LEVEL
+    priorities = np.random.default_rng().integers(0, 1 << 32, 500_000, dtype=np.uint32)
+    assert subset_p_value(priorities, per_key) >= LEVEL
 
 
-@pytest.mark.parametrize("keyed", [False, True])
-def test_the_test_of_uniformity_notices_when_one_unit_in_thirty_keeps_its_first_records(keyed: bool) -> None:
-    ranks = np.random.default_rng(1).integers(0, 1 << 32, 500_000, dtype=np.uint32).reshape(-1, 5)
-    ranks[::30].sort(axis=1)
-    assert subset_p_value(ranks.ravel(), keyed) < LEVEL
+@pytest.mark.parametrize("per_key", [False, True])
+def test_the_test_of_uniformity_notices_when_one_unit_in_thirty_keeps_its_first_records(per_key: bool) -> None:
+    priorities = np.random.default_rng(1).integers(0, 1 << 32, 500_000, dtype=np.uint32).reshape(-1, 5)
+    priorities[::30].sort(axis=1)
+    assert subset_p_value(priorities.ravel(), per_key) < LEVEL
 
 
 WEIGHTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(-3, 3)), max_size=40)
@@ -166,7 +167,7 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
     bounds = RecordBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
-    positions, parts, copies = split(np.array(weights, dtype=np.int64), bounds)
+    positions, parts, copies = split_weights(np.array(weights, dtype=np.int64), bounds)
     assert copies.min(initial=1) > 0
     assert len(positions) <= 2 * len(weights)
     found = [

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.records.selectors import Selectors, reader, select_all
+from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.pipelines import SPEC, exact, run
@@ -39,15 +39,15 @@ class Mishap:
 
 
 def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_is_none() -> None:
-    by_name = reader("page")
+    by_name = make_getter("page")
     for record in (beam.Row(page="p"), Visit("u", "p"), {"page": "p"}, Plain("p")):
         assert by_name(record) == "p"
     for record in (beam.Row(user="u"), {"user": "u"}, {}, None, 3, "text", ("a", "b"), Mishap()):
         assert by_name(record) is None
-    assert reader(None)("itself") == "itself"
-    assert reader(len)("four") == 4
-    assert reader(len)(None) is None
-    assert reader(lambda record: record["page"])({}) is None
+    assert make_getter(None)("itself") == "itself"
+    assert make_getter(len)("four") == 4
+    assert make_getter(len)(None) is None
+    assert make_getter(lambda record: record["page"])({}) is None
 
 
 def _item_of(element: Any) -> Any:
@@ -66,7 +66,7 @@ def test_many_elements_are_read_as_each_alone(selector: Any) -> None:
     """Also where all are dicts, some without the field."""
     dicts = [{"item": 1}, {}, {"item": None}, {"other": 2}]
     for elements in ([], dicts, [*dicts, Unfriendly(item=3)], [*dicts, beam.Row(item=3), None, "text"]):
-        assert select_all(selector, elements) == list(map(reader(selector), elements))
+        assert select_all(selector, elements) == list(map(make_getter(selector), elements))
 
 
 def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:

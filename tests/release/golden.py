@@ -29,8 +29,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.statement import Disclosure
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
@@ -54,7 +54,7 @@ def good() -> dict[str, ReleasedSketch]:
         relation=ADD_OR_REMOVE_ONE,
         unit=PrivacyUnit.RECORD,
         bounds=RecordBounds(1, max_weight=100, signed=True),
-        windows=12,
+        window_count=12,
         disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )
     middle = by_hand.released(
@@ -75,14 +75,14 @@ def good() -> dict[str, ReleasedSketch]:
             [[4, index]],
             unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=5),
-            windows=64,
+            window_count=64,
             release_ids=(bytes(16) + bytes([index]) * 32,),
         )
         for index in range(2)
     ]
     spec = SketchSpec(depth=1, width=2)
     day = 24 * 60 * 60 * 1_000_000
-    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "windows": 3, "period_micros": day}
+    in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "window_count": 3, "period_micros": day}
     return {
         "count_min": by_hand.without_noise(count_min),
         "count_sketch_blake2b_int64": by_hand.without_noise(count_sketch),

@@ -20,7 +20,7 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import trees
 from tests.release.golden import FOLDER
 

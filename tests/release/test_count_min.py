@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, CountMin, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.release.answers import Intervals
 from beam_dpsketch.release.count_min import collision_bound, noise_offset
 from tests.helpers import by_hand, coverage
 
@@ -90,11 +91,11 @@ def _without(released, items, part):
         released.spec, released.privacy.sigma_squared, failure_probability=0.025, guarantee="simultaneous"
     )
     if part == "collisions":
-        return estimates - 2 * offset, estimates
+        return Intervals(estimates, estimates - 2 * offset, estimates)
     collisions = collision_bound(
         released.counters, released.spec, released.privacy.sigma_squared, failure_probability=0.025
     )
-    return estimates - offset - collisions, estimates - offset
+    return Intervals(estimates, estimates - offset - collisions, estimates - offset)
 
 
 def _check_coverage(data, noise, releases):
@@ -158,9 +159,12 @@ def test_answers_take_any_container_and_none_at_all():
     for container in (np.array([1, 2], dtype=np.uint8), pa.array([1, 2]), iter([1, 2]), (1, 2)):
         np.testing.assert_array_equal(released.estimate(container), expected)
     assert released.estimate([]).shape == (0,)
-    assert [part.shape for part in released.interval([])] == [(0,), (0,)]
+    assert len(released.interval([])) == 0
     assert released.as_rows([]) == []
     assert released.estimate([1]).dtype == np.float64
+    single = released.estimate(1, guarantee="per_item")
+    assert [single] == released.estimate([1], guarantee="per_item").tolist()
+    assert released.interval(1, 0.9, guarantee="per_item") == released.interval([1], 0.9, guarantee="per_item")[0]
 
 
 @pytest.mark.parametrize(
@@ -171,8 +175,9 @@ def test_answers_take_any_container_and_none_at_all():
         (lambda it: it.interval(["a"], 1.0), "confidence must be greater than 0 and less than 1"),
         (lambda it: it.interval(["a"], math.nan), "confidence must be greater"),
         (lambda it: it.interval(["a"], guarantee="x"), "guarantee must be one of"),
+        (lambda it: it.top_k(1), "candidates must be given"),
         (lambda it: it.as_rows(["a"], confidence=0), "confidence must be greater"),
-        (lambda it: it.top_k(["a"], k=0), "k must be between 1"),
+        (lambda it: it.top_k(0, ["a"]), "k must be between 1"),
     ],
 )
 def test_questions_that_mean_nothing_are_refused(call, message):

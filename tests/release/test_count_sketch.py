@@ -16,18 +16,20 @@ import pytest
 from scipy import stats
 
 from beam_dpsketch import CountMin, CountSketch, Frequency, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.release.answers import Intervals
 from beam_dpsketch.release.count_sketch import median_margin
 from tests.hashing import derivations
 from tests.helpers import by_hand, coverage, strategies
+from tests.helpers.raw import raw_of
 
 
 def _scaled(factor):
     """Intervals of another width around the same estimates."""
 
     def interval(released, items):
-        lower, upper = released.interval(items, 0.95)
-        middle = (lower + upper) / 2
-        return middle - (middle - lower) * factor, middle + (upper - middle) * factor
+        found = released.interval(items, 0.95)
+        middle, half = (found.lower + found.upper) / 2, (found.upper - found.lower) / 2
+        return Intervals(middle, middle - half * factor, middle + half * factor)
 
     return interval
 
@@ -93,8 +95,8 @@ def test_the_estimate_is_the_median_of_signed_cells_also_of_an_even_number(depth
         expected.append(float(np.median(rows)))
     released = by_hand.without_noise(raw)
     assert released.estimate(items).tolist() == expected
-    lower, upper = released.interval(items)
-    np.testing.assert_allclose((lower + upper) / 2, expected, atol=1e-9)
+    found = released.interval(items)
+    np.testing.assert_allclose((found.lower + found.upper) / 2, expected, atol=1e-9)
 
 
 def test_deleted_items_are_estimated_at_zero_and_negative_totals_are_negative():
@@ -109,11 +111,13 @@ class TestTopK:
     weights: ClassVar = {"a": 5, "b": 90, "c": 40, "d": 40, 7: 60, (1, "x"): 3}
 
     def released(self, kind):
-        raw = kind(SketchSpec(depth=5, width=1 << 14)).accumulate(list(self.weights), list(self.weights.values()))
+        raw = raw_of(kind, SketchSpec(depth=5, width=1 << 14)).accumulate(
+            list(self.weights), list(self.weights.values())
+        )
         return by_hand.without_noise(raw, sigma_squared_per_level=(Fraction(1, 4),))
 
     def items(self, kind, candidates, k):
-        return [frequency.item for frequency in self.released(kind).top_k(candidates, k=k)]
+        return [frequency.item for frequency in self.released(kind).top_k(k, candidates)]
 
     def test_the_largest_come_first_and_equal_ones_in_the_order_given(self, kind):
         assert self.items(kind, ["a", "b", "c", "d", 7], 4) == ["b", 7, "c", "d"]
@@ -140,14 +144,21 @@ class TestTopK:
 
     def test_answers_agree_with_estimate_and_interval(self, kind):
         released, items = self.released(kind), ["b", 7, "c"]
-        lower, upper = released.interval(items, 0.9)
-        answers = released.top_k(items, k=3, confidence=0.9)
+        answers = released.interval(items, 0.9)
         assert all(isinstance(answer, Frequency) for answer in answers)
-        np.testing.assert_array_equal([answer.lower for answer in answers], lower)
-        np.testing.assert_array_equal([answer.upper for answer in answers], upper)
+        assert released.top_k(3, items, 0.9) == answers == released.top_k(3, items, confidence=0.9)
         assert released.as_rows(items, confidence=0.9) == [answer._asdict() for answer in answers]
         if kind is not CountMin:
-            np.testing.assert_array_equal([answer.estimate for answer in answers], released.estimate(items))
+            np.testing.assert_array_equal(answers.estimate, released.estimate(items))
+        for item, row in zip(items, answers, strict=True):
+            assert released.interval(item, 0.9) == row
+            assert released.as_rows(item, 0.9) == [row._asdict()]
+            assert type(released.estimate(item)) is float
+            assert released.estimate(item) == released.estimate([item])[0]
+
+    def test_a_list_without_candidates_is_refused(self, kind):
+        with pytest.raises(ValueError, match=r"candidates must be given: .* PrivateTopK"):
+            self.released(kind).top_k(3)
 
     @pytest.mark.parametrize(("k", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)])
     def test_k_is_a_positive_whole_number(self, kind, k, error):
@@ -164,9 +175,9 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     spec, truth = SketchSpec(depth=5, width=1 << 13), 50
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
-        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1)))
-        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(items, 5))
-        lower, upper = released.interval(items, 1 - 0.05 / len(items))
-        all_hold += bool(((lower <= truth) & (truth <= upper)).all())
+        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
+        listed += sum(each.lower <= truth <= each.upper for each in released.top_k(5, items))
+        found = released.interval(items, 1 - 0.05 / len(items))
+        all_hold += bool(((found.lower <= truth) & (truth <= found.upper)).all())
     assert listed < 0.5 * 5 * 100
     assert all_hold >= 74

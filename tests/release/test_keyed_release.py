@@ -11,6 +11,7 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -28,17 +29,18 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release import noising
-from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from tests.helpers.noise_audit import audit
+from tests.helpers.raw import raw_of
 
 SECRET = b"a secret of more than thirty-two bytes"
 GOLDEN = pathlib.Path(__file__).parents[1] / "vectors" / "keyed_noise.json"
 SPEC = SketchSpec(depth=5, width=4096)
 ITEMS = ["a"] * 900 + ["b"] * 100
 KEYED = KeyedRandomness(SECRET, b"context")
-PRIVACY = PrivacySpec(rho=0.01)
+PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE)
 
 
 def noise(raw=None, privacy=PRIVACY, keyed=KEYED, **terms):
@@ -59,20 +61,20 @@ def unrelated(first, second):
 OTHERS = {
     "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
     "context": {"keyed": KeyedRandomness(SECRET, b"contexts")},
-    "sigma": {"privacy": PrivacySpec(rho=0.02)},
-    "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12))},
+    "sigma": {"privacy": PrivacySpec(rho=0.02, relation=REPLACE_ONE)},
+    "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12), relation=REPLACE_ONE)},
     "relation": {"privacy": PrivacySpec(rho=0.01, relation=ADD_OR_REMOVE_ONE)},
     "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, relation=ADD_OR_REMOVE_ONE)},
     "bounds": {"bounds": RecordBounds(1, max_weight=2)},
     "signed": {"bounds": RecordBounds(1, signed=True)},
     "unit": {"unit": PrivacyUnit.PRIVACY_ID},
-    "windows": {"windows": 2},
-    "windows at the same sigma": {"windows": 4, "privacy": PrivacySpec(rho=0.04)},
+    "windows": {"window_count": 2},
+    "windows at the same sigma": {"window_count": 4, "privacy": PrivacySpec(rho=0.04, relation=REPLACE_ONE)},
     "disclosed": {"disclosed": Disclosure.KEYS},
     "one counter": {"raw": CountSketch(SPEC).accumulate([*ITEMS, "c"])},
     "seed": {"raw": CountSketch(SketchSpec(depth=5, width=4096, seed=1)).accumulate(ITEMS)},
     "shape": {"raw": CountSketch(SketchSpec(depth=4, width=5120)).accumulate(ITEMS)},
-    "kind": {"raw": CountMin(SPEC).accumulate(ITEMS)},
+    "kind": {"raw": raw_of(CountMin, SPEC).accumulate(ITEMS)},
 }
 
 
@@ -122,7 +124,7 @@ def test_equal_calls_are_one_release(kind):
 
 def test_keyed_noise_is_the_discrete_gaussian_without_correlations():
     spec, privacy = SketchSpec(depth=4, width=8192), PrivacySpec(rho=0.5)
-    raw = CountMin(spec).accumulate(ITEMS)
+    raw = raw_of(CountMin, spec).accumulate(ITEMS)
     residuals = []
     for context in (b"first", b"second"):
         released = release(raw, ReleaseTerms(privacy), randomness=KeyedRandomness(SECRET, context))

@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import dp_accounting
 import pytest
-from beam_dpsketch.planning.explanation import explanation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,10 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import strategies
 from tests.helpers.by_hand import statement
 
@@ -38,7 +38,7 @@ def test_the_statement_in_words():
             rho=Fraction(1, 10),
             sigma_squared_per_level=(Fraction(400),),
             bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
-            windows=4,
+            window_count=4,
             disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
         )
     )
@@ -74,7 +74,10 @@ def test_the_relation_and_the_unit_are_in_the_words():
 def test_a_period_and_a_secret_key_are_in_the_words():
     text = str(
         statement(
-            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, windows=3, period_micros=3_600_000_000, randomness=Randomness.KEYED
+            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+            window_count=3,
+            period_micros=3_600_000_000,
+            randomness=Randomness.KEYED,
         )
     )
     assert "contributes to the windows that end within one declared period (not over several periods)" in text
@@ -121,8 +124,8 @@ def test_what_was_asked_for_is_printed(epsilon, delta):
     privacy = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(asked)).privacy
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
-    words = explanation(CountSketch, SketchSpec(depth=2, width=4), asked, RecordBounds(1), None)
-    assert f"epsilon = {epsilon:g} at delta = {delta:g}." in words
+    words = str(plan(SketchSpec(depth=2, width=4), ReleaseTerms(asked)))
+    assert f"epsilon = {epsilon:g} at delta = {delta:g};" in words
     other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PrivacySpec(rho=0.5))).privacy
     for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
         assert both.shown_delta == min(delta, 1e-6)
@@ -140,7 +143,7 @@ def test_the_dictionary_is_plain(it):
     assert plain["unit"] == it.unit.value
     assert plain["relation"] == it.relation.name
     assert {name: plain[name] for name in dataclasses.asdict(it.bounds)} == dataclasses.asdict(it.bounds)
-    assert plain["windows"] == it.windows
+    assert plain["window_count"] == it.window_count
     assert plain["sigma_squared"] == [float(it.sigma_squared)]
     assert [bytes.fromhex(release_id) for release_id in plain["release_ids"]] == list(it.release_ids)
 
@@ -192,8 +195,8 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"shown_delta": 1.0}, "shown_delta must be greater than 0"),
         ({"shown_delta": float("nan")}, "shown_delta must be greater than 0"),
         ({"release_ids": (bytes(48), bytes(48))}, "release_ids must differ"),
-        ({"windows": 0}, "windows must be between"),
-        ({"windows": 1 << 32}, "windows must be between"),
+        ({"window_count": 0}, "window_count must be between"),
+        ({"window_count": 1 << 32}, "window_count must be between"),
         ({"unit": PrivacyUnit.RECORD}, "when the unit is one record"),
     ],
 )

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
@@ -33,9 +34,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
+from tests.helpers.raw import raw_of
 
 SPEC = SketchSpec(depth=3, width=8)
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 OVER_HORIZON = PrivacyUnit.RECORD_OVER_HORIZON
 
 
@@ -52,7 +54,7 @@ def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -
             yield TimelineNode(
                 level,
                 index,
-                release(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves), **of_run)),
+                release(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run),
             )
         if len(nodes) == 1:
             return
@@ -120,11 +122,11 @@ def test_prefixes_answer_as_releases_do() -> None:
     leaves = [CountSketch(SketchSpec(depth=5, width=64)).accumulate(["a"] * 3000 + ["b"] * 200) for _ in range(4)]
     answer = timeline(released_nodes(leaves), 4).prefix(2)
     assert abs(answer.estimate(["a"])[0] - 9000) < 300
-    assert [item.item for item in answer.top_k(["b", "a"], k=1)] == ["a"]
-    lower, upper = answer.interval(["a"], 1 - 1e-10)  # false alarm: 1e-10
-    assert lower[0] < 9000 < upper[0]
-    lower, upper = answer.interval(["a"])
-    assert 0 < upper[0] - lower[0] < 300
+    assert [item.item for item in answer.top_k(1, ["b", "a"])] == ["a"]
+    certain = answer.interval("a", 1 - 1e-10)  # false alarm: 1e-10
+    assert certain.lower < 9000 < certain.upper
+    usual = answer.interval("a")
+    assert 0 < usual.upper - usual.lower < 300
 
 
 def test_quantiles_of_a_range() -> None:
@@ -196,7 +198,9 @@ def test_averages_weigh_by_inverse_variance() -> None:
     _, nodes = eight()
     by_place = {(node.level, node.index): node.release.counters for node in nodes}
     children = by_place[0, 0] + by_place[0, 1]
-    averaged = timeline(nodes, 8)._average((1, 0))
+    line = timeline(nodes, 8)
+    assert [line.averaged_estimate("a", 0, 4)] == line.averaged_estimate(["a"], 0, 4).tolist()
+    averaged = line._average((1, 0))
     np.testing.assert_allclose(averaged, 2 / 3 * by_place[1, 0] + 1 / 3 * children, atol=1e-9)
 
 
@@ -234,7 +238,7 @@ def test_what_is_no_range_is_refused() -> None:
 
 def test_nodes_of_something_else_are_refused() -> None:
     _, nodes = eight()
-    with pytest.raises(ValueError, match=r"node \(0, 0\) is there twice: the nodes are of more than one release"):
+    with pytest.raises(ValueError, match=r"node \(0, 0\) was given twice: the nodes are of more than one release"):
         timeline([*nodes, nodes[0]], 8)
     with pytest.raises(ValueError, match="was not released for a horizon of 4 windows"):
         timeline(nodes[:1], 4)
@@ -265,7 +269,7 @@ def test_nodes_of_another_start_size_or_place_are_refused() -> None:
     moved = [list(released_nodes(list(leaves), **of)) for of in ({"start": START + SIZE}, {"size": 2 * SIZE})]
     renamed = [TimelineNode(0, 1, nodes[0].release), TimelineNode(1, 0, nodes[0].release)]
     for wrong in (moved[0], moved[1], moved[1][1:], renamed[:1], renamed[1:], moved[1][12:]):
-        with pytest.raises(ValueError, match=r"was released for other windows: give the start and the window_size"):
+        with pytest.raises(ValueError, match=r"was released for other windows: give the horizon"):
             timeline(wrong, 8)
     assert timeline(nodes, 8).available == 8
 
@@ -273,14 +277,14 @@ def test_nodes_of_another_start_size_or_place_are_refused() -> None:
 def test_two_draws_of_a_node_do_not_make_a_range() -> None:
     """As after a failure: their sum is no range, and both together cost twice."""
     raw = CountSketch(SPEC)
-    of_run = {"run": bytes(16), "part": b"a node", "unit": OVER_HORIZON, "windows": 8}
-    first, second = (release(raw, ReleaseTerms(PRIVACY, **of_run)) for _ in range(2))
+    terms = ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=8)
+    first, second = (release(raw, terms, run=bytes(16), part=b"a node") for _ in range(2))
     with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
         first.combine_within_horizon(second)
 
 
 def test_averages_of_other_sketches_are_refused() -> None:
-    line = timeline(released_nodes([CountMin(SPEC), CountMin(SPEC)]), 2)
+    line = timeline(released_nodes([raw_of(CountMin, SPEC), raw_of(CountMin, SPEC)]), 2)
     with pytest.raises(TypeError, match="of CountSketches only, not of ReleasedCountMin"):
         line.averaged_estimate(["a"], 0, 1)
 

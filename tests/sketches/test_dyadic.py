@@ -91,7 +91,9 @@ def test_each_level_is_the_flat_sketch_of_the_ancestors(spec: TreeSpec, position
             expected = np.bincount(np.array(ancestors, dtype=np.int64), minlength=level.width)[None, :]
         else:
             flat = {"count_sketch": CountSketch, "count_min": CountMin}[level.sketch]
-            level_spec = SketchSpec(depth=level.depth, width=level.width, seed=spec.level_spec(number).seed)
+            level_spec = SketchSpec(
+                kind=level.sketch, depth=level.depth, width=level.width, seed=spec.level_spec(number).seed
+            )
             expected = flat(level_spec).accumulate(ancestors).counters
         np.testing.assert_array_equal(tree.levels[number].counters, expected)
 

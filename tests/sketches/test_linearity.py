@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, SketchSpec
 from tests.hashing import derivations
 from tests.helpers import laws, strategies
+from tests.helpers.raw import of_kind, raw_of
 
 pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)
 
 
 def _sketch_of(kind, spec):
     def sketch_of(records):
-        sketch = kind(spec)
+        sketch = raw_of(kind, spec)
         if records:
             items, weights = zip(*records, strict=True)
             sketch.accumulate(items, weights)
@@ -62,8 +63,8 @@ def test_counters_are_those_of_a_dictionary_of_big_integers(kind, spec, records)
 
 @given(spec=strategies.specs(), items=strategies.item_lists)
 def test_weights_default_to_one(kind, spec, items):
-    sketch = kind(spec).accumulate(items)
-    assert sketch == kind(spec).accumulate(items, [1] * len(items))
+    sketch = raw_of(kind, spec).accumulate(items)
+    assert sketch == raw_of(kind, spec).accumulate(items, [1] * len(items))
     assert sketch.counters.tolist() == _reference(kind, spec, [(item, 1) for item in items])
 
 
@@ -93,12 +94,14 @@ def test_the_laws_refuse_what_is_not_linear(kind):
 )
 def test_weights_in_any_container(kind, weights):
     spec = SketchSpec(depth=3, width=5)
-    assert kind(spec).accumulate(list("abc"), weights) == kind(spec).accumulate(list("aabccc"), [1, 1, -1, 1, 1, 1])
+    assert raw_of(kind, spec).accumulate(list("abc"), weights) == raw_of(kind, spec).accumulate(
+        list("aabccc"), [1, 1, -1, 1, 1, 1]
+    )
 
 
 def test_an_iterator_of_weights_is_read_once(kind):
     spec = SketchSpec(depth=3, width=5)
-    assert kind(spec).accumulate(iter("ab"), iter([2, 3])) == kind(spec).accumulate(["a", "b"], [2, 3])
+    assert raw_of(kind, spec).accumulate(iter("ab"), iter([2, 3])) == raw_of(kind, spec).accumulate(["a", "b"], [2, 3])
 
 
 @pytest.mark.parametrize(
@@ -122,19 +125,19 @@ def test_an_iterator_of_weights_is_read_once(kind):
     ],
 )
 def test_weights_that_are_not_64_bit_integers_one_per_item_are_refused(kind, weights, error):
-    sketch = kind(SketchSpec(depth=2, width=4))
+    sketch = raw_of(kind, SketchSpec(depth=2, width=4))
     with pytest.raises(error, match="weights"):
         sketch.accumulate(["a", "b"], weights)
     assert not sketch.counters.any()
 
 
 def test_largest_unsigned_weights_that_fit_are_accepted(kind):
-    sketch = kind(SketchSpec(depth=1, width=1)).accumulate([0], np.array([(1 << 63) - 1], dtype=np.uint64))
+    sketch = raw_of(kind, SketchSpec(depth=1, width=1)).accumulate([0], np.array([(1 << 63) - 1], dtype=np.uint64))
     assert abs(int(sketch.counters[0, 0])) == (1 << 63) - 1
 
 
 def test_a_refused_batch_leaves_the_counters_as_they_were(kind):
-    sketch = kind(SketchSpec(depth=2, width=4)).accumulate(["a"])
+    sketch = raw_of(kind, SketchSpec(depth=2, width=4)).accumulate(["a"])
     before = sketch.counters.copy()
     with pytest.raises(TypeError):
         sketch.accumulate(["a", None])
@@ -142,7 +145,7 @@ def test_a_refused_batch_leaves_the_counters_as_they_were(kind):
 
 
 def test_counters_cannot_be_changed_from_outside(kind):
-    sketch = kind(SketchSpec(depth=2, width=4))
+    sketch = raw_of(kind, SketchSpec(depth=2, width=4))
     with pytest.raises(ValueError, match="read-only"):
         sketch.counters[0, 0] = 1
 
@@ -150,15 +153,15 @@ def test_counters_cannot_be_changed_from_outside(kind):
 def test_from_vector_copies(kind):
     spec = SketchSpec(depth=2, width=4)
     counters = np.arange(8).reshape(2, 4)
-    sketch = kind.from_vector(spec, counters.ravel())
+    sketch = kind.from_vector(of_kind(kind, spec), counters.ravel())
     counters[0, 0] = 99
     assert sketch.counters.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_whether_weights_were_given_survives_a_merge(kind):
     spec = SketchSpec(depth=2, width=4)
-    assert not kind(spec).accumulate(["a"]).merge(kind(spec)).is_weighted
-    assert kind(spec).merge(kind(spec).accumulate(["a"], [1])).is_weighted
+    assert not raw_of(kind, spec).accumulate(["a"]).merge(raw_of(kind, spec)).is_weighted
+    assert raw_of(kind, spec).merge(raw_of(kind, spec).accumulate(["a"], [1])).is_weighted
 
 
 _OTHERS = [
@@ -172,13 +175,13 @@ _OTHERS = [
 @pytest.mark.parametrize("other", _OTHERS, ids=str)
 def test_sketches_of_other_specs_are_not_merged(kind, other):
     with pytest.raises(ValueError, match="can be merged"):
-        kind(SketchSpec(depth=2, width=4)).merge(kind(other))
+        raw_of(kind, SketchSpec(depth=2, width=4)).merge(raw_of(kind, other))
 
 
 def test_sketches_of_other_keys_are_not_merged(kind):
     first, second = (SketchSpec(depth=1, width=4, item_hash="blake2b", item_key=bytes([n] * 16)) for n in (1, 2))
     with pytest.raises(ValueError, match="can be merged") as caught:
-        kind(first).merge(kind(second))
+        raw_of(kind, first).merge(raw_of(kind, second))
     assert "\\x01" not in str(caught.value)
 
 
@@ -186,19 +189,19 @@ def test_sketches_of_other_kinds_are_not_merged_or_equal(kind):
     spec = SketchSpec(depth=2, width=4)
     other = CountMin if kind is CountSketch else CountSketch
     with pytest.raises(ValueError, match="can be merged"):
-        kind(spec).merge(other(spec))
-    assert kind(spec) != other(spec)
+        raw_of(kind, spec).merge(raw_of(other, spec))
+    assert raw_of(kind, spec) != raw_of(other, spec)
 
 
 def test_repr_hides_the_counters(kind):
-    sketch = kind(SketchSpec(depth=1, width=1)).accumulate(["a"], [8_675_309])
+    sketch = raw_of(kind, SketchSpec(depth=1, width=1)).accumulate(["a"], [8_675_309])
     assert "8675309" not in repr(sketch) + str(sketch)
     assert "counters hidden" in repr(sketch)
 
 
 def test_a_raw_sketch_has_no_estimate_and_no_bytes(kind):
     for name in ("estimate", "interval", "top_k", "to_bytes"):
-        assert not hasattr(kind(SketchSpec(depth=1, width=1)), name)
+        assert not hasattr(raw_of(kind, SketchSpec(depth=1, width=1)), name)
 
 
 def test_a_spec_is_needed(kind):

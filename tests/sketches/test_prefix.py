@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, TextDomain
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.sketches.prefix import END, extend, prefixes_of, root
+from beam_dpsketch.sketches.prefix import END, extend, hash_prefixes, root
 from tests.hashing import derivations
 from tests.helpers import laws
 from tests.sketches.test_dyadic import Whole, weights
@@ -99,7 +99,7 @@ def test_two_items_share_a_level_exactly_as_far_as_their_beginnings_agree(first:
         return [*item[:4], *[END] * 4][:4]
 
     keys, _ = spec.domain.index([first, second])
-    for level, (prefixes, ended) in enumerate(prefixes_of(spec, keys)):
+    for level, (prefixes, ended) in enumerate(hash_prefixes(spec, keys)):
         agree = symbols(first)[: level + 1] == symbols(second)[: level + 1]
         assert (prefixes[0] == prefixes[1]) == agree
         assert ended.tolist() == [len(first) <= level, len(second) <= level]

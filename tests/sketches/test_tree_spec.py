@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, Level, TextDomain, TreeSpec
-from beam_dpsketch.sketches.tree_spec import _water_filled
+from beam_dpsketch.sketches.tree_spec import _water_fill
 from tests.helpers import trees
 
 CAPACITY = 4
@@ -86,13 +86,13 @@ def test_water_filling_is_the_best_of_all_equal_fills(nodes: list[int], counters
         return [min(size, fill) for size in nodes]
 
     best = max(fill for fill in range(max(nodes) + 1) if sum(filled(fill)) <= counters)
-    assert _water_filled(nodes, counters) == filled(best)
+    assert _water_fill(nodes, counters) == filled(best)
 
 
 @given(nodes=st.lists(st.integers(1, 12), min_size=1, max_size=3), counters=st.integers(0, 30))
 def test_water_filling_maximises_the_smallest_unfilled_level(nodes: list[int], counters: int) -> None:
     """By brute force over all divisions: no other gives the level that is worst off more counters."""
-    found = _water_filled(nodes, counters)
+    found = _water_fill(nodes, counters)
     assert sum(found) <= counters
 
     def worst(sizes: Any) -> int:
@@ -182,7 +182,7 @@ HALF = Fraction(1, 2)
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ((), "the bits of the levels must sum to 3"),
+        ((), "levels must be 1 to 65, got 0"),
         ((Level(2, "exact", 1, 2, Fraction(1)),), "the bits of the levels must sum to 3"),
         ((Level(3, "exact", 1, 6, HALF),), "the shares of the levels must sum to 1"),
         ((Level(3, "exact", 1, 8, Fraction(1)),), "exact level 0 must have depth 1 and width 6"),

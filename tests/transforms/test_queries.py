@@ -85,9 +85,9 @@ def test_no_release_at_all_has_no_answers() -> None:
 def test_flat_sketches_and_words_are_asked_too() -> None:
     flat = release(CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(1.0)))
     words = trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(3))).accumulate(["to"] * 900))
-    answers = answered([flat], [Question("estimate", (("x",),)), Question("top_k", (("x", "y"), 1))])
+    answers = answered([flat], [Question("estimate", (("x",),)), Question("top_k", (1, ("x", "y")))])
     assert answers["estimate", None].tolist() == flat.estimate(["x"]).tolist()
-    assert answers["top_k", None] == flat.top_k(["x", "y"], 1)
+    assert answers["top_k", None] == flat.top_k(1, ["x", "y"])
     answers = answered([("k", words)], [Question("estimate", (("to",),), key="k"), Question("top_k", (1,), key="k")])
     assert answers["estimate", "k"].tolist() == [900]
     assert answers["top_k", "k"] == words.top_k(1)

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.transforms import PrivateTopK, ReadReleases, WriteReleases
-from tests.helpers.pipelines import FN_API, run, seen_by_sink
+from tests.helpers.pipelines import run, seen_by_sink
 from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0)
@@ -41,7 +41,7 @@ ADDRESSES = ["10.0.0.1"] * 4000 + ["10.0.0.2"] * 3000 + ["9.9.9.9"] * 2000
 
 
 def found(top: Any) -> list[Any]:
-    return [frequency.item for frequency in top.top.found]
+    return [row.item for row in top]
 
 
 def prefix_vector(domain: BytesDomain, items: Any, weights: Any = None) -> np.ndarray:
@@ -54,7 +54,8 @@ def test_the_heaviest_addresses_are_found() -> None:
     assert isinstance(top.release, ReleasedDyadicCountSketch)
     spec = top.release.spec
     assert spec == TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
-    assert top.release.top_k(2) == top.top
+    assert top.release.top_k(2) == top
+    assert top.to_rows() == top.release.top_k(2).to_rows()
     assert top.release.privacy.rho == 1
 
 
@@ -64,7 +65,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     assert isinstance(top.release, ReleasedPrefixTree)
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
-    assert top.top.truncated == frozenset()
+    assert top.truncated == frozenset()
 
 
 @pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
@@ -165,11 +166,19 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
 
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
     transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create([("a", word) for word in WORDS]) | transform | WriteReleases(str(tmp_path / "top"))
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
+        lists | WriteReleases(str(tmp_path / "top"))
+        return lists
+
+    lists = dict(seen_by_sink(build))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
-    assert set(read) == {"a", "b"}
-    assert [frequency.item for frequency in read["a"].top_k(1).found] == ["to"]
+    assert set(read) == set(lists) == {"a", "b"}
+    assert {key: (tree, tree.top_k(3)) for key, tree in read.items()} == {
+        key: (top.release, top) for key, top in lists.items()
+    }
+    assert [row["item"] for row in lists["a"].to_rows()][:2] == ["to", "tea"]
 
 
 @pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])

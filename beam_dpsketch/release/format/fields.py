@@ -1,10 +1,11 @@
-"""The field types of the release format: each writes a value and reads it back from bounded bytes."""
+"""Field types of the release format: each writes a value and reads it back, within the bytes given."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -20,11 +21,11 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes are not read yet."""
+        """The number of bytes not read yet."""
         return len(self._data) - self.position
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         if self.left < size:
             raise FormatError("the bytes end too early")
         self.position += size
@@ -32,10 +33,20 @@ class Reader:
 
 
 class Field(Protocol):
-    """One kind of value in the header."""
+    """One kind of value."""
 
     def write(self, value: Any) -> bytes: ...
     def read(self, reader: Reader) -> Any: ...
+
+
+def write_fields(fields: Mapping[str, Field], values: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the named values, in the order of the fields."""
+    return b"".join(field.write(values[name]) for name, field in fields.items())
+
+
+def read_fields(fields: Mapping[str, Field], reader: Reader) -> dict[str, Any]:
+    """Read one value for each field."""
+    return {name: field.read(reader) for name, field in fields.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +63,22 @@ class Number:
 
 
 U8, U16, U32, U64, F64 = Number("<B"), Number("<H"), Number("<I"), Number("<Q"), Number("<d")
+
+
+@dataclasses.dataclass(frozen=True)
+class Integer:
+    """A signed integer of fixed size."""
+
+    size: int
+
+    def write(self, value: int) -> bytes:
+        return value.to_bytes(self.size, "little", signed=True)
+
+    def read(self, reader: Reader) -> int:
+        return int.from_bytes(reader.take(self.size), "little", signed=True)
+
+
+I128 = Integer(16)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +112,19 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
+class Flags:
+    """A sum of flags."""
+
+    type: type[enum.Flag]
+
+    def write(self, value: enum.Flag) -> bytes:
+        return U8.write(value.value)
+
+    def read(self, reader: Reader) -> enum.Flag:
+        return self.type(U8.read(reader))
+
+
+@dataclasses.dataclass(frozen=True)
 class Bytes:
     """Bytes of fixed size."""
 
@@ -102,12 +142,13 @@ class Text:
     """Bytes with their length before them."""
 
     max_size: int
+    length: Number = U16
 
     def write(self, value: bytes) -> bytes:
-        return U16.write(len(value)) + value
+        return self.length.write(len(value)) + value
 
     def read(self, reader: Reader) -> bytes:
-        size = U16.read(reader)
+        size = self.length.read(reader)
         if size > self.max_size:
             raise FormatError("a field is too long")
         return reader.take(size)
@@ -115,7 +156,7 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Repeated:
-    """At least one value of the same kind, with their number before them."""
+    """Values of the same kind, with their number before them."""
 
     field: Field
 
@@ -126,8 +167,37 @@ class Repeated:
         return tuple(self.field.read(reader) for _ in range(U16.read(reader)))
 
 
+@dataclasses.dataclass(frozen=True)
+class Object:
+    """The fields of an object; its constructor validates them."""
+
+    type: Callable[..., Any]
+    fields: Mapping[str, Field]
+
+    def write(self, value: Any) -> bytes:
+        return write_fields(self.fields, vars(value))
+
+    def read(self, reader: Reader) -> Any:
+        return self.type(**read_fields(self.fields, reader))
+
+
+@dataclasses.dataclass(frozen=True)
+class OneOf:
+    """An object of one of several types: the position of the type, then the fields."""
+
+    options: Sequence[Object]
+
+    def write(self, value: Any) -> bytes:
+        types = [option.type for option in self.options]
+        return Choice(types).write(type(value)) + self.options[types.index(type(value))].write(value)
+
+    def read(self, reader: Reader) -> Any:
+        option: Object = Choice(self.options).read(reader)
+        return option.read(reader)
+
+
 class _Exact:
-    """A positive fraction as two length-prefixed integers."""
+    """A positive fraction as two unsigned integers, each with its length in bytes before it."""
 
     _part = Text(1024)
 

@@ -7,8 +7,8 @@ digest finds damage; it does not authenticate. No exact value of the data is sto
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.format.fields import (
     F64,
-    U8,
     U16,
     U32,
     U64,
@@ -29,9 +28,13 @@ from beam_dpsketch.release.format.fields import (
     Constant,
     Exact,
     Field,
+    Flags,
+    Object,
     Reader,
     Repeated,
     Text,
+    read_fields,
+    write_fields,
 )
 from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
@@ -42,7 +45,6 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
-_DTYPES = ("<i1", "<i2", "<i4", "<i8")
 
 _START: dict[str, Field] = {
     "magic": Constant(b"DPSK"),
@@ -59,86 +61,67 @@ _FLAT_SPEC: dict[str, Field] = {
     "width": U32,
 }
 
-_TREE_SPEC: dict[str, Field] = {
-    "hash_version": U16,
-    "seed": U64,
-    "domain": DOMAIN,
-    "levels": Repeated(LEVEL),
+_SPECS = {
+    "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
+    "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
+    "dyadic": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": DOMAIN, "levels": Repeated(LEVEL)}),
+    "prefix": Object(
+        PrefixSpec, {"hash_version": U16, "seed": U64, "domain": BYTES_DOMAIN, "depth": U32, "width": U32}
+    ),
 }
 
-_PREFIX_SPEC: dict[str, Field] = {
-    "hash_version": U16,
-    "seed": U64,
-    "domain": BYTES_DOMAIN,
-    "depth": U32,
-    "width": U32,
-}
+_BOUNDS = Object(
+    RecordBounds,
+    {
+        "max_contributions_per_partition": U32,
+        "max_partitions": U32,
+        "max_weight": U32,
+        "signed": Choice((False, True)),
+    },
+)
 
-_SPECS: dict[str, tuple[type, dict[str, Field]]] = {
-    "count_min": (SketchSpec, _FLAT_SPEC),
-    "count_sketch": (SketchSpec, _FLAT_SPEC),
-    "dyadic": (TreeSpec, _TREE_SPEC),
-    "prefix": (PrefixSpec, _PREFIX_SPEC),
-}
+_STATEMENT = Object(
+    PrivacyStatement,
+    {
+        "rho": Exact,
+        "sigma_squared_per_level": Repeated(Exact),
+        "relation": Choice(tuple(NeighboringRelation)),
+        "unit": Choice(tuple(PrivacyUnit)),
+        "window_count": U32,
+        "disclosed": Flags(Disclosure),
+        "period_micros": U64,
+        "randomness": Choice(tuple(Randomness)),
+        "shown_delta": F64,
+        "release_ids": Repeated(Bytes(RELEASE_ID_BYTES)),
+        "bounds": _BOUNDS,
+    },
+)
 
-_BOUNDS: dict[str, Field] = {
-    "max_contributions_per_partition": U32,
-    "max_partitions": U32,
-    "max_weight": U32,
-    "signed": Choice((False, True)),
-}
-
-_STATEMENT: dict[str, Field] = {
-    "rho": Exact,
-    "sigma_squared_per_level": Repeated(Exact),
-    "relation": Choice(tuple(NeighboringRelation)),
-    "unit": Choice(tuple(PrivacyUnit)),
-    "window_count": U32,
-    "disclosed": U8,
-    "period_micros": U64,
-    "randomness": Choice(tuple(Randomness)),
-    "shown_delta": F64,
-    "release_ids": Repeated(Bytes(RELEASE_ID_BYTES)),
-}
-
-_DTYPE: dict[str, Field] = {"dtype": Choice(_DTYPES)}
+_DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
 
 
 def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> bytes:
-    """The bytes of a release; counters take the narrowest integers that hold them."""
-    dtype = next(dtype for dtype in _DTYPES if _fits(counters, np.dtype(dtype)))
-    statement = {**vars(privacy), "disclosed": privacy.disclosed.value}
-    header = b"".join(
-        (
-            _write(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind}),
-            _write(_SPECS[kind][1], vars(spec)),
-            _write(_STATEMENT, statement),
-            _write(_BOUNDS, vars(privacy.bounds)),
-            _write(_DTYPE, {"dtype": dtype}),
-        )
-    )
+    """Return the bytes of a release; counters take the narrowest integers that hold them."""
+    dtype = next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
+    start = write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
+    header = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + _DTYPE.write(dtype)
     body = header + counters.astype(dtype).tobytes()
     return body + _digest(body)
 
 
 def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
-    """Kind, spec, counters (int64, flat) and statement of the release in these bytes."""
+    """Return kind, spec, counters (int64, flat) and statement of the release in these bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
     data = bytes(data)
     reader = Reader(data)
     try:
-        start = _read(_START, reader)
+        start = read_fields(_START, reader)
         kind, version = start["kind"], start["format_version"]
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")
-        spec_type, spec_fields = _SPECS[kind]
-        kind_of_flat = {"kind": kind} if spec_type is SketchSpec else {}
-        spec = spec_type(**kind_of_flat, **_read(spec_fields, reader))
-        statement = _read(_STATEMENT, reader)
-        statement["disclosed"] = Disclosure(statement["disclosed"])
-        privacy = PrivacyStatement(bounds=RecordBounds(**_read(_BOUNDS, reader)), **statement)
-        dtype = np.dtype(_read(_DTYPE, reader)["dtype"])
+        spec, privacy = _SPECS[kind].read(reader), _STATEMENT.read(reader)
+        dtype = np.dtype(_DTYPE.read(reader))
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a release that this version can read: {error}") from None
     if reader.left != spec.cells * dtype.itemsize + _DIGEST_BYTES:
@@ -150,14 +133,6 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
     if pack(kind, spec, counters, privacy) != data:
         raise FormatError("not a release: the fields are not in their only valid form")
     return kind, spec, counters, privacy
-
-
-def _write(fields: dict[str, Field], values: Mapping[str, Any]) -> bytes:
-    return b"".join(field.write(values[name]) for name, field in fields.items())
-
-
-def _read(fields: dict[str, Field], reader: Reader) -> dict[str, Any]:
-    return {name: field.read(reader) for name, field in fields.items()}
 
 
 def _fits(counters: np.ndarray, dtype: np.dtype[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Heavy hitters without a candidate list: a walk down a released tree, opening what stands out.
+"""Heavy hitters without a candidate list: a walk down a released tree that expands what exceeds the noise threshold.
 
 Guarantee: post-processing of the release, so nothing of the data but the noisy counters decides what is found. Values
 are found if every node on their path exceeds the noise threshold; `detection_limit` is the weight at which that has a
@@ -7,50 +7,82 @@ given probability. No candidate lists are merged: the search is on the one relea
 
 from __future__ import annotations
 
+import functools
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 
-from beam_dpsketch.release.tree.least_squares import OPENING_DEVIATIONS, Nodes
+from beam_dpsketch.release.answers import Frequencies
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS, Nodes
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 FOUND = 0.95
 
 
+class ReleasedTree(ReleasedSketch):
+    """A released tree: it finds heavy items without candidates."""
+
+    _expansion_deviations: ClassVar[float] = EXPANSION_DEVIATIONS
+
+    @functools.cached_property
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
+
+    @abstractmethod
+    def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
+        """Return the items of an estimated weight of `threshold` or more that exceed the noise threshold."""
+
+    @functools.cached_property
+    @abstractmethod
+    def _levels(self) -> list[TreeLevel]: ...
+
+    @property
+    def _detection_limit(self) -> float:
+        return detection_limit(self.level_deviations, expansion=self._expansion_deviations)
+
+    def _search(self, confidence: float) -> Frequencies:
+        return self.heavy_hitters(0.0, confidence)
+
+
 def heavy_leaves(
     levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, weights and standard deviations of the leaves that stand out with a weight of at least a threshold.
+    """Return position, weight and standard deviation of each leaf above the noise with a weight of the threshold.
 
-    Sorted by weight, largest first. Siblings of a heavy leaf are reached with it and need not stand out.
+    Sorted by weight, largest first. Siblings of a heavy leaf are reached with it; they are left out unless they exceed
+    the noise threshold themselves.
     """
     if len(tree) < len(levels):
         return np.zeros(0, dtype=np.uint64), np.zeros(0), np.zeros(0)
     leaves = tree[-1]
     deviations = np.sqrt(leaves.upward_variance)
     order = np.argsort(-leaves.fitted, kind="stable")
-    order = order[(leaves.fitted >= threshold)[order] & (leaves.fitted > OPENING_DEVIATIONS * deviations)[order]]
+    order = order[(leaves.fitted >= threshold)[order] & (leaves.fitted > EXPANSION_DEVIATIONS * deviations)[order]]
     return leaves.ids[order], leaves.fitted[order], deviations[order]
 
 
-def detection_limit(deviations: Sequence[float], *, opening: float, probability: float = FOUND) -> float:
-    """The weight of a value that is found with a probability, if no other value shares a node with it.
+def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:
+    """Return the weight of a value that is found with a probability, if no other value shares a node with it.
 
-    It is found if on every level the estimate of its node is above `opening` deviations. Levels have independent
+    It is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
     noise and hashes, and errors are taken as normal, so the probability is the product over levels of
-    Phi(weight / deviation - opening). What shares a node with it makes it likelier to be found.
+    Phi(weight / deviation - expansion). What shares a node with it makes it likelier to be found.
 
     Args:
       deviations: the standard deviation of an estimate on each level.
-      opening: how many of them an estimate must exceed.
+      expansion: how many of them an estimate must exceed.
       probability: in (0, 1).
     """
     normal, largest = NormalDist(), max(deviations)
-    low, high = 0.0, (opening + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest
+    low, high = 0.0, (expansion + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest
     for _ in range(60):
         weight = (low + high) / 2
-        found = math.prod(normal.cdf(weight / deviation - opening) for deviation in deviations)
+        found = math.prod(normal.cdf(weight / deviation - expansion) for deviation in deviations)
         low, high = (weight, high) if found < probability else (low, weight)
     return high

@@ -1,6 +1,6 @@
 """Node estimates that agree with each other: a truncated tree, fitted by weighted least squares.
 
-Guarantee: post-processing. From the root, nodes are opened only while their estimate stands out of the noise; on the
+Guarantee: post-processing. From the root, a node is expanded only if its estimate exceeds the noise threshold. On the
 nodes reached, the best linear unbiased estimate under "a node is the sum of its children" is computed in two passes,
 bottom-up and top-down (Hay et al. 2010), with the levels' own variances. Source: truncation as in Luo et al. 2016
 (post-processing of turnstile quantile sketches), adapted to noise of known variance.
@@ -17,7 +17,7 @@ import numpy as np
 
 from beam_dpsketch.release.tree.levels import TreeLevel
 
-OPENING_DEVIATIONS = 2.0
+EXPANSION_DEVIATIONS = 2.0
 MAX_NODES = 200_000
 _KNOWN_TOTAL_VARIANCE = 1e-9
 
@@ -29,16 +29,16 @@ class Nodes:
     Attributes:
       ids: node numbers, uint64, ascending.
       parents: the position of the parent among the nodes of the level above.
-      opened: whether the children were reached.
+      expanded: whether the children were reached.
       raw: what the level says of each node, before fitting.
-      raw_variance: the variance of that.
+      raw_variance: its variance.
       upward, upward_variance: the estimate from the node and all below it.
       fitted: the final estimate.
     """
 
     ids: np.ndarray
     parents: np.ndarray
-    opened: np.ndarray
+    expanded: np.ndarray
     raw: np.ndarray
     raw_variance: float
     upward: np.ndarray
@@ -47,7 +47,7 @@ class Nodes:
 
 
 Subtracted = dict[int, tuple[np.ndarray, np.ndarray]]
-"""For a level: nodes, ascending, and weights that were taken out of its counters and are added to estimates."""
+"""By level: nodes, ascending, and the weights that were subtracted from its counters and are added to estimates."""
 
 
 def fitted_tree(
@@ -57,12 +57,12 @@ def fitted_tree(
     subtracted: Subtracted | None = None,
     means: frozenset[int] = frozenset(),
 ) -> list[Nodes]:
-    """The nodes reached on each level, with consistent estimates.
+    """Return the nodes reached on each level, with estimates that agree with each other.
 
     Args:
       levels: from the coarsest to the finest.
-      total: the total weight, if it is public; otherwise it is estimated.
-      subtracted: what was taken out of the counters, by level.
+      total: the total weight, if it is known; otherwise it is estimated.
+      subtracted: what was subtracted from the counters, by level.
       means: levels whose rows are averaged instead of taking the median.
     """
     tree = _reached(levels, subtracted or {}, means)
@@ -78,54 +78,54 @@ def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozens
     for number, level in enumerate(levels):
         raw = level.estimates(ids, mean=number in means) + _looked_up(ids, subtracted.get(number))
         variance = level.variance(mean=number in means)
-        opened = np.zeros(len(ids), dtype=bool)
+        expanded = np.zeros(len(ids), dtype=bool)
         if number + 1 < len(levels):
-            opened = _worth_opening(raw, variance, MAX_NODES >> levels[number + 1].bits)
+            expanded = _worth_expanding(raw, variance, MAX_NODES >> levels[number + 1].bits)
         blank = np.zeros(len(ids))
-        tree.append(Nodes(ids, parents, opened, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
-        if not opened.any():
+        tree.append(Nodes(ids, parents, expanded, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
+        if not expanded.any():
             break
         below = levels[number + 1]
         children = np.arange(1 << below.bits, dtype=np.uint64)
-        ids = ((ids[opened] << np.uint64(below.bits))[:, None] + children).ravel()
-        parents = np.repeat(np.flatnonzero(opened), len(children))
+        ids = ((ids[expanded] << np.uint64(below.bits))[:, None] + children).ravel()
+        parents = np.repeat(np.flatnonzero(expanded), len(children))
         inside = ids <= np.uint64(below.nodes - 1)
         ids, parents = ids[inside], parents[inside]
     return tree
 
 
-def _worth_opening(raw: np.ndarray, variance: float, limit: int) -> np.ndarray:
-    opened = raw > OPENING_DEVIATIONS * math.sqrt(variance)
-    if opened.sum() > limit:
+def _worth_expanding(raw: np.ndarray, variance: float, limit: int) -> np.ndarray:
+    expanded = raw > EXPANSION_DEVIATIONS * math.sqrt(variance)
+    if expanded.sum() > limit:
         largest = np.argsort(-raw, kind="stable")[: max(1, limit)]
         few = np.zeros(len(raw), dtype=bool)
         few[largest] = True
-        opened &= few
-    return opened
+        expanded &= few
+    return expanded
 
 
-def _looked_up(ids: np.ndarray, taken: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """The subtracted weight of each node, 0 where there is none."""
-    if taken is None or not len(taken[0]):
+def _looked_up(ids: np.ndarray, subtracted: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """Return the subtracted weight of each node, 0 where nothing was subtracted."""
+    if subtracted is None or not len(subtracted[0]):
         return np.zeros(len(ids))
-    nodes, weights = taken
+    nodes, weights = subtracted
     places = np.minimum(np.searchsorted(nodes, ids), len(nodes) - 1)
     return np.where(nodes[places] == ids, weights[places], 0.0)
 
 
 def _fit_upward(tree: list[Nodes]) -> None:
-    """Joins each opened node's own estimate with the sum of its children's, by inverse variance."""
+    """Average each expanded node's own estimate with the sum of its children's, by inverse variance."""
     for below, above in itertools.pairwise(reversed(tree)):
         size = len(above.ids)
-        sums = np.bincount(below.parents, weights=below.upward, minlength=size)[above.opened]
-        variances = np.bincount(below.parents, weights=below.upward_variance, minlength=size)[above.opened]
+        sums = np.bincount(below.parents, weights=below.upward, minlength=size)[above.expanded]
+        variances = np.bincount(below.parents, weights=below.upward_variance, minlength=size)[above.expanded]
         own, children = 1 / above.raw_variance, 1 / variances
-        above.upward[above.opened] = (own * above.raw[above.opened] + children * sums) / (own + children)
-        above.upward_variance[above.opened] = 1 / (own + children)
+        above.upward[above.expanded] = (own * above.raw[above.expanded] + children * sums) / (own + children)
+        above.upward_variance[above.expanded] = 1 / (own + children)
 
 
 def _fit_downward(tree: list[Nodes], total: float | None) -> None:
-    """Shares out what a node is more or less than its children, by variance."""
+    """Distribute the difference between a node and its children among them, by variance."""
     top = tree[0]
     top.fitted = top.upward.copy()
     if total is not None:
@@ -136,5 +136,5 @@ def _fit_downward(tree: list[Nodes], total: float | None) -> None:
         sums = np.bincount(below.parents, weights=below.upward, minlength=size)
         variances = np.bincount(below.parents, weights=below.upward_variance, minlength=size)
         missing = np.zeros(size)
-        missing[above.opened] = (above.fitted - sums)[above.opened] / variances[above.opened]
+        missing[above.expanded] = (above.fitted - sums)[above.expanded] / variances[above.expanded]
         below.fitted = below.upward + below.upward_variance * missing[below.parents]

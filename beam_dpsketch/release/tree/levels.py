@@ -1,24 +1,27 @@
 """One level of a tree of sketches: node estimates, and their variance read from the counters themselves.
 
-Guarantee: post-processing. The variance covers noise and collisions. What a row says of a node is wrong by what other
-nodes and the noise put in its counter, and hashing makes every counter equally likely. So the mean square of the
-median of d rows is that of d independent draws from the counters, which their order gives exactly, whatever their
-distribution: a few heavy nodes count for as little as they move a median, and no scale is assumed.
+Guarantee: post-processing. The variance covers noise and collisions. A row's error for a node is what other nodes and
+the noise added to its counter, and hashing makes every counter equally likely. So the mean square of the median of d
+rows is that of d independent draws from the counters. Their order gives it exactly, for every distribution: a few heavy
+nodes count for as little as they move a median, and no scale is assumed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from statistics import NormalDist
 
 import numpy as np
 
+from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.sketches.binomial import half_or_more
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MEDIAN_VARIANCE = {1: 1.0, 2: 0.5, 3: 0.4487, 4: 0.2982, 5: 0.2868, 6: 0.2147, 7: 0.2104, 8: 0.1682, 9: 0.1661}
-_LEAST_VARIANCE = 1e-9
+_MIN_VARIANCE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +42,7 @@ class TreeLevel:
         return self.sketch == "exact"
 
     def estimates(self, nodes: np.ndarray, *, mean: bool = False) -> np.ndarray:
-        """The estimated weight of each node (uint64): the median over rows, or their mean.
+        """Return the estimated weight of each node (uint64): the median over rows, or their mean.
 
         A Count-Min row is first freed of its expected collisions, (w counter - total) / (w - 1).
         """
@@ -50,28 +53,28 @@ class TreeLevel:
         return rows.mean(axis=0) if mean or self.is_exact else np.median(rows, axis=0)
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
-        """What each row says of each node, float64 of shape (depth, n), before any correction."""
+        """Return what each row says of each node, float64 of shape (depth, n), before any correction."""
         if self.is_exact:
             return self.counters[:, nodes.astype(np.int64)].astype(np.float64)
         has_signs = self.sketch == "count_sketch"
         return cells.read_rows(self.counters, nodes, seed=self.spec.seed, has_signs=has_signs)
 
     def variance(self, *, mean: bool = False) -> float:
-        """The variance of an estimate of one node, noise and collisions together."""
+        """Return the variance of an estimate of one node, noise and collisions together."""
         if self.is_exact:
-            return max(self.sigma_squared, _LEAST_VARIANCE)
+            return max(self.sigma_squared, _MIN_VARIANCE)
         errors = self._row_errors()
         depth = self.spec.depth
-        of_noise = 1 / depth if mean else median_variance(depth)
+        noise_share = 1 / depth if mean else median_variance(depth)
         found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
-        return max(found, self.sigma_squared * of_noise, _LEAST_VARIANCE)
+        return max(found, self.sigma_squared * noise_share, _MIN_VARIANCE)
 
     def prefers_mean(self) -> bool:
-        """Whether the mean over rows has the smaller variance: where no heavy collisions are left."""
+        """Return whether the mean over rows has the smaller variance: where no heavy collisions are left."""
         return self.variance(mean=True) <= self.variance()
 
     def _row_errors(self) -> np.ndarray:
-        """How wrong a row may be about a node, each value as likely as the others: what other nodes' counters hold."""
+        """Return how wrong a row may be about a node, each value as likely as the others: other nodes' counters."""
         counters = self.counters.astype(np.float64)
         if self.sketch == "count_sketch":
             return np.concatenate([counters, -counters], axis=None)
@@ -80,27 +83,29 @@ class TreeLevel:
 
 
 def median_variance(depth: int) -> float:
-    """The variance of the median of some independent standard normal values."""
+    """Return the variance of the median of `depth` independent standard normal values."""
     return _MEDIAN_VARIANCE.get(depth, math.pi / (2 * depth))
 
 
 def _median_square(values: np.ndarray, draws: int) -> float:
-    """The mean square of the median of so many independent draws from the values.
+    """Return the mean square of the median of independent draws from the values.
 
     An even number of draws counts as one less, which is an upper bound: its median is the mean of those without one.
     """
     draws -= 1 - draws % 2
     ordered = np.sort(values)
     below = np.arange(len(ordered) + 1) / len(ordered)
-    median_below = sum(
-        math.comb(draws, count) * below**count * (1 - below) ** (draws - count)
-        for count in range(draws // 2 + 1, draws + 1)
-    )
-    return float(np.sum(ordered**2 * np.diff(median_below)))
+    return float(np.sum(ordered**2 * np.diff(half_or_more(draws, below))))
+
+
+def deviations_for(confidence: float) -> float:
+    """Return how many standard deviations a normal interval of this confidence, in (0, 1), reaches to each side."""
+    _validate.open_unit_interval(confidence=confidence)
+    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:
-    """The levels of a tree, from the coarsest, given all counters (spec.cells,)."""
+    """Return the levels of a tree, from the coarsest, given all counters (spec.cells,)."""
     levels, start = [], 0
     for number, (level, variance) in enumerate(zip(spec.levels, sigma_squared, strict=True)):
         size = level.depth * level.width

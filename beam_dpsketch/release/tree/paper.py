@@ -14,41 +14,50 @@ import numpy as np
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 
-def plain_ranks(levels: Sequence[TreeLevel], positions: np.ndarray, *, size: int) -> np.ndarray:
-    """The weight at or below each position (uint64), from left siblings."""
-    ranks = np.zeros(len(positions))
-    at_end = positions == np.uint64(size - 1)
-    ends = np.where(at_end, np.uint64(0), positions + np.uint64(1))
-    for level in levels:
-        nodes = ends >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(ends)
-        among = nodes & np.uint64((1 << level.bits) - 1)
-        for sibling in range((1 << level.bits) - 1):
-            right = np.flatnonzero(among > sibling)
-            if len(right):
-                left_siblings = nodes[right] - among[right] + np.uint64(sibling)
-                ranks[right] += _estimates(level, left_siblings)
-    ranks[at_end] = plain_total(levels)
-    return ranks
+class PaperTree:
+    """Ranks by position, from the levels of a tree, each on its own.
 
+    Args:
+      levels: the levels of the tree.
+      size: the number of positions, U.
+      total: the total weight, if it is known.
+    """
 
-def plain_total(levels: Sequence[TreeLevel]) -> float:
-    """The sum of the nodes of the coarsest level."""
-    return float(_estimates(levels[0], np.arange(levels[0].nodes, dtype=np.uint64)).sum())
+    def __init__(self, levels: Sequence[TreeLevel], *, size: int, total: float | None) -> None:
+        self._levels = levels
+        self._size = size
+        self._estimated = float(_estimates(levels[0], np.arange(levels[0].nodes, dtype=np.uint64)).sum())
+        self.total = self._estimated if total is None else total
 
+    def rank(self, positions: np.ndarray) -> np.ndarray:
+        """Return the weight at or below each position (uint64), from left siblings."""
+        ranks = np.zeros(len(positions))
+        at_end = positions == np.uint64(self._size - 1)
+        ends = np.where(at_end, np.uint64(0), positions + np.uint64(1))
+        for level in self._levels:
+            nodes = ends >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(ends)
+            among = nodes & np.uint64((1 << level.bits) - 1)
+            for sibling in range((1 << level.bits) - 1):
+                right = np.flatnonzero(among > sibling)
+                if len(right):
+                    left_siblings = nodes[right] - among[right] + np.uint64(sibling)
+                    ranks[right] += _estimates(level, left_siblings)
+        ranks[at_end] = self._estimated
+        return ranks
 
-def plain_positions(levels: Sequence[TreeLevel], ranks: np.ndarray, *, size: int) -> np.ndarray:
-    """A position whose plain rank is at least each given one and that of the position before is not, by bisection."""
-    low = np.zeros(len(ranks), dtype=np.uint64)
-    high = np.full(len(ranks), size - 1, dtype=np.uint64)
-    for _ in range((size - 1).bit_length()):
-        middle = low + (high - low) // np.uint64(2)
-        enough = plain_ranks(levels, middle, size=size) >= ranks
-        high = np.where(enough, middle, high)
-        low = np.where(enough, low, np.minimum(middle + np.uint64(1), high))
-    return high
+    def position(self, ranks: np.ndarray) -> np.ndarray:
+        """Return a position whose rank is at least each given one and that of the position before is not."""
+        low = np.zeros(len(ranks), dtype=np.uint64)
+        high = np.full(len(ranks), self._size - 1, dtype=np.uint64)
+        for _ in range((self._size - 1).bit_length()):
+            middle = low + (high - low) // np.uint64(2)
+            enough = self.rank(middle) >= ranks
+            high = np.where(enough, middle, high)
+            low = np.where(enough, low, np.minimum(middle + np.uint64(1), high))
+        return high
 
 
 def _estimates(level: TreeLevel, nodes: np.ndarray) -> np.ndarray:
-    """Median of signed rows for CountSketch, minimum for Count-Min, the counter itself for an exact level."""
+    """Return the median of signed rows for CountSketch, the minimum for Count-Min, the counter of an exact level."""
     rows = level.rows(nodes)
     return rows.min(axis=0) if level.sketch == "count_min" else np.median(rows, axis=0)

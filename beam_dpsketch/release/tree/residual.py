@@ -1,9 +1,9 @@
-"""Residual rounds: what is known of heavy nodes is taken out of the counters, and the rest is estimated again.
+"""Residual rounds: subtract what is known of heavy nodes from the counters, and estimate the rest again.
 
-Guarantee: post-processing; no proof of convergence, so each level accepts a round only if the energy left in its
-counters falls, takes out only nodes more than three deviations of their fitted weight above zero, and at most an
+Guarantee: post-processing. Convergence is not proved, so each level accepts a round only if the energy left in its
+counters falls. It subtracts only nodes more than three deviations of their fitted weight above zero, and at most an
 eighth as many as it has counters. It ends when no level's energy falls. An option: it lowers errors where collisions
-dominate and may not elsewhere; `benchmarks` has the table.
+dominate, and may not elsewhere; `benchmarks` has the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MAX_SHARE_OF_COUNTERS = 8
 
 
 def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) -> tuple[list[TreeLevel], list[Nodes]]:
-    """The last round's levels, with heavy nodes taken out, and the fitted tree."""
-    taken: Subtracted = {}
+    """Return the last round's levels, with heavy nodes subtracted, and the fitted tree."""
+    subtracted: Subtracted = {}
     reduced, tree = list(levels), fitted_tree(levels, total=total)
     for _ in range(ROUNDS - 1):
         improved = False
@@ -33,17 +33,17 @@ def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) ->
                 candidate = _heavy(level, nodes)
                 remaining = _without(level, candidate)
                 if _energy(remaining) < _energy(reduced[number]):
-                    taken[number], reduced[number] = candidate, remaining
+                    subtracted[number], reduced[number] = candidate, remaining
                     improved = True
         if not improved:
             break
-        means = frozenset(number for number in taken if reduced[number].prefers_mean())
-        tree = fitted_tree(reduced, total=total, subtracted=taken, means=means)
+        means = frozenset(number for number in subtracted if reduced[number].prefers_mean())
+        tree = fitted_tree(reduced, total=total, subtracted=subtracted, means=means)
     return reduced, tree
 
 
 def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes that stand out of the noise, ascending, with their fitted weights."""
+    """Return the nodes that exceed the noise threshold, ascending, with their fitted weights."""
     heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * np.sqrt(nodes.upward_variance))
     most = max(1, level.counters.size // _MAX_SHARE_OF_COUNTERS)
     if len(heavy) > most:
@@ -51,9 +51,9 @@ def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
     return nodes.ids[heavy], nodes.fitted[heavy]
 
 
-def _without(level: TreeLevel, taken: tuple[np.ndarray, np.ndarray]) -> TreeLevel:
-    """The level with the sketch of these nodes subtracted from its counters."""
-    nodes, weights = taken
+def _without(level: TreeLevel, heavy: tuple[np.ndarray, np.ndarray]) -> TreeLevel:
+    """Return the level with the sketch of these nodes subtracted from its counters."""
+    nodes, weights = heavy
     counters = level.counters.astype(np.float64)
     for row in range(level.spec.depth):
         columns, signs = cells.columns_and_signs(nodes, seed=level.spec.seed, row=row, width=level.spec.width)
@@ -63,6 +63,6 @@ def _without(level: TreeLevel, taken: tuple[np.ndarray, np.ndarray]) -> TreeLeve
 
 
 def _energy(level: TreeLevel) -> float:
-    """The mean square of the counters, around their mean where they have no signs."""
+    """Return the mean square of the counters, around their mean where they have no signs."""
     counters = level.counters.astype(np.float64)
     return float(np.mean(counters**2) if level.sketch == "count_sketch" else counters.var())

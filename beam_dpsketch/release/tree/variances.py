@@ -1,9 +1,9 @@
-"""How uncertain ranks and ranges of a fitted tree are.
+"""The variances of ranks and ranges of a fitted tree.
 
 Guarantee: exact for independent node errors. A rank is a sum of node weights: on each level the nodes left of the
 path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings deviate
 from their common share is independent from level to level, so the variances of these deviations add up along the
-path. In a node that was not opened, weight may sit anywhere; that it may all sit in one place is added.
+path. In a node that was not expanded, weight may sit anywhere; the variance if all of it sits in one place is added.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class _Siblings:
     group_end: np.ndarray
 
     def group(self, node: np.ndarray) -> np.ndarray:
-        """The variance of all siblings of a node together."""
+        """Return the variance of all siblings of a node together."""
         return self.cumulated[self.group_end[node]] - self.cumulated[self.group_start[node]]
 
     def left(self, node: np.ndarray) -> np.ndarray:
-        """The variance of the siblings before a node together."""
+        """Return the variance of the siblings before a node together."""
         return self.cumulated[node] - self.cumulated[self.group_start[node]]
 
     def spread(self, node: np.ndarray, part: np.ndarray) -> np.ndarray:
-        """The variance of a part of a node that was not opened, if all its weight may sit in one place."""
+        """Return the variance of a part of a node that was not expanded, if all its weight may sit in one place."""
         return np.clip(part * (1 - part), 0.0, None) * np.maximum(self.weight[node], 0.0) ** 2
 
 
@@ -49,8 +49,8 @@ class TreeVariances:
         self._levels = [_siblings(level, nodes) for level, nodes in zip(levels, tree, strict=False)]
         self._known_total = known_total
 
-    def of_ranks(self, positions: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
-        """The variance of rank(position) - total_share * total."""
+    def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
+        """Return the variance of rank(position) - total_share * total."""
         path = _Path(positions)
         variance = np.zeros(len(positions))
         for level in reversed(self._levels[1:]):
@@ -59,10 +59,10 @@ class TreeVariances:
             variance += path.climb(level, first, second)
         top = self._levels[0]
         variance += path.enter(top)
-        return variance + self._of_top(*path.sums(top), total_share)
+        return variance + self._top_variance(*path.sums(top), total_share)
 
-    def of_ranges(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The variance of rank(high) - rank(low), for low <= high; the two paths meet somewhere."""
+    def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the variance of rank(high) - rank(low), for low <= high; the two paths meet somewhere."""
         lower, upper = _Path(low), _Path(high)
         variance = np.zeros(len(high))
         for level in reversed(self._levels[1:]):
@@ -76,10 +76,10 @@ class TreeVariances:
             lower.part = np.where(together, 0.0, lower.part)
         top = self._levels[0]
         variance += _entered_between(top, lower, upper)
-        return variance + self._of_top(*_sums_between(top, lower, upper), 0.0)
+        return variance + self._top_variance(*_sums_between(top, lower, upper), 0.0)
 
-    def _of_top(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
-        """The part of the coarsest level, whose nodes sum to the total."""
+    def _top_variance(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
+        """Return the part of the coarsest level, whose nodes sum to the total."""
         everything = self._levels[0].cumulated[-1]
         if self._known_total:
             return second - first**2 / everything
@@ -87,7 +87,7 @@ class TreeVariances:
 
 
 class _Path:
-    """The way from positions to the root, and how much of the node it passes is counted."""
+    """The way from positions to the root, and how much of each node on it is counted."""
 
     def __init__(self, positions: np.ndarray) -> None:
         self._positions = positions
@@ -97,7 +97,7 @@ class _Path:
         self.node = np.zeros(len(positions), dtype=np.int64)
 
     def enter(self, level: _Siblings) -> np.ndarray:
-        """Moves up to a level; the variance from weight inside the node where a path begins."""
+        """Move up to a level; return the variance from weight inside the node where a path begins."""
         ids = self._positions >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(self._positions)
         self.node = np.minimum(np.searchsorted(level.ids, ids), len(level.ids) - 1)
         here = level.ids[self.node] == ids
@@ -108,30 +108,30 @@ class _Path:
         return np.where(self.begins, level.spread(self.node, self.part), 0.0)
 
     def sums(self, level: _Siblings) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of coefficient * variance and coefficient^2 * variance over the siblings."""
+        """Return the sums of coefficient * variance and coefficient^2 * variance over the siblings."""
         variance, left = level.variance[self.node], level.left(self.node)
         return left + self.part * variance, left + self.part**2 * variance
 
     def climb(self, level: _Siblings, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The variance of the deviations on this level; the parent counts with the mean coefficient."""
+        """Return the variance of the deviations on this level; the parent counts with the mean coefficient."""
         group = level.group(self.node)
         self.part = np.where(self._begun, first / group, self.part)
         return np.where(self._begun, second - first**2 / group, 0.0)
 
     def meets(self, other: _Path, level: _Siblings) -> np.ndarray:
-        """Where both paths are among the same siblings."""
+        """Return where both paths are among the same siblings."""
         return self._begun & other._begun & (level.group_start[self.node] == level.group_start[other.node])
 
 
 def _entered_between(level: _Siblings, lower: _Path, upper: _Path) -> np.ndarray:
-    """As `_Path.enter` for both; a range inside one node is one part of it."""
+    """Do what `_Path.enter` does, for both paths; a range inside one node is one part of it."""
     apart = lower.enter(level) + upper.enter(level)
     together = lower.begins & upper.begins & (lower.node == upper.node)
     return np.where(together, level.spread(upper.node, upper.part - lower.part), apart)
 
 
 def _sums_between(level: _Siblings, lower: _Path, upper: _Path) -> tuple[np.ndarray, np.ndarray]:
-    """As `_Path.sums`, for what lies between two paths."""
+    """Return what `_Path.sums` does, for what lies between two paths."""
     same = upper.node == lower.node
     high, low = level.variance[upper.node], level.variance[lower.node]
     between = level.cumulated[upper.node] - level.cumulated[np.minimum(lower.node + 1, upper.node)]

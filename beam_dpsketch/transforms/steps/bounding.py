@@ -24,9 +24,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
+from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.priorities import Priorities
-from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, by_key, read_table, total_weights
+from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, priorities_of
@@ -43,18 +44,20 @@ _GATHERED_RECORDS = 1 << 20
 
 
 def bounded_contributions(
-    elements: beam.PCollection, records: RecordReader, sketch_input: SketchInput, ranks: Priorities
+    elements: beam.PCollection, records: RecordReader, sketch_input: SketchInput, priorities: Priorities
 ) -> beam.PCollection:
     """Elements to bounded `WeightedItems`, or (key, `WeightedItems`) if keyed."""
     return contributions_of(
-        bounded_tables(elements, records, sketch_input.bounds, sketch_input, ranks), records, sketch_input
+        bounded_tables(elements, records, sketch_input.bounds, sketch_input, priorities), records, sketch_input
     )
 
 
 def contributions_of(tables: beam.PCollection, records: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
     """Tables of kept records to `WeightedItems`, or (key, `WeightedItems`) if keyed."""
-    if records.keyed:
-        return tables | "SplitByKey" >> beam.FlatMap(by_key, sketch_input).with_output_types(tuple[Any, WeightedItems])
+    if records.per_key:
+        return tables | "SplitByKey" >> beam.FlatMap(split_by_key, sketch_input).with_output_types(
+            tuple[Any, WeightedItems]
+        )
     return tables | "Unpack" >> beam.Map(_unkeyed, sketch_input)
 
 
@@ -63,10 +66,10 @@ def bounded_tables(
     records: RecordReader,
     bounds: RecordBounds,
     sketch_input: SketchInput | None,
-    ranks: Priorities,
+    priorities: Priorities,
 ) -> beam.PCollection:
     """Elements to tables of the records that are kept, one for each shard."""
-    bound = BoundingRule(bounds, ranks)
+    bound = BoundingRule(bounds, priorities)
     shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
     shard = beam.ParDo(shard_records(records, bounds, bound, sketch_input)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
@@ -111,7 +114,7 @@ class _ShardRecords(beam.DoFn):
         self._bounds = bounds
         self._bound = bound
         self._sketch_input = sketch_input
-        self._unused = Unused(records.elements)
+        self._unused = Unused(records.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -132,7 +135,7 @@ class _ShardRecords(beam.DoFn):
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
         if self._records.is_batch_type(type(element)):
-            self._gather(self._records.batch(element, self._sketch_input), waiting)
+            self._gather(self._records.read_batch(element, self._sketch_input), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
@@ -150,7 +153,7 @@ class _ShardRecords(beam.DoFn):
 
     def _read(self, waiting: _Waiting) -> None:
         if waiting.elements:
-            self._gather(self._records.columns(waiting.elements), waiting)
+            self._gather(self._records.read_rows(waiting.elements), waiting)
             self._unread -= len(waiting.elements)
             waiting.elements = []
 
@@ -161,7 +164,7 @@ class _ShardRecords(beam.DoFn):
             waiting.size += len(records)
             self._unused.anything_counts = True
         elif not self._unused.anything_counts:
-            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         units = shard_hash(records["unit"])
@@ -169,10 +172,9 @@ class _ShardRecords(beam.DoFn):
             records = self._bound.prune(records)
             units = shard_hash(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)
-        sizes = np.bincount(shards, minlength=SHARDS)
-        parts = parts_to_bytes(records, np.argsort(shards, kind="stable"), np.cumsum(sizes).tolist())
-        for shard, (part, size) in enumerate(zip(parts, sizes.tolist(), strict=True)):
-            if size:
+        order, rows = group_rows(shards, SHARDS)
+        for shard, part in enumerate(parts_to_bytes(records, order, rows)):
+            if rows[shard].stop > rows[shard].start:
                 yield WindowedValue((bytes([shard]), part), window.max_timestamp(), (window,))
 
 

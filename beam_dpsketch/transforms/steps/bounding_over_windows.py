@@ -21,8 +21,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
-from beam_dpsketch.records.bounding import BoundingRule, dictionary_codes, max_multiplicity_at_most
-from beam_dpsketch.records.ids import canonical
+from beam_dpsketch.records.bounding import BoundingRule, max_multiplicity_at_most
+from beam_dpsketch.records.groups import dictionary_codes, group_rows
+from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import Priorities, RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
@@ -71,8 +72,8 @@ class BoundedOverWindows(beam.PTransform):
             check_not_idempotent(self._idempotent_noise)
             first = pcoll | "FirstWindows" >> FirstWindows(self._records, self._max_windows, self._periods)
             return bounded_contributions(first, self._records, self._sketch_input, RandomPriorities())
-        ranks = priorities_of(self._idempotent_noise)
-        bound = _RuleOverWindows(self._sketch_input.bounds, self._max_windows, ranks)
+        priorities = priorities_of(self._idempotent_noise)
+        bound = _RuleOverWindows(self._sketch_input.bounds, self._max_windows, priorities)
         shard = _ShardWithWindows(self._records, self._sketch_input.bounds, bound, self._sketch_input)
         # The output has the least time of its shard: what follows only moves forward, so nothing comes out late.
         into_periods = beam.WindowInto(self._periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
@@ -101,8 +102,8 @@ class _ShardWithWindows(_ShardWindowedRecords):
 class _RuleOverWindows(BoundingRule):
     """The rule that says which records of a table with a column of windows are kept."""
 
-    def __init__(self, bounds: RecordBounds, max_windows: int, ranks: Priorities) -> None:
-        super().__init__(bounds, ranks)
+    def __init__(self, bounds: RecordBounds, max_windows: int, priorities: Priorities) -> None:
+        super().__init__(bounds, priorities)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:
@@ -121,7 +122,7 @@ class _RuleOverWindows(BoundingRule):
     def _in_each_window(self, records: pa.Table, bounded: Callable[[pa.Table], pa.Table]) -> pa.Table:
         """Bounds with privacy id and window as the unit."""
         place = records.column_names.index("unit")
-        records = records.set_column(place, "unit", canonical(records["unit"]))
+        records = records.set_column(place, "unit", encode_ids(records["unit"]))
         ends = records["window"].to_numpy().astype(">i8")
         ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
         units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)
@@ -131,16 +132,16 @@ class _RuleOverWindows(BoundingRule):
     def _keep_windows(self, records: pa.Table) -> pa.Table:
         units, distinct = dictionary_codes(records["unit"])
         windows = records["window"].to_numpy()
-        of_unit = cells.mix(shard_hash(distinct), seed=self._ranks.salt, row=2)[units]
-        ranks = cells.mix(of_unit ^ windows.view(np.uint64), seed=self._ranks.salt, row=3)
-        positions = selection.in_kept_parts(units, windows, ranks, self._max_windows)
+        hashes = cells.mix(shard_hash(distinct), seed=self._priorities.salt, row=2)[units]
+        priorities = cells.mix(hashes ^ windows.view(np.uint64), seed=self._priorities.salt, row=3)
+        positions = selection.select_parts(units, windows, priorities, self._max_windows)
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
 def _by_window(bounded: pa.Table) -> Iterator[TimestampedValue]:
     """The records of each window, at its last millisecond."""
-    order = bounded.take(pa.array(np.argsort(bounded["window"].to_numpy(), kind="stable")))
-    ends, starts = np.unique(order["window"].to_numpy(), return_index=True)
-    for end, start, size in zip(ends.tolist(), starts, np.diff([*starts, len(order)]), strict=True):
-        records = order.slice(start, size).drop_columns(["window"])
-        yield TimestampedValue(records, Timestamp(micros=end * 1000))
+    ends, codes = np.unique(bounded["window"].to_numpy(), return_inverse=True)
+    order, groups = group_rows(codes, len(ends))
+    records = bounded.drop_columns(["window"]).take(pa.array(order))
+    for end, group in zip(ends.tolist(), groups, strict=True):
+        yield TimestampedValue(records[group], Timestamp(micros=end * 1000))

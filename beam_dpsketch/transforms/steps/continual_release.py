@@ -113,7 +113,7 @@ class WindowSums(beam.PTransform):
         """Return bounded contributions in their windows; a partition of the bounds is a window."""
         sketch_input, selectors = self._declaration.sketch_input, self._declaration.selectors
         if elements.is_bounded:
-            reader = RecordReader(selectors, keyed=True)
+            reader = RecordReader(selectors, per_key=True)
             return (
                 elements
                 | "WithWindow" >> beam.ParDo(KeyByWindow(self._horizon)).with_output_types(tuple[int, Any])
@@ -121,7 +121,7 @@ class WindowSums(beam.PTransform):
                 | "TimeOfBounded" >> beam.ParDo(StampWithWindowStart(self._horizon))
             )
         check_not_idempotent(self._idempotent_noise)
-        reader, bounds = RecordReader(selectors, keyed=False), sketch_input.bounds
+        reader, bounds = RecordReader(selectors, per_key=False), sketch_input.bounds
         return (
             elements
             | "InHorizon" >> beam.ParDo(FilterToHorizon(self._horizon)).with_output_types(elements.element_type)

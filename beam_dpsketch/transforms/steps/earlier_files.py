@@ -1,63 +1,74 @@
 """Releases that are in files already: they cost budget, so nothing replaces them unless the caller asks for it.
 
-Guarantee: a file is left as it is, and an error names it, unless it holds the very releases to be written. So a
-replay of the same bytes succeeds, whether it finds its own file whole, or of an attempt that ended half way.
+Guarantee: a file stays as it is, and an error names it, unless it holds the same releases as those to be written. So a
+replay of the same bytes succeeds, with its own file whole or that of an attempt that ended half way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, BinaryIO
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.tfrecordio import _TFRecordSink, _TFRecordUtil
 
 from beam_dpsketch.errors import FormatError
+from beam_dpsketch.release.format.release_file import RecordWriter, read_records
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 SUFFIX = ".dpsketch"
 
 
-class ReleaseSink(_TFRecordSink):
-    """Files of the global window, which replace earlier ones of the same prefix only if asked to, or if equal."""
+class ReleaseSink(beam.io.FileBasedSink):
+    """Write the files of the global window. Replace earlier ones of the prefix only if asked to, or if equal."""
 
     def __init__(self, file_path_prefix: str, *, overwrite: bool) -> None:
-        super().__init__(file_path_prefix, BytesCoder(), SUFFIX, 0, None, CompressionTypes.UNCOMPRESSED)
+        super().__init__(file_path_prefix, BytesCoder(), SUFFIX)
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
+    def open(self, temp_path: str) -> RecordWriter:
+        return RecordWriter(super().open(temp_path))
+
+    def write_encoded_record(self, file_handle: RecordWriter, encoded_value: bytes) -> None:
+        file_handle.write(encoded_value)
+
     def pre_finalize(self, init_result: Any, writer_results: Iterable[str]) -> None:
-        """Makes room for the finished files, whose temporary ones are given."""
+        """Make room for the finished files, given the temporary ones."""
         written = list(writer_results)
         if not all(map(FileSystems.exists, written)):
-            return  # an earlier attempt came past here, and has begun to rename them
+            return  # an earlier attempt passed this point, and has begun to rename them
         earlier = _shards(self._prefix)
         if earlier and not self._overwrite:
             check_equal(earlier, written)
         FileSystems.delete(earlier)
 
 
-def check_none(file_path_prefix: str, releases: beam.PCollection) -> None:
-    """Refuses a prefix of files that are there while the pipeline is built, if they can be seen from here.
+def open_file(path: str) -> BinaryIO:
+    """Open a file without decompressing it, even if its name ends in .gz."""
+    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
-    With idempotent noise the pipeline may be about to write the same once more: then workers compare.
+
+def check_none(file_path_prefix: str, releases: beam.PCollection) -> None:
+    """Refuse a prefix that has files while the pipeline is built, if they can be seen from here.
+
+    With idempotent noise the pipeline may be about to write the same again: then workers compare.
     """
     if _is_idempotent(releases):
         return
     try:
         earlier = _shards(file_path_prefix)
-    except Exception:  # of any file system: perhaps only workers reach it, and they look again
+    except Exception:  # of any filesystem: perhaps only workers reach it, and they look again
         return
     if earlier:
         raise _would_replace(earlier[0])
 
 
 def check_equal(earlier: Iterable[str], written: Iterable[str]) -> None:
-    """Refuses to replace earlier files by others that do not hold the same records."""
+    """Refuse to replace earlier files by others that do not hold the same records."""
     earlier = list(earlier)
     try:
         equal = _digests(earlier) == _digests(written)
@@ -65,15 +76,6 @@ def check_equal(earlier: Iterable[str], written: Iterable[str]) -> None:
         equal = False
     if not equal:
         raise _would_replace(earlier[0])
-
-
-def records_in(path: str) -> Iterator[bytes]:
-    """The records of a file."""
-    with FileSystems.open(path) as file:
-        try:
-            yield from iter(lambda: _TFRecordUtil.read_record(file), None)
-        except ValueError:
-            raise FormatError("not a file of releases, or a damaged one") from None
 
 
 def _would_replace(path: str) -> FileExistsError:
@@ -85,7 +87,7 @@ def _would_replace(path: str) -> FileExistsError:
 
 
 def _shards(prefix: str) -> list[str]:
-    """The files of the global window with this prefix, and none of a longer prefix."""
+    """Return the files of the global window with this prefix, and none of a longer prefix."""
     name = re.compile(re.escape(_last_part(prefix)) + r"-\d{5}-of-\d{5}" + re.escape(SUFFIX))
     found = FileSystems.match([f"{prefix}-*-of-*{SUFFIX}"])[0].metadata_list
     return sorted(each.path for each in found if name.fullmatch(_last_part(each.path)))
@@ -96,12 +98,16 @@ def _last_part(path: str) -> str:
 
 
 def _digests(paths: Iterable[str]) -> list[bytes]:
-    """What the files hold, in no order: a replay may find its records in another."""
-    return sorted(hashlib.sha256(record).digest() for path in paths for record in records_in(path))
+    """Return digests of all records in sorted order, because a replay may find its records in another."""
+    digests = []
+    for path in paths:
+        with open_file(path) as file:
+            digests += [hashlib.sha256(record).digest() for record in read_records(file)]
+    return sorted(digests)
 
 
 def _is_idempotent(releases: beam.PCollection) -> bool:
-    """Whether any of what the releases are made of has idempotent noise."""
+    """Return whether any step before the releases has idempotent noise."""
     waiting, seen = [releases], set()
     while waiting:
         step = leaf = waiting.pop().producer

@@ -20,7 +20,7 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from beam_dpsketch.domains import BytesDomain, Domain, IntegerDomain
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.records.selectors import Selector, Selectors, argument_words
+from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
@@ -75,7 +75,7 @@ def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
 
 def _question(argument: str, selector: Selector, kind: Any, is_known: bool, domain: AnyDomain) -> str | None:
     """What is open about one argument; raises if its type cannot be used, which of a callable is only guessed."""
-    words = argument_words(argument, selector)
+    words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
     if not _may_count(kind, functools.partial(_takes, argument, domain)):

@@ -40,7 +40,7 @@ class ExactSums(beam.PTransform):
         if starts is not None:
             in_range = beam.ParDo(FilterToTimeRange(starts)).with_output_types(pcoll.element_type)
             elements = elements | "InTimeRange" >> in_range
-        reader = RecordReader(selectors, keyed=keyed, public_keys=self._declaration.public_keys)
+        reader = RecordReader(selectors, per_key=keyed, public_keys=self._declaration.public_keys)
         if selectors.privacy_id is not None:
             elements, selectors = elements | "BoundContributions" >> self._bounding(reader), IDENTITY_SELECTORS
         elif keyed:

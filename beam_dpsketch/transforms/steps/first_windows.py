@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms.userstate import BagStateSpec
@@ -22,6 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
@@ -70,7 +70,7 @@ class _ById(beam.DoFn):
 
     def __init__(self, records: RecordReader) -> None:
         self._records = records
-        self._unused = Unused(records.elements)
+        self._unused = Unused(records.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -85,28 +85,27 @@ class _ById(beam.DoFn):
             yield WindowedValue(pair, time, (window,))
 
     def _of_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
-        privacy_id = self._records.privacy_id(element)
+        privacy_id = self._records.read_privacy_id(element)
         try:
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
-            self._unused.dropped(1, privacy_id=False)
+            self._unused.note_dropped(1, privacy_id=False)
             check_values("privacy_id", [privacy_id])
             return
         self._unused.anything_counts = True
         yield encoded, element
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
-        ids = encode_all(self._records.batch_privacy_ids(batch)).dictionary_encode()
+        ids = encode_all(self._records.read_batch_privacy_ids(batch)).dictionary_encode()
         if len(ids.dictionary):
             self._unused.anything_counts = True
         else:
-            self._unused.dropped(len(ids), privacy_id=False)
+            self._unused.note_dropped(len(ids), privacy_id=False)
         codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(ids.dictionary)))
+        order, groups = group_rows(codes, len(ids.dictionary))
         take = batch.take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__
-        for privacy_id, start, end in zip(ids.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=False):
-            yield privacy_id, take(order[start:end])
+        for privacy_id, group in zip(ids.dictionary.to_pylist(), groups, strict=True):
+            yield privacy_id, take(order[group])
 
 
 _WINDOWS_TAKEN = beam.DoFn.StateParam(BagStateSpec("windows taken", VarIntCoder()))

@@ -104,7 +104,7 @@ class Replayable(beam.PTransform):
 
 
 def priorities_of(idempotent_noise: IdempotentNoise | None) -> Priorities:
-    """The ranks for one transform."""
+    """Return the sampling priorities for one transform."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
 
 
@@ -116,7 +116,7 @@ def release_randomness(transform: KeyedRandomness, part: bytes, pane: int) -> Ke
       part: the name of the release, of its key or level and its window; see `part_name`.
       pane: its number among the firings of the window.
     """
-    return transform.within(encode((part, pane)))
+    return transform.derive(encode((part, pane)))
 
 
 def run_of(transform: KeyedRandomness) -> bytes:

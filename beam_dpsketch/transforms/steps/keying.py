@@ -9,7 +9,7 @@ import apache_beam as beam
 
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, any_usable, by_key, keyed_table
+from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, any_usable, read_keyed_table, split_by_key
 from beam_dpsketch.records.unused import Unused
 
 
@@ -19,7 +19,7 @@ class KeyRecords(beam.DoFn):
     def __init__(self, records: RecordReader, sketch_input: SketchInput) -> None:
         self._records = records
         self._sketch_input = sketch_input
-        self._unused = Unused(records.elements)
+        self._unused = Unused(records.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -31,20 +31,20 @@ class KeyRecords(beam.DoFn):
         if self._records.is_batch_type(type(element)):
             yield from self._of_batch(element)
             return
-        key, value = self._records.split(element)
-        known = self._records.known_key(key)
+        key, value = self._records.split_pair(element)
+        known = self._records.normalize_key(key)
         if known is MISSING_KEY:
             check_values("key", [key])
-            self._unused.dropped(1, key=False)
+            self._unused.note_dropped(1, key=False)
             return
         self._unused.anything_counts = True
         yield known, value
 
     def _of_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
-        columns = self._records.batch(batch, self._sketch_input)
-        kept = keyed_table(self._records, columns, self._sketch_input)
+        columns = self._records.read_batch(batch, self._sketch_input)
+        kept = read_keyed_table(self._records, columns, self._sketch_input)
         if len(kept):
             self._unused.anything_counts = True
         else:
-            self._unused.dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
-        yield from by_key(kept, self._sketch_input)
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
+        yield from split_by_key(kept, self._sketch_input)

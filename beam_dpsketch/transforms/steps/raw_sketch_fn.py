@@ -10,7 +10,7 @@ from apache_beam import coders
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.columns import WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.selectors import Selectors, reader
+from beam_dpsketch.records.selectors import Selectors, make_getter
 from beam_dpsketch.transforms.steps.coders import AccumulatorCoder
 
 _SINGLE = frozenset({int, str, bytes})
@@ -22,10 +22,10 @@ class RawSketchFn(beam.CombineFn):
     def __init__(self, sketch_input: SketchInput, elements: Selectors) -> None:
         self._sketch_input = sketch_input
         self._elements = elements
-        self._item = reader(elements.item)
+        self._item = make_getter(elements.item)
         self._is_batch_type = elements.is_batch_type
         self._is_item = elements.item is None and elements.weight is None
-        self._weight = None if elements.weight is None else reader(elements.weight)
+        self._weight = None if elements.weight is None else make_getter(elements.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
         return SketchAccumulator(self._sketch_input, self._elements)

@@ -20,8 +20,8 @@ from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, usable
-from beam_dpsketch.records.selectors import Selector, argument_words
+from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, find_usable
+from beam_dpsketch.records.selectors import Selector, describe_argument
 from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
@@ -91,7 +91,7 @@ class _Check:
         self._elements = declaration.selectors
         self._sketch_input = declaration.sketch_input
         self._domain = getattr(declaration.spec, "domain", None)
-        self._records = RecordReader(self._elements, keyed=declaration.is_keyed, public_keys=declaration.public_keys)
+        self._records = RecordReader(self._elements, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
         self._clamped: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
@@ -116,24 +116,24 @@ class _Check:
         """What the transform reads of one element."""
         try:
             if self._records.is_batch_type(type(element)):
-                return self._records.batch(element, self._sketch_input)
+                return self._records.read_batch(element, self._sketch_input)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{place}: {error}") from None
         key, value = None, element
         given = self._elements.given
-        if self._records.keyed and "key" not in given:
-            key, value = self._records.split(element)
+        if self._records.per_key and "key" not in given:
+            key, value = self._records.split_pair(element)
             if key is MISSING_KEY:
                 raise ValueError(f"{place} is no (key, value) pair, so key must be given; it is {_shown(element)}")
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
-        keys = read.get("key", [key]) if self._records.keyed else None
+        keys = read.get("key", [key]) if self._records.per_key else None
         return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
 
     def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
         """Checks the values of an argument in one element; those of a batch are shown as they are in it."""
-        words = argument_words(argument, getattr(self._elements, argument))
+        words = describe_argument(argument, getattr(self._elements, argument))
         try:
-            mask = usable(argument, values, self._records, self._sketch_input).tolist()
+            mask = find_usable(argument, values, self._records, self._sketch_input).tolist()
         except TypeError as error:  # of a column
             raise ValueError(f"{place}: {words}: {error}") from None
         for number, counts in enumerate(mask):
@@ -178,7 +178,7 @@ def _cell(batch: Any, name: str, row: int) -> Any:
 
 def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
     """What a selector reads of a value, with an error where there is nothing."""
-    words = argument_words(argument, selector)
+    words = describe_argument(argument, selector)
     if not isinstance(selector, str):
         assert selector is not None
         try:

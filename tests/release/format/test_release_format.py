@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies
+from tests.helpers.raw import of_kind
 from tests.release import golden
 
 counters = st.one_of(
@@ -37,7 +38,7 @@ def releases(draw):
     values = draw(st.lists(counters, min_size=spec.cells, max_size=spec.cells))
     kind = by_hand.RELEASED[draw(st.sampled_from(strategies.KINDS))]
     array = np.array(values, dtype=np.int64).reshape(spec.depth, spec.width)
-    return kind(spec, array, draw(strategies.statements()))
+    return kind(of_kind(kind.raw_type, spec), array, draw(strategies.statements()))
 
 
 def _is_refused_or_written_again(data):
@@ -168,7 +169,7 @@ def test_golden_releases_are_read_and_written_for_ever(name):
 def test_golden_releases_have_their_known_answers():
     it = {name: ReleasedSketch.from_bytes(golden.path(name).read_bytes()) for name in golden.good()}
     offset = 3 * math.sqrt(2 * math.log(4 * 24 / 0.01))
-    assert it["count_min"].spec == SketchSpec(depth=3, width=8, seed=7)
+    assert it["count_min"].spec == SketchSpec(kind="count_min", depth=3, width=8, seed=7)
     np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "empty"]) - offset, [5, 2, 0], atol=1e-9)
     keyed = it["count_sketch_blake2b_int64"]
     assert keyed.estimate(["a", "b", ("a", 1)]).tolist() == [1_099_511_627_776, -34_359_738_366.5, -17_179_869_181]
@@ -178,7 +179,7 @@ def test_golden_releases_have_their_known_answers():
     assert wide.privacy.rho == Fraction(22, 7)
     assert wide.privacy.sigma_squared == Fraction(10**40 + 1, 3**50)
     assert wide.privacy.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
-    assert (wide.privacy.windows, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
+    assert (wide.privacy.window_count, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
     assert it["count_min_int32"].counters.tolist() == [[1 << 20, -1], [0, 70_000]]
     assert it["count_min_int32"].privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
     assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
@@ -187,9 +188,9 @@ def test_golden_releases_have_their_known_answers():
     over_horizon = it["count_min_over_horizon"]
     assert over_horizon.counters.tolist() == [[8, 1]]
     assert over_horizon.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-    assert (over_horizon.privacy.rho, over_horizon.privacy.windows) == (Fraction(1, 2), 64)
+    assert (over_horizon.privacy.rho, over_horizon.privacy.window_count) == (Fraction(1, 2), 64)
     in_period = it["count_min_in_period"].privacy
-    assert (in_period.unit, in_period.windows) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
+    assert (in_period.unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
     assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
     assert (in_period.shown_delta, it["count_min_keyed"].privacy.shown_delta) == (1e-9, 1e-6)
     assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED

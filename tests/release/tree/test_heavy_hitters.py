@@ -32,9 +32,9 @@ def test_the_heaviest_are_found_in_order_with_intervals_that_hold_them() -> None
     """Neighbours in the list differ by 300 at least, 8 deviations and more (sd < 40): misorder < 1e-9 each."""
     released = release(clear_data(), ReleaseTerms(PrivacySpec(1.0), trees.ONE))
     top = released.top_k(10)
-    assert [frequency.item for frequency in top.found] == list(HEAVY)[:10]
+    assert [frequency.item for frequency in top] == list(HEAVY)[:10]
     assert top.truncated == frozenset()
-    for frequency in released.top_k(10, 1 - 1e-10).found:
+    for frequency in released.top_k(10, confidence=1 - 1e-10):
         assert frequency.lower <= HEAVY[frequency.item] <= frequency.upper
         assert frequency.lower <= frequency.estimate <= frequency.upper
 
@@ -44,7 +44,7 @@ def test_what_is_above_the_detection_limit_is_found() -> None:
     released = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE))
     found = released.heavy_hitters(0.0)
     assert 0 < found.detection_limit < 1200
-    assert set(HEAVY) <= {frequency.item for frequency in found.found}
+    assert set(HEAVY) <= {frequency.item for frequency in found}
     largest = max(released.level_deviations)
     assert found.detection_limit <= (2 + NormalDist().inv_cdf(1 - 0.05 / 8)) * largest  # eight levels, all the worst
     assert found.detection_limit >= (2 + NormalDist().inv_cdf(0.95)) * largest  # the worst one alone
@@ -52,32 +52,32 @@ def test_what_is_above_the_detection_limit_is_found() -> None:
 
 def test_a_threshold_leaves_out_what_is_lighter() -> None:
     released = release(clear_data(), ReleaseTerms(PrivacySpec(1.0), trees.ONE))
-    found = released.heavy_hitters(6500.0).found
+    found = released.heavy_hitters(6500.0)
     assert [frequency.item for frequency in found] == [item for item, weight in HEAVY.items() if weight > 6500]
-    assert released.heavy_hitters(1e9).found == []
+    assert len(released.heavy_hitters(1e9)) == 0
     assert released.heavy_hitters(1e9).detection_limit == released.top_k(1).detection_limit
 
 
-def test_only_what_stands_out_is_listed_however_many_are_asked_for() -> None:
+def test_only_what_exceeds_the_noise_is_listed_however_many_are_asked_for() -> None:
     """Siblings of a heavy leaf are reached with it, and hold nothing but noise.
 
     Found by exceeding two deviations, 15 siblings each: P(more than 20 of 45) < 1e-9 where 1.03 are expected.
     """
     items = {"1.2.3.4": 50_000, "77.0.0.1": 20_000, "200.9.9.9": 9_000}
     raw = DyadicCountSketch(top_tree(IPv4Domain())).accumulate(list(items), list(items.values()))
-    found = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(1000).found
+    found = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(1000)
     assert [frequency.item for frequency in found[:3]] == list(items)
     assert len(found) <= 3 + 20
     assert all(frequency.estimate > 0 for frequency in found)
     # Without noise nothing but the three is left.
     quiet = trees.without_noise(raw, sigma_squared_per_level=(Fraction(1, 4),) * len(raw.spec.levels))
-    assert [frequency.item for frequency in quiet.top_k(1000).found] == list(items)
+    assert [frequency.item for frequency in quiet.top_k(1000)] == list(items)
 
 
-def test_a_tree_that_stands_out_nowhere_has_no_heavy_hitters() -> None:
+def test_a_tree_that_exceeds_the_noise_nowhere_has_no_heavy_hitters() -> None:
     spec = top_tree(IPv4Domain())
     quiet = trees.without_noise(DyadicCountSketch(spec))
-    assert quiet.top_k(5).found == []
+    assert len(quiet.top_k(5)) == 0
     assert quiet.top_k(5).detection_limit > 0
 
 
@@ -86,8 +86,12 @@ def test_exact_trees_find_exactly_the_heaviest() -> None:
     spec = top_tree(IntegerDomain(0, 63))
     raw = DyadicCountSketch(spec).accumulate(list(weights), list(weights.values()))
     released = trees.without_noise(raw, sigma_squared_per_level=(Fraction(25),) * len(spec.levels))
-    found = released.heavy_hitters(0.0).found
-    assert [frequency.item for frequency in found] == [63, 0, 3]  # the single one does not stand out of sigma = 5
+    found = released.heavy_hitters(0.0)
+    assert [frequency.item for frequency in found] == [
+        63,
+        0,
+        3,
+    ]  # the single one does not exceed it
     assert [frequency.estimate for frequency in found] == pytest.approx([900, 700, 500], abs=1)
 
 
@@ -95,4 +99,4 @@ def test_a_deleted_heavy_hitter_is_not_found() -> None:
     raw = clear_data()
     raw.accumulate(["10.0.0.0"], [-12_000])
     released = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE))
-    assert "10.0.0.0" not in {frequency.item for frequency in released.top_k(12).found}
+    assert "10.0.0.0" not in {frequency.item for frequency in released.top_k(12)}

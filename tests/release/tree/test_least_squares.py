@@ -31,13 +31,13 @@ layouts = st.one_of(
 
 
 @pytest.fixture(autouse=True)
-def everything_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", -np.inf)
+def everything_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -np.inf)
 
 
 @dataclasses.dataclass
 class Noisy:
-    """An exact tree with noise of its own variance on each level, opened to the leaves."""
+    """An exact tree with noise of its own variance on each level, expanded to the leaves."""
 
     spec: TreeSpec
     levels: list[TreeLevel]
@@ -99,15 +99,15 @@ def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
 @given(spec=trees.layouts(), seed=seeds)
 def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_squares, "OPENING_DEVIATIONS", 2.0)
+        patch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
         random = np.random.default_rng(seed)
         counters = random.integers(-30, 100, spec.cells)
         levels = tree_levels(spec, counters, (25.0,) * len(spec.levels))
         tree = fitted_tree(levels)
     for above, below in itertools.pairwise(tree):
         sums = np.bincount(below.parents, below.fitted, minlength=len(above.ids))
-        np.testing.assert_allclose(sums[above.opened], above.fitted[above.opened], rtol=1e-9, atol=1e-6)
-        assert not sums[~above.opened].any()
+        np.testing.assert_allclose(sums[above.expanded], above.fitted[above.expanded], rtol=1e-9, atol=1e-6)
+        assert not sums[~above.expanded].any()
         assert (np.diff(below.ids.astype(object)) > 0).all()
 
 
@@ -127,7 +127,7 @@ def test_isotonic_is_the_nearest_non_decreasing_sequence(values: list[float]) ->
     np.testing.assert_allclose(found, optimize.isotonic_regression(values).x, rtol=1e-9, atol=1e-9)
 
 
-def opened(spec: TreeSpec, seed: int, total: float | None) -> tuple[Noisy, TreeVariances, list[Nodes]]:
+def expanded(spec: TreeSpec, seed: int, total: float | None) -> tuple[Noisy, TreeVariances, list[Nodes]]:
     noisy = Noisy.drawn(spec, seed)
     tree = fitted_tree(noisy.levels, total=total)
     return noisy, TreeVariances(noisy.levels, tree, known_total=total is not None), tree
@@ -140,14 +140,14 @@ shares = st.floats(0, 1)
 def test_variances_of_ranks_are_those_of_the_dense_covariance(
     spec: TreeSpec, seed: int, total: float | None, share: float
 ) -> None:
-    noisy, variances, _ = opened(spec, seed, total)
+    noisy, variances, _ = expanded(spec, seed, total)
     _, covariance = noisy.leaves(total)
     size = spec.domain.size
     below = np.tri(size)
     for part in (0.0, share):
         coefficients = below - part
         expected = np.einsum("ij,jk,ik->i", coefficients, covariance, coefficients)
-        found = variances.of_ranks(np.arange(size, dtype=np.uint64), part)
+        found = variances.rank_variance(np.arange(size, dtype=np.uint64), part)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
 
 
@@ -155,14 +155,14 @@ def test_variances_of_ranks_are_those_of_the_dense_covariance(
 def test_variances_of_ranges_are_those_of_the_dense_covariance(
     spec: TreeSpec, seed: int, total: float | None, data: Any
 ) -> None:
-    noisy, variances, _ = opened(spec, seed, total)
+    noisy, variances, _ = expanded(spec, seed, total)
     _, covariance = noisy.leaves(total)
     size = spec.domain.size
     lows, highs = np.triu_indices(size)
     below = np.tri(size)
     coefficients = below[highs] - below[lows]
     expected = np.einsum("ij,jk,ik->i", coefficients, covariance, coefficients)
-    found = variances.of_ranges(lows.astype(np.uint64), highs.astype(np.uint64))
+    found = variances.range_variance(lows.astype(np.uint64), highs.astype(np.uint64))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
 
 
@@ -175,9 +175,9 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
         assert tree.rank_variance(last, total_share=1.0)[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_range_inside_a_node_that_was_not_opened_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_inside_a_node_that_was_not_expanded_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """d^2 sigma^2 for its share d of the node, and d (1 - d) w^2 if all the weight w may sit in one place."""
-    monkeypatch.setattr(least_squares, "OPENING_DEVIATIONS", np.inf)
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", np.inf)
     spec = trees.exact_tree(16)
     raw = trees.noiseless(spec, [5] * 10)
     levels = [dataclasses.replace(level, sigma_squared=4.0) for level in raw]
@@ -185,4 +185,4 @@ def test_a_range_inside_a_node_that_was_not_opened_is_one_part_of_it(monkeypatch
     lows, highs = np.array([4, 4, 4, 6], dtype=np.uint64), np.array([4, 5, 7, 7], dtype=np.uint64)
     share = (highs - lows) / 4
     expected = share**2 * 4.0 + share * (1 - share) * 10**2
-    np.testing.assert_allclose(variances.of_ranges(lows, highs), expected)
+    np.testing.assert_allclose(variances.range_variance(lows, highs), expected)

@@ -35,7 +35,7 @@ from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
-from beam_dpsketch.records.reading import Columns, RecordReader, by_key
+from beam_dpsketch.records.reading import Columns, RecordReader, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) -> dict[Any, np.ndarray]:
     """Counters by key of what the steps of the pipeline keep, run by hand over these bundles."""
-    records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
+    records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
     shards: dict[int, list[bytes]] = defaultdict(list)
     shard_records = steps._ShardRecords(records, recipe.bounds, bound, recipe)
@@ -61,7 +61,7 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
         for table in steps._BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
-            for key, contributions in by_key(table, recipe):
+            for key, contributions in split_by_key(table, recipe):
                 sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
     return {key: sketch.counters for key, sketch in sketches.items()}
 
@@ -173,19 +173,19 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
 
     bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), RandomPriorities())
     parts = [bound.prune(part([0, 1, 2, 3])), part([4])]
-    assert [("rank" in each.column_names) for each in parts] == [True, False]
+    assert [("priority" in each.column_names) for each in parts] == [True, False]
     kept = bound.select(concat_tables(parts))
     assert set(np.bincount(kept["unit"].to_numpy())) == {2}
     return float(stats.chisquare(np.bincount(kept["item"].to_numpy().astype(int), minlength=5)).pvalue)
 
 
-def test_records_whose_ranks_are_drawn_later_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_whose_priorities_are_drawn_later_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm <= 1e-9: nominal 1e-10, and counts of records drawn without replacement vary less.
 
-    It can fail: if ranks that are not drawn yet are taken for the least.
+    It can fail: if priorities that are not drawn yet are taken for the least.
     """
     assert choice_in_parts_p_value() >= 1e-10
-    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda ranks, drawn: ranks.fill_null(0))
+    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda known, drawn: known.fill_null(0))
     assert choice_in_parts_p_value() < 1e-10
 
 
@@ -250,7 +250,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
     recipe = SketchInput(TINY_MIN, RecordBounds(1, max_partitions=2))
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
-    records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), keyed=True)
+    records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(
         [f"unit {unit}" for unit in range(units) for _ in range(5)],
         [f"key {key}" for _ in range(units) for key in range(5)],

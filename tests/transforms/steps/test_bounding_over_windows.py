@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import RandomPriorities
-from beam_dpsketch.records.reading import Columns, RecordReader, by_key, read_table
+from beam_dpsketch.records.reading import Columns, RecordReader, read_table, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
@@ -246,7 +246,7 @@ def test_every_kind_of_element_passes_in_its_first_windows(name: str) -> None:
         "rows": [(beam.Row(**visit._asdict()), time) for visit, time in visits],
         "batches": [(frame, minute * 60.0) for frame in frames for minute in range(5)],
     }
-    records = RecordReader(Selectors(item="page", privacy_id="user"), keyed=False)
+    records = RecordReader(Selectors(item="page", privacy_id="user"), per_key=False)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return [
@@ -281,7 +281,7 @@ def test_random_windows_on_every_runner(name: str) -> None:
 
 # By hand, without a runner: any split into bundles, any windows.
 
-RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), keyed=True)
+RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
 SMALL_BOUNDS = st.builds(
     RecordBounds,
     max_contributions_per_partition=st.integers(1, 3),
@@ -312,7 +312,7 @@ def bounded(
     for payloads in shards.items():
         for kept in _BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
-                for key, contributions in by_key(timed.value, recipe):
+                for key, contributions in split_by_key(timed.value, recipe):
                     found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())
     return found
 
@@ -408,9 +408,9 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
-    ranks = RandomPriorities(salt)
+    priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
-    kept = steps._RuleOverWindows(bounds, 2, ranks).select(read)
+    kept = steps._RuleOverWindows(bounds, 2, priorities).select(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units

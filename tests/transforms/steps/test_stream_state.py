@@ -109,7 +109,7 @@ def test_a_bundle_without_keys_is_in_one_shard_and_all_shards_are_used() -> None
 
 
 def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:
-    """Rows (unit, key, item) of weight 1, with random ranks."""
+    """Rows (unit, key, item) of weight 1, with random priorities."""
     units, keys, items = ([f"{value}".encode() for value in column] for column in zip(*rows, strict=True))
     binary = pa.large_binary()
     columns = {"unit": pa.array(units, binary), "key": pa.array(keys, binary), "item": pa.array(items, binary)}
@@ -128,27 +128,27 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
     bound, parts = BoundingRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
-    names = ("unit", "key", "item", "rank")
+    names = ("unit", "key", "item", "priority")
     assert multiset(bound.select(merged), *names) == multiset(bound.select(pa.concat_tables(parts)), *names)
     assert len(merged) <= 4 * records * partitions
 
 
-class RanksOfItems(RandomPriorities):
-    """Random ranks, drawn once for each record, and exchanged for its item, so that it is known what is kept."""
+class ItemsAsPriorities(RandomPriorities):
+    """Draws a priority once for each record and replaces it by the item, so that the kept ones are known."""
 
     def __init__(self, salt: int) -> None:
         super().__init__(salt)
         self.drawn: list[int] = []
 
     def assign(self, records: pa.Table) -> pa.Table:
-        assign = super().assign(records)
+        assigned = super().assign(records)
         known = np.zeros(len(records), dtype=bool)
         if self.column in records.column_names:
             known = records[self.column].is_valid().to_numpy()
-            assert assign.filter(known)[self.column].equals(records.filter(known)[self.column])
-        self.drawn += assign["item"].filter(~known).to_pylist()
-        place = assign.column_names.index(self.column)
-        return assign.set_column(place, self.column, assign["item"].cast(pa.uint32()))
+            assert assigned.filter(known)[self.column].equals(records.filter(known)[self.column])
+        self.drawn += assigned["item"].filter(~known).to_pylist()
+        place = assigned.column_names.index(self.column)
+        return assigned.set_column(place, self.column, assigned["item"].cast(pa.uint32()))
 
 
 @settings(max_examples=150)
@@ -160,13 +160,13 @@ class RanksOfItems(RandomPriorities):
     salt=st.integers(0, 1 << 32),
 )
 @example(tables=[[(1, 0), (1, 0)], [(2, 0)]], records=1, partitions=None, as_bytes=set(), salt=0)
-def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
+def test_parts_with_priorities_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
-    """Parts are as bundles emit them: with ranks if a privacy id has too many records in the part itself."""
+    """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
-    ranks, parts, item = RanksOfItems(salt), [], 0
-    bound = BoundingRule(bounds, ranks)
+    priorities, parts, item = ItemsAsPriorities(salt), [], 0
+    bound = BoundingRule(bounds, priorities)
     for number, rows in enumerate(tables):
         units, keys = (list(column) for column in zip(*rows, strict=True))
         read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
@@ -176,7 +176,7 @@ def test_parts_with_ranks_and_without_and_ids_in_both_forms_are_bounded_in_state
         parts.append(pa.table({**read, "item": items, "weight": np.ones(len(rows), dtype=np.int64)}))
         item += len(rows)
     kept = bound.select(in_state(MergeTables(bound), [bound.prune(part) for part in parts]))
-    assert len(ranks.drawn) == len(set(ranks.drawn))
+    assert len(priorities.drawn) == len(set(priorities.drawn))
     assert sorted(kept["item"].to_pylist()) == sorted(bound.select(concat_tables(parts))["item"].to_pylist())
 
 
@@ -185,7 +185,7 @@ def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int])
     bound, parts, place = BoundingRule(RecordBounds(1, signed=True), RandomPriorities(1)), [], 0
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
-        parts.append(table_of(rows).drop_columns(["weight", "rank"]).append_column("weight", weights))
+        parts.append(table_of(rows).drop_columns(["weight", "priority"]).append_column("weight", weights))
         place += len(rows)
     net: Counter[Any] = Counter()
     for part in parts:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch.records import kept_copies as module
-from beam_dpsketch.records.kept_copies import _binomial, kept_copies
+from beam_dpsketch.records import sampling as module
+from beam_dpsketch.records.sampling import _binomial_table, sample_copies
 
 # Nominal level of chi-square tests with >= 50 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -31,7 +31,7 @@ def from_the_system(places: np.ndarray, _: int) -> np.ndarray:
 )
 def test_as_many_copies_are_kept_as_there_is_room_for(records: list[tuple[int, int]], most: int) -> None:
     groups, copies = np.array(records, dtype=np.int64).reshape(-1, 2).T
-    kept = kept_copies(groups, copies, most, from_the_system)
+    kept = sample_copies(groups, copies, most, from_the_system)
     assert (kept >= 0).all()
     assert (kept <= copies).all()
     for group in set(groups.tolist()):
@@ -41,7 +41,7 @@ def test_as_many_copies_are_kept_as_there_is_room_for(records: list[tuple[int, i
 def p_value(copies: list[int], most: int, groups: int = 20_000) -> float:
     """Chi-square of what many equal groups keep against every choice of copies; rare ones are taken as one."""
     of = np.repeat(np.arange(groups), len(copies))
-    kept = kept_copies(of, np.tile(np.array(copies), groups), most, from_the_system).reshape(groups, -1)
+    kept = sample_copies(of, np.tile(np.array(copies), groups), most, from_the_system).reshape(groups, -1)
     found = Counter(map(tuple, kept.tolist()))
     records = np.repeat(np.arange(len(copies)), copies).tolist()
     choices = Counter(
@@ -67,8 +67,8 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With halves that are as even as can be, some choices are too frequent."""
     monkeypatch.setattr(
         module,
-        "_halves",
-        lambda counts, places, digit, words: (counts + (words(places, 0) % np.uint64(2)).astype(int)) // 2,
+        "_draw_halves",
+        lambda counts, places, digit, bits: (counts + (bits(places, 0) % np.uint64(2)).astype(int)) // 2,
     )
     assert p_value([3, 1, 2], 3) < LEVEL
 
@@ -80,7 +80,7 @@ def test_large_numbers_have_the_mean_and_the_variance_of_theory(copies: tuple[in
     """6.5 standard errors each: false alarm <= 1e-9, by the normal approximation of sums of 20,000."""
     groups = 20_000
     of = np.repeat(np.arange(groups), 2)
-    kept = kept_copies(of, np.tile(np.array(copies), groups), most, from_the_system).reshape(-1, 2)
+    kept = sample_copies(of, np.tile(np.array(copies), groups), most, from_the_system).reshape(-1, 2)
     assert (kept.sum(axis=1) == most).all()
     share, total = copies[0] / sum(copies), sum(copies)
     mean, variance = most * share, most * share * (1 - share) * (total - most) / (total - 1)
@@ -91,7 +91,7 @@ def test_large_numbers_have_the_mean_and_the_variance_of_theory(copies: tuple[in
 
 @pytest.mark.parametrize("power", range(13))
 def test_tables_are_the_binomial_distribution_to_the_last_bit_but_one(power: int) -> None:
-    low, thresholds = _binomial(power)
+    low, thresholds = _binomial_table(power)
     n, below = 1 << power, 0
     sums = list(itertools.accumulate(math.comb(n, value) for value in range(n + 1)))
     for value, threshold in enumerate(thresholds.tolist(), low):
@@ -102,7 +102,7 @@ def test_tables_are_the_binomial_distribution_to_the_last_bit_but_one(power: int
 
 
 def test_a_large_table_is_the_binomial_distribution() -> None:
-    low, thresholds = _binomial(26)
+    low, thresholds = _binomial_table(26)
     values = low + np.arange(len(thresholds))
     expected = stats.binom(1 << 26, 0.5).cdf(values)
     np.testing.assert_allclose(thresholds / 2.0**64, expected, rtol=0, atol=1e-11)
@@ -111,24 +111,24 @@ def test_a_large_table_is_the_binomial_distribution() -> None:
 def test_what_a_group_keeps_is_a_function_of_its_words() -> None:
     """In whatever place among whatever others."""
 
-    def words(names: np.ndarray) -> module.Words:
+    def bits(names: np.ndarray) -> module.UniformBits:
         return lambda places, number: np.array(
             [hash((int(name), number)) * 0x9E3779B97F4A7C15 % (1 << 64) for name in names[places]], dtype=np.uint64
         )
 
     names, groups, copies = np.arange(12), np.repeat([0, 1, 2], 4), np.arange(5, 17)
-    kept = dict(zip(names.tolist(), kept_copies(groups, copies, 9, words(names)).tolist(), strict=True))
+    kept = dict(zip(names.tolist(), sample_copies(groups, copies, 9, bits(names)).tolist(), strict=True))
     order = np.array([7, 4, 6, 5])
-    alone = kept_copies(groups[order], copies[order], 9, words(names[order]))
+    alone = sample_copies(groups[order], copies[order], 9, bits(names[order]))
     assert dict(zip(order.tolist(), alone.tolist(), strict=True)) == {name: kept[name] for name in order.tolist()}
 
 
 def test_memory_is_that_of_records_and_not_of_copies() -> None:
     copies = np.full(20, 1_000_000)
-    kept_copies(np.zeros(20, dtype=int), copies, 1_000_000, from_the_system)  # which makes the tables
+    sample_copies(np.zeros(20, dtype=int), copies, 1_000_000, from_the_system)  # which makes the tables
     tracemalloc.start()
     try:
-        kept = kept_copies(np.zeros(20, dtype=int), copies, 1_000_000, from_the_system)
+        kept = sample_copies(np.zeros(20, dtype=int), copies, 1_000_000, from_the_system)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

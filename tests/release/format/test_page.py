@@ -1,0 +1,131 @@
+"""The page of the byte layout has the tables of the package, and is enough to read releases."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import re
+import struct
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import ReleasedSketch
+from beam_dpsketch.release.format import release_file
+from tests.release import golden, golden_trees
+from tests.release.format import page
+from tests.release.format.test_release_file import COUNTS, NODE, SKETCH
+
+PAGE = page.PAGE.read_text(encoding="utf-8")
+TABLES = {
+    name: re.findall(r"^\| `?([^|`]+)`? \| ([^|]+) \| ([^|]*) \|$", table.split("|---|\n")[-1], re.MULTILINE)
+    for name, table in re.findall(r"<!-- table: (.+?) -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)
+}
+CONSTANTS = {name: value for name, _, value in TABLES["constants"]}
+RELEASES = {**golden.good(), **golden_trees.good()}
+
+
+class ByPage:
+    """Reads bytes by the tables of the page, and knows the types of its first table."""
+
+    def __init__(self, data: bytes) -> None:
+        self.left = data
+
+    def take(self, size: int) -> bytes:
+        taken, self.left = self.left[:size], self.left[size:]
+        assert len(taken) == size
+        return taken
+
+    def table(self, name: str) -> dict[str, Any]:
+        return {field: self.value(kind, values.strip()) for field, kind, values in TABLES[name]}
+
+    def value(self, kind: str, values: str = "") -> Any:
+        options = dict(re.findall(r"(\d+) `([^`]+)`", values))
+        if kind.startswith("list of "):
+            return [self.value(kind.removeprefix("list of "), values) for _ in range(self.value("u16"))]
+        if kind.startswith("bytes after "):
+            return self.take(self.value(kind.removeprefix("bytes after ")))
+        if kind.startswith("`"):
+            return self.table(kind.strip("`"))
+        if re.fullmatch(r"\d+ bytes", kind):
+            return self.take(int(kind.split()[0]))
+        if kind == "choice":
+            return options[str(self.value("u8"))]
+        if kind == "flags":
+            return self.value("u8")
+        if kind == "one of":
+            chosen = options[str(self.value("u8"))]
+            return {"is": chosen, **self.table(chosen)}
+        if kind == "fraction":
+            return Fraction(*(int.from_bytes(self.value("bytes after u16"), "little") for _ in range(2)))
+        if kind == "f64":
+            return struct.unpack("<d", self.take(8))[0]
+        bits = {"time": 128, "duration": 128}.get(kind) or int(kind[1:])
+        return int.from_bytes(self.take(bits // 8), "little", signed=not kind.startswith("u"))
+
+
+def said(value: Any, table: str | None = None) -> Any:
+    """A value of the package as a reader by the page sees it."""
+    if isinstance(value, enum.Flag):
+        return value.value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, datetime.datetime):
+        return round(value.timestamp() * 1_000_000)
+    if isinstance(value, datetime.timedelta):
+        return value // datetime.timedelta(microseconds=1)
+    if isinstance(value, tuple):
+        return [said(each) for each in value]
+    name = table or type(value).__name__
+    if name not in TABLES:
+        return value
+    fields = {field: said(getattr(value, field)) for field, _, _ in TABLES[name]}
+    return {"is": name, **fields} if name.endswith("Domain") else fields
+
+
+def test_the_tables_of_the_page_are_those_of_the_package() -> None:
+    """If not: `python -m tests.release.format.page` makes them anew."""
+    assert set(TABLES) == set(page.tables())
+    assert page.made_anew(PAGE) == PAGE
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_read_by_the_page_alone(name: str) -> None:
+    release, data = RELEASES[name], RELEASES[name].to_bytes()
+    read = ByPage(data)
+    start = read.table("start of a release")
+    assert (start["kind"], str(start["format_version"])) == (release.name, CONSTANTS["format_version of a release"])
+    spec = f"spec of a {start['kind']}".replace("count_min", "count_sketch")
+    assert read.table(spec) == said(release.spec, spec)
+    assert read.table("statement") == said(release.privacy, "statement")
+    size = int(read.table("counters")["dtype"].removeprefix("<i"))
+    counters = [int.from_bytes(read.take(size), "little", signed=True) for _ in range(release.counters.size)]
+    assert counters == release.counters.ravel().tolist()
+    assert golden.sealed(data[: -len(read.left)]) == data
+
+
+def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
+    path = tmp_path / "file"
+    writer = release_file.RecordWriter(path.open("wb"))
+    for element in (SKETCH, ("Oslo", COUNTS), NODE):
+        writer.write(release_file.to_record(element))
+    writer.close()
+    data = path.read_bytes()
+    read, found = ByPage(data), []
+
+    def digest_before(read: ByPage) -> bytes:
+        return golden.sealed(data[: len(data) - len(read.left)])[-16:]
+
+    assert read.take(10).hex(" ") == CONSTANTS["header of a file"].strip("` ")
+    while size := read.value("u64"):
+        record = ByPage(read.take(size))
+        assert digest_before(read) == read.take(16)
+        kind = record.table("start of a record")["kind"]
+        fields = record.table(f"record of a {kind}") if kind != "release" else {}
+        found.append((kind, fields, ReleasedSketch.from_bytes(record.left)))
+    key, place = {"key": b"sOslo"}, {"level": NODE.level, "index": NODE.index}
+    assert found == [("release", {}, SKETCH), ("pair", key, COUNTS), ("node", place, NODE.release)]
+    assert digest_before(read) == read.left
