@@ -405,7 +405,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 windows are equally frequent, over units with one record in each window."""
     bounds = RecordBounds(1)
     recipe = SketchInput(ONE_COUNTER, bounds)
-    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
+    records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
