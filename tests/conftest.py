@@ -10,12 +10,21 @@ from hypothesis import settings
 
 # A busy machine is not a failure.
 settings.register_profile("project", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=20)
 settings.load_profile("project")
 
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose
 
 
-_PIPELINES = ("tests/guarantees/", "tests/transforms/", "tests/engines/")
+_PIPELINES = (
+    "tests/guarantees/",
+    "tests/transforms/",
+    "tests/engines/",
+    "tests/test_documentation.py",
+    "tests/test_pipelines.py",
+    "tests/test_quantile_pipelines.py",
+    "tests/test_streaming_pipelines.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

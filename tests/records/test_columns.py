@@ -164,6 +164,7 @@ class _Vectors(ExactCounters):
         return sums | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_count_the_same_in_every_form_fused_and_moved(kind: str, unit: str) -> None:
@@ -288,6 +289,7 @@ def test_every_odd_value_alone_counts_as_in_a_row(recipe: SketchInput) -> None:
         assert counted([made], recipe) == counted([{**GOOD, "item": value}], recipe)
 
 
+@pytest.mark.pipeline
 def test_one_odd_value_in_a_column_costs_at_most_its_own_record() -> None:
     """End to end; each odd value is in a batch of its own, among good ones."""
     good = [{"user": number, "page": "good", "n": 1} for number in range(20)]

@@ -95,6 +95,7 @@ def _rest(row: list[Any]) -> Any:
     return tuple(row[1:])
 
 
+@pytest.mark.pipeline
 def test_callables_may_read_a_record_from_a_list() -> None:
     rows = [["u", "good"], ["v", "good"], [], ["w"]]
     counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, unit=PrivacyId(_first, BOUNDS)))
@@ -116,6 +117,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("way", WAYS)
 def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
     with pytest.raises(Exception, match=r"unpack it with beam\.FlatMap") as caught:
@@ -123,6 +125,7 @@ def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.pipeline
 def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
     per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
@@ -156,6 +159,7 @@ def _without_ids(records: RecordReader, element: Any, elements: Selectors) -> An
     return total.compact(total.add_inputs(total.create_accumulator(), values))
 
 
+@pytest.mark.pipeline
 def test_lists_as_values_are_data() -> None:
     rows = [{"page": ["p"]}, {"page": {"p": 1}}, {"page": "good"}, {"page": ()}]
     counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=Record()))

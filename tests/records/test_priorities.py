@@ -226,6 +226,7 @@ def released_bytes(rows: list[Any], name: str, runner: str) -> list[bytes]:
     return sorted((output[1] if type(output) is tuple else output).to_bytes() for output in outputs)
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("name", PIPELINES)
 def test_running_again_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
     again = np.random.default_rng(3).permutation(np.array(HOT, dtype=object)).tolist()

@@ -123,6 +123,7 @@ BAD = [
 ]
 
 
+@pytest.mark.pipeline
 def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
     counters = exact(
@@ -132,6 +133,7 @@ def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> 
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
 
 
+@pytest.mark.pipeline
 def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     bad = [{}, {"page": None}, {"page": 1.5}, {"page": "p"}, {"page": "p", "n": "1"}, None, 3, beam.Row(n=1)]
     good = [{"page": "good", "n": 2}, beam.Row(page="good", n=3)]
@@ -144,6 +146,7 @@ def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"]).counters)
 
 
+@pytest.mark.pipeline
 def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     bad = [None, 3, ("a",), ("a", "b", "c"), (None, "p"), (1.5, "p"), (True, "p"), ([], "p"), ("a", None), ("a", 2.5)]
     transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
@@ -175,6 +178,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("with_id", [False, True])
 def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) -> None:
     unit = PrivacyId("user", WEIGHTED) if with_id else Record(max_weight=10)
@@ -193,6 +197,7 @@ def with_key(batch: pa.Table) -> pa.Table:
     return batch.append_column("k", pa.array(["k"] * len(batch), pa.string()))
 
 
+@pytest.mark.pipeline
 def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
     rows = [
         {"user": "u", "page": ("a", 1), "n": 50, "k": 7},
