@@ -50,7 +50,7 @@ class KeyByWindow(FilterToHorizon):
 
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[tuple[int, Any]]:
         if is_batch_type(type(element)):  # type: ignore[arg-type]
-            raise TypeError("privacy_id in continual release takes rows, not batches: a batch has one timestamp")
+            raise TypeError("unit=PrivacyId(...) in continual release takes rows, not batches: a batch has one timestamp")
         for inside in super().process(element, timestamp):
             yield self._horizon.index(timestamp.micros), inside
 
