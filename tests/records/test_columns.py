@@ -271,9 +271,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
 @example(list(range(len(ODD))), "user", RECIPES[0])
 @example(list(range(len(ODD))), "key", RECIPES[0])
 @example(list(range(len(ODD))), "n", RECIPES[0])
-def test_odd_values_in_columns_count_as_in_rows_and_raise_nothing(
-    places: list[int], name: str, recipe: SketchInput
-) -> None:
+def test_odd_values_in_columns_count_as_in_rows(places: list[int], name: str, recipe: SketchInput) -> None:
     rows = [{**GOOD, name: ODD[place]} for place in places]
     made = pd.DataFrame(
         {batch_column: pd.Series([row[batch_column] for row in rows], dtype=object) for batch_column in GOOD}
@@ -323,7 +321,7 @@ class _EachWay(beam.PTransform):
         ] | beam.Flatten()
 
 
-def test_floats_that_pandas_makes_of_integers_where_one_is_missing_are_read_as_integers() -> None:
+def test_integers_that_pandas_made_floats_are_read_as_integers() -> None:
     large = float(1 << 53)
     made = pd.DataFrame({"number": [1, None, -2, large - 1, large, -large, 2.5, np.inf, -np.inf]})
     assert made["number"].dtype == np.float64
@@ -338,7 +336,7 @@ def test_floats_that_pandas_makes_of_integers_where_one_is_missing_are_read_as_i
             batch_column(declared, "item", "number", HASHED)
 
 
-def test_columns_that_a_batch_names_twice_or_that_arrow_does_not_know_are_errors() -> None:
+def test_columns_named_twice_or_unknown_to_arrow_are_errors() -> None:
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
     for batch in (twice, pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"])):
         with pytest.raises(ValueError, match="item='a' is the name of 2 columns of the batch"):

@@ -80,7 +80,7 @@ LISTS: list[Any] = [
 
 
 @pytest.mark.parametrize("element", LISTS, ids=lambda element: type(element).__name__)
-def test_lists_and_arrays_are_refused_by_type_where_records_have_names_or_are_items(element: Any) -> None:
+def test_lists_and_arrays_are_refused_by_type(element: Any) -> None:
     for elements in (Selectors(), Selectors(item="page"), Selectors(item=len, weight="n")):
         with pytest.raises(TypeError, match="this is a container, not a record; ") as caught:
             elements.is_batch_type(type(element))

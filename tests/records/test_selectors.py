@@ -38,7 +38,7 @@ class Mishap:
         raise ValueError(name)
 
 
-def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_is_none() -> None:
+def test_a_selector_reads_fields_of_any_kind_of_record() -> None:
     by_name = make_getter("page")
     for record in (beam.Row(page="p"), Visit("u", "p"), {"page": "p"}, Plain("p")):
         assert by_name(record) == "p"
@@ -124,7 +124,7 @@ BAD = [
 
 
 @pytest.mark.pipeline
-def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> None:
+def test_bad_records_with_an_id_contribute_and_stop_nothing() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
     counters = exact(
         [*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, WEIGHTED))
@@ -212,7 +212,7 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
 
 
 @pytest.mark.parametrize("weights", [[1 << 80, -(1 << 80)], pa.array([1e30, -1e30]), [1 << 63, -(1 << 63)]])
-def test_an_insert_and_a_delete_that_are_clipped_to_64_bits_still_cancel(weights: Any) -> None:
+def test_an_insert_and_a_delete_clipped_to_64_bits_still_cancel(weights: Any) -> None:
     values, whole = parse_weights(weights)
     assert whole.all()
     assert values[0] > 1 << 61
