@@ -1,4 +1,4 @@
-"""The declared windows of continual release: which window of which level a time falls into, and the steps that ask.
+"""The declared windows of continual release: the steps that place elements and releases in them.
 
 Guarantee: a time inside the horizon is in exactly one node of each level; elements outside it are dropped.
 """
@@ -24,7 +24,7 @@ def level_windows(horizon: Horizon, level: int) -> beam.WindowInto:
 
 
 def horizon_window(horizon: Horizon) -> window.FixedWindows:
-    """Return windows, one of them the whole horizon."""
+    """Return windows that are as long as the horizon; it is one of them."""
     return _fixed(horizon, horizon.size_micros * horizon.windows)
 
 
@@ -32,48 +32,30 @@ def _fixed(horizon: Horizon, size: int) -> window.FixedWindows:
     return window.FixedWindows(Duration(micros=size), Timestamp(micros=horizon.start_micros))
 
 
-class FilterToHorizon(beam.DoFn):
-    """Drops elements outside the horizon; raises for those without a time."""
-
-    def __init__(self, horizon: Horizon) -> None:
-        self._horizon = horizon
-
-    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        if self._horizon.start_micros <= timestamp.micros < self._horizon.end_micros:
-            yield element
-        else:
-            check_timestamp(timestamp)
+def filter_to_horizon(element: Any, horizon: Horizon, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+    """Drop elements outside the horizon; raise for those without a time."""
+    if horizon.start_micros <= timestamp.micros < horizon.end_micros:
+        yield element
+    else:
+        check_timestamp(timestamp)
 
 
-class KeyByWindow(FilterToHorizon):
-    """The same, to (window, element)."""
-
-    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[tuple[int, Any]]:
-        if is_batch_type(type(element)):  # type: ignore[arg-type]
-            raise TypeError("privacy_id in continual release takes rows, not batches: a batch has one timestamp")
-        for inside in super().process(element, timestamp):
-            yield self._horizon.index(timestamp.micros), inside
-
-
-class StampWithWindowStart(beam.DoFn):
-    """(window, value) to the value, at the time when the window opens."""
-
-    def __init__(self, horizon: Horizon) -> None:
-        self._horizon = horizon
-
-    def process(self, element: tuple[int, Any]) -> Iterator[window.TimestampedValue]:
-        index, value = element
-        yield window.TimestampedValue(
-            value, Timestamp(micros=self._horizon.start_micros + self._horizon.size_micros * index)
-        )
+def key_by_window(
+    element: Any, horizon: Horizon, timestamp: Any = beam.DoFn.TimestampParam
+) -> Iterator[tuple[int, Any]]:
+    """Filter to the horizon, and pair each element with the number of its window."""
+    if is_batch_type(type(element)):  # type: ignore[arg-type]
+        raise TypeError("privacy_id in continual release takes rows, not batches: a batch has one timestamp")
+    for inside in filter_to_horizon(element, horizon, timestamp):
+        yield horizon.index(timestamp.micros), inside
 
 
-class WrapInNode(beam.DoFn):
-    """Releases to the nodes that they are."""
+def stamp_with_window_start(element: tuple[int, Any], horizon: Horizon) -> window.TimestampedValue:
+    """Convert (window, value) to the value, at the time when the window opens."""
+    index, value = element
+    return window.TimestampedValue(value, Timestamp(micros=horizon.start_micros + horizon.size_micros * index))
 
-    def __init__(self, horizon: Horizon, level: int) -> None:
-        self._horizon = horizon
-        self._level = level
 
-    def process(self, element: Any, node: Any = beam.DoFn.WindowParam) -> Iterator[TimelineNode]:
-        yield TimelineNode(self._level, self._horizon.index(node.start.micros, self._level), element)
+def wrap_in_node(release: Any, horizon: Horizon, level: int, node: Any = beam.DoFn.WindowParam) -> TimelineNode:
+    """Wrap a release with its place in the tree over time."""
+    return TimelineNode(level, horizon.index(node.start.micros, level), release)

@@ -1,6 +1,6 @@
-"""A declared range of time: its windows are all released, whether they have data or not, and no others are.
+"""A declared range of time: each of its windows is released, with data or without, and no others are.
 
-Guarantee: which windows (and which public keys in them) get a release is decided by the declaration alone, so it says
+Guarantee: the declaration alone decides which windows (and which public keys in them) get a release, so this says
 nothing about the data. Elements in other windows are dropped before anything is counted or bounded.
 """
 
@@ -55,51 +55,37 @@ def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
     return starts
 
 
-class FilterToTimeRange(beam.DoFn):
-    """Drops elements in windows that do not start at one of the given times; raises for those without a time."""
-
-    def __init__(self, starts: range) -> None:
-        self._starts = starts
-
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
-        if window.start.micros in self._starts:
-            yield element
-        else:
-            check_window(window)
+def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+    """Drop elements in windows that start at none of the given times; raise for those without a time."""
+    if window.start.micros in starts:
+        yield element
+    else:
+        check_window(window)
 
 
-class CreateInEveryWindow(beam.PTransform):
-    """The same values in each declared window; bounded input, so its watermark ends at once and holds back no stream.
+def create_in_every_window(
+    pipeline: beam.Pipeline, starts: range, windowing: Windowing, values: list[Any]
+) -> beam.PCollection:
+    """Create the same values in each declared window, as bounded input: its watermark holds back no stream.
 
     Args:
-      starts: of the windows.
-      windowing: as that of the elements that the values will be flattened with.
+      pipeline: where to.
+      starts: when each window opens.
+      windowing: that of the elements that the values will be flattened with.
       values: what to put into each window.
     """
-
-    def __init__(self, starts: range, windowing: Windowing, values: list[Any]) -> None:
-        super().__init__()
-        # The start of a window is also in those before it that overlap: every so many starts, from the last one back.
-        self._times = starts[:: -windows_per_element(windowing.windowfn)]
-        self._starts = starts
-        self._windowing = windowing
-        self._values = values
-
-    def expand(self, pbegin: Any) -> beam.PCollection:
-        return (
-            pbegin
-            | "Start" >> beam.Impulse()
-            | "Times" >> beam.FlatMap(_stamped, self._times)
-            | "Window" >> beam.WindowInto(self._windowing)
-            | "InTimeRange" >> beam.ParDo(FilterToTimeRange(self._starts))
-            | "Values" >> beam.FlatMap(_instead, self._values).with_output_types(Any)
-        )
+    # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
+    times = starts[:: -windows_per_element(windowing.windowfn)]
+    return (
+        pipeline
+        | "EveryWindow" >> beam.Impulse()
+        | "Times" >> beam.FlatMap(_stamp, times)
+        | "Window" >> beam.WindowInto(windowing)
+        | "InEveryWindow" >> beam.FlatMap(filter_to_time_range, starts)
+        | "Values" >> beam.FlatMap(lambda _: values).with_output_types(Any)
+    )
 
 
-def _stamped(start: Any, times: range) -> Iterator[window.TimestampedValue]:
+def _stamp(impulse: Any, times: range) -> Iterator[window.TimestampedValue]:
     for micros in times:
         yield window.TimestampedValue(None, Timestamp(micros=micros))
-
-
-def _instead(element: None, values: list[Any]) -> list[Any]:
-    return values
