@@ -108,7 +108,7 @@ class ReleasedAtOnce(beam.PTransform):
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
     terms = {"bounds": RecordBounds(1), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
-    return ReleaseOnce(PRIVACY, keyed=False, idempotent_noise=idempotent_noise, **terms)
+    return ReleaseOnce(PRIVACY, per_key=False, idempotent_noise=idempotent_noise, **terms)
 
 
 def test_a_replayed_bundle_releases_identical_bytes() -> None:
