@@ -97,7 +97,9 @@ class RecordReader:
         """Return key (`None` without keys) and value of an element that is one record."""
         key, value = self.split_pair(element) if self.per_key else (None, element)
         if self.is_batch_type(type(value)):
-            raise TypeError('batches must hold their keys: name the column with key="..." instead of making pairs')
+            raise TypeError(
+                'batches must hold their keys: name the column, as in AssumePublicKeys("page"), make no pairs'
+            )
         return key, value
 
     def encode_keys(self, keys: Any) -> pa.LargeBinaryArray:

@@ -134,7 +134,10 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
     pairs = [parts for parts in map(_parts, members) if len(parts) == 2]
     if not pairs:
-        raise TypeError(f"key must be given where elements are not (key, value) pairs: they are {_type_words(kind)}")
+        raise TypeError(
+            'keys must name a field, as in AssumePublicKeys("page"), where elements are not (key, value) pairs: '
+            f"they are {_type_words(kind)}"
+        )
     keys, values = zip(*pairs, strict=True)
     return typehints.Union[keys], typehints.Union[values]
 

@@ -124,7 +124,10 @@ class _Check:
         if self._records.per_key and "key" not in given:
             key, value = self._records.split_pair(element)
             if key is MISSING_KEY:
-                raise ValueError(f"{place} is no (key, value) pair, so key must be given; it is {_shown(element)}")
+                raise ValueError(
+                    f'{place} is no (key, value) pair, so keys must name a field, as in AssumePublicKeys("page"); '
+                    f"it is {_shown(element)}"
+                )
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
         keys = read.get("key", [key]) if self._records.per_key else None
         return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
@@ -147,7 +150,7 @@ class _Check:
         if value is None:
             return "is None: such a record is dropped"
         if argument == "key" and all_valid(encode_all([value])).all():
-            return f"is {_shown(value)}, which is not one of the public_keys"
+            return f"is {_shown(value)}, which is not one of the PublicKeys"
         domain = self._domain if argument == "item" else None
         return f"is {_shown(value)}, but {what_counts(argument, domain)}; {remedy(argument, type(value), domain)}"
 

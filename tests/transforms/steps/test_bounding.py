@@ -20,7 +20,6 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     AssumePublicKeys,
-    CountMin,
     CountSketch,
     NeighboringRelation,
     PrivacyId,
@@ -44,6 +43,7 @@ from tests.helpers.pipelines import SPEC, exact, run
 
 # Few columns, so that items of one unit share cells.
 TINY = SketchSpec(depth=3, width=2)
+TINY_MIN = SketchSpec(kind="count_min", depth=3, width=2)
 Row = dict[str, Any]
 
 
@@ -106,14 +106,14 @@ OTHERS = [{"user": f"user {i}", "key": f"key {i % 5}", "item": i % 3, "weight": 
     seed=st.integers(0, 1 << 20),
     size=st.sampled_from([1, 20, 1000]),
     bundles=st.integers(1, 4),
-    kind=st.sampled_from([CountMin, CountSketch]),
+    spec=st.sampled_from([TINY, TINY_MIN]),
     bounds=BOUNDS,
     relation=st.sampled_from(NeighboringRelation),
 )
-def test_one_unit_changes_the_counters_by_at_most_the_sensitivity(
-    seed: int, size: int, bundles: int, kind: Any, bounds: RecordBounds, relation: NeighboringRelation
+def test_a_unit_changes_the_counters_by_at_most_the_sensitivity(
+    seed: int, size: int, bundles: int, spec: SketchSpec, bounds: RecordBounds, relation: NeighboringRelation
 ) -> None:
-    recipe = SketchInput(TINY, bounds)
+    recipe = SketchInput(spec, bounds)
 
     def counters(unit: list[Row]) -> dict[Any, np.ndarray]:
         rows = OTHERS + unit
@@ -121,13 +121,11 @@ def test_one_unit_changes_the_counters_by_at_most_the_sensitivity(
 
     replacement = attack(seed + 1, size) if relation is REPLACE_ONE else []
     change = squared_change(counters(attack(seed, size)), counters(replacement))
-    limit = squared_l2_sensitivity(
-        cells_per_item=TINY.depth, has_signs=kind.has_signs, bounds=bounds, relation=relation
-    )
+    limit = squared_l2_sensitivity(cells_per_item=spec.depth, has_signs=spec is TINY, bounds=bounds, relation=relation)
     assert change <= limit
 
 
-def test_a_greedy_unit_reaches_the_sensitivity_so_that_the_limit_is_tight() -> None:
+def test_a_greedy_unit_reaches_the_sensitivity() -> None:
     bounds = RecordBounds(max_contributions_per_partition=4, max_partitions=3, max_weight=2)
     recipe = SketchInput(TINY, bounds)
     greedy = [{"user": "attacker", "key": f"key {i % 5}", "item": "same", "weight": 1 << 70} for i in range(1000)]
@@ -141,7 +139,7 @@ def test_a_greedy_unit_reaches_the_sensitivity_so_that_the_limit_is_tight() -> N
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 4))
-def test_with_signed_weights_inserts_and_deletes_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:
+def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:
     recipe = SketchInput(TINY, RecordBounds(max_contributions_per_partition=2, signed=True))
     random = np.random.default_rng(seed)
     inserts = [
@@ -154,14 +152,14 @@ def test_with_signed_weights_inserts_and_deletes_of_a_unit_cancel_across_bundles
     assert squared_change(bounded(split, recipe), bounded([OTHERS], recipe)) == 0
 
 
-def test_batches_of_one_unit_are_bounded_together_when_many_records_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_one_unit_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_READ_ELEMENTS", 3)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
     monkeypatch.setattr(steps, "_GATHERED_RECORDS", 50)
     for signed in (False, True):
         bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, signed=signed)
         rows = [{"user": "u", "key": f"key {i % 5}", "item": i, "weight": 1} for i in range(1000)]
-        counters = bounded([rows[:500], rows[500:]], SketchInput(TINY, bounds))
+        counters = bounded([rows[:500], rows[500:]], SketchInput(TINY_MIN, bounds))
         assert sorted(int(values.sum()) for values in counters.values()) == [3 * TINY.depth] * 2
 
 
@@ -194,11 +192,11 @@ def test_records_whose_priorities_are_drawn_later_are_kept_as_often(monkeypatch:
 def test_units_are_told_apart_by_type_and_value() -> None:
     ids = ["1", 1, b"1", ("1",), (1,), -1, "", b"", (), "a\x00", "a"]
     rows = [{"user": user, "key": "k", "item": "x", "weight": 1} for user in ids for _ in range(3)]
-    counters = bounded([rows], SketchInput(TINY, RecordBounds(1)))
+    counters = bounded([rows], SketchInput(TINY_MIN, RecordBounds(1)))
     assert counters["k"].max() == len(ids)
     same = [{"user": user, "key": "k", "item": "x", "weight": 1} for user in (1, np.int64(1), np.uint8(1))]
     for bundles in ([same], [same[:1], same[1:], [{**same[0], "user": "other"}, same[0]]]):  # numbers alone, and not
-        counters = bounded(bundles, SketchInput(TINY, RecordBounds(1)))["k"]
+        counters = bounded(bundles, SketchInput(TINY_MIN, RecordBounds(1)))["k"]
         assert counters.max() == len({row["user"] for bundle in bundles for row in bundle})
 
 
@@ -218,19 +216,17 @@ CLAMPED = {False: [3, 0, 2, 0, 5, 5, 0, 4], True: [3, 0, 2, -1, 5, 5, -5, 4]}
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("path", ["record", "privacy id", "per key"])
-def test_weights_are_clamped_with_and_without_a_privacy_id_and_odd_ones_count_nothing(path: str, signed: bool) -> None:
-    names = {"item": "item", "weight": "weight", "bounds": RecordBounds(1, max_weight=5, signed=signed)}
+def test_weights_are_clamped_and_odd_ones_count_nothing(path: str, signed: bool) -> None:
+    record, names = Record(max_weight=5, signed=signed), {"item": "item", "weight": "weight"}
     rows = [{"user": i, "item": "x", "weight": weight, "key": "k"} for i, weight in enumerate(ODD_WEIGHTS)]
     if path == "record":
-        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record()))
+        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=record))
     elif path == "privacy id":
-        counters = exact(
-            rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", RecordBounds(1)))
-        )
+        unit = PrivacyId("user", record.bounds)
+        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=unit))
     else:
-        counters = exact(
-            rows, PrivateFrequencies.PerKey(SPEC, PRIVACY, **names, unit=Record(), keys=AssumePublicKeys("key"))
-        )["k"]
+        keys = AssumePublicKeys("key")
+        counters = exact(rows, PrivateFrequencies.PerKey(SPEC, PRIVACY, **names, unit=record, keys=keys))["k"]
     weights = CLAMPED[signed]
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"] * len(weights), weights).counters)
 
@@ -238,27 +234,21 @@ def test_weights_are_clamped_with_and_without_a_privacy_id_and_odd_ones_count_no
 def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
     rows = attack(3, 1000)
     bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
-    kept = run(
-        rows,
-        BoundContributions(bounds, item="item", weight="weight", key="key", unit=PrivacyId("user", RecordBounds(1))),
-    )
+    kept = run(rows, BoundContributions(PrivacyId("user", bounds), item="item", weight="weight", key="key"))
     per_key = Counter(contribution.key for contribution in kept)
     assert set(per_key.values()) == {3}
     assert len(per_key) == 2
     assert all(1 <= contribution.weight <= 2 for contribution in kept)
     # A netted weight may be left of each item; the bounds hold for these.
     signed = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
-    kept = run(
-        rows,
-        BoundContributions(signed, item="item", weight="weight", key="key", unit=PrivacyId("user", RecordBounds(1))),
-    )
+    kept = run(rows, BoundContributions(PrivacyId("user", signed), item="item", weight="weight", key="key"))
     assert max(Counter(contribution.key for contribution in kept).values()) <= 3
     assert all(0 < abs(contribution.weight) <= 2 for contribution in kept)
 
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
-    recipe = SketchInput(TINY, RecordBounds(1, max_partitions=2))
+    recipe = SketchInput(TINY_MIN, RecordBounds(1, max_partitions=2))
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
     records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(
@@ -286,3 +276,22 @@ def test_keys_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
     monkeypatch.setattr(bounding.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a record": ({"unit": Record()}, "unit must be a PrivacyId, got Record"),
+    "bounds": ({"unit": RecordBounds(1)}, "unit must be a PrivacyId, got RecordBounds"),
+    "limited windows": (
+        {"unit": PrivacyId("user", RecordBounds(1), max_windows=2)},
+        "max_windows must be left out: BoundContributions bounds each window alone",
+    ),
+    "weights of any size": ({"unit": PrivacyId("user", RecordBounds(1)), "weight": "n"}, "max_weight must be given"),
+    "a number as item": ({"unit": PrivacyId("user", RecordBounds(1)), "item": 5}, "item must be a field name, a call"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bounds_that_cannot_be_shown_are_refused(name: str) -> None:
+    arguments, message = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        BoundContributions(**arguments)

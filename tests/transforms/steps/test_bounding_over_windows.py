@@ -1,13 +1,11 @@
-"""`max_windows`: in how many windows of a period a privacy id counts, whatever its records are and in any order."""
+"""`max_windows`: in how many windows of a period a privacy id counts, for any records in any order."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -27,11 +25,9 @@ from beam_dpsketch import (
     AssumePublicKeys,
     IntegerDomain,
     PrivacyId,
-    PrivacySpec,
     PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
-    SketchSpec,
     TimeRange,
     TreeSpec,
 )
@@ -46,47 +42,37 @@ from beam_dpsketch.transforms.steps import bounding_over_windows as steps
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.windows.window_limit import last_time
-from tests.guarantees.test_runners import RUNNERS, TABLE, VISITS
-from tests.guarantees.test_windows_streaming import WithWindow
+from tests.helpers.every_kind import RUNNERS, TABLE, VISITS
+from tests.helpers.max_windows import (
+    BOUNDS,
+    FIXED,
+    GREEDY,
+    ONE_COUNTER,
+    PRIVACY,
+    Totals,
+    assert_within,
+    per_key,
+    row,
+    stamp,
+    stream,
+)
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, seen_by_sink
+from tests.helpers.streams import Timed, WithStart
 
-ONE_COUNTER = SketchSpec(depth=1, width=1)
-PRIVACY = PrivacySpec(rho=0.1)
-FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(120, 60)
-BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
-Timed = tuple[Any, float]
-Totals = dict[tuple[float, Any], int]
+SLIDING = window.SlidingWindows(120, 60)
 
 
-def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
-    """A transform with one counter in each release, which adds up weights."""
-    arguments = {"key": "key", "item": "item", "privacy_id": "user", "bounds": BOUNDS, "max_windows": 2} | arguments
-    return PrivateFrequencies.PerKey(
-        dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments, keys=AssumePublicKeys()
-    )
-
-
-def globally(**arguments: Any) -> PrivateFrequencies.Globally:
-    bounds = RecordBounds(max_contributions_per_partition=300)
-    arguments = {"item": "item", "privacy_id": "user", "bounds": bounds, "max_windows": 2} | arguments
-    return PrivateFrequencies.Globally(dataclasses.replace(ONE_COUNTER, kind="count_min"), PRIVACY, **arguments)
-
-
-def row(user: Any, key: str = "k", weight: int = 1) -> dict[str, Any]:
-    return {"user": user, "key": key, "item": "x", "weight": weight}
-
-
-def stamp(timed: Timed) -> window.TimestampedValue:
-    return window.TimestampedValue(*timed)
-
-
-def stream(bundles: Iterable[list[Timed]], watermarks: Iterable[float]) -> Stream:
-    """Each bundle, and the watermark after it; 0 leaves it where it is."""
-    stream = Stream().advance_watermark_to(0)
-    for bundle, watermark in zip(bundles, watermarks, strict=True):
-        stream = stream.add_elements([stamp(timed) for timed in bundle])
-        stream = stream.advance_watermark_to(watermark) if watermark else stream
-    return stream.advance_watermark_to_infinity()
+def globally(
+    bounds: RecordBounds = RecordBounds(300),  # noqa: B008
+    *,
+    max_windows: int = 2,
+    period: Any = None,
+    item: str = "item",
+    windows: TimeRange | None = None,
+) -> PrivateFrequencies.Globally:
+    """Return a transform with one counter in each release."""
+    unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
+    return PrivateFrequencies.Globally(ONE_COUNTER, PRIVACY, unit=unit, item=item, windows=windows)
 
 
 def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> Totals:
@@ -94,7 +80,7 @@ def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> T
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | source if isinstance(source, Stream) else pipeline | beam.Create(source) | beam.Map(stamp)
-        return elements | beam.WindowInto(windows) | ExactCounters(transform) | beam.ParDo(WithWindow())
+        return elements | beam.WindowInto(windows) | ExactCounters(transform) | beam.ParDo(WithStart())
 
     options = ["--streaming"] if isinstance(source, Stream) else []
     found = {}
@@ -103,24 +89,6 @@ def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> T
         assert (start, key) not in found
         found[start, key] = counters[0][0]
     return {place: total for place, total in found.items() if total}
-
-
-def assert_within(found: Totals, windows: Any, bounds: RecordBounds, max_windows: int, period: float) -> None:
-    """What one id contributed: the windows by the period in which they end, the keys of each, and their totals."""
-    size = float(windows.size)
-    by_period: dict[float, set[float]] = defaultdict(set)
-    for start, _ in found:
-        by_period[(start + size - 0.001) // period].add(start)
-    assert max(map(len, by_period.values())) == max_windows
-    assert set(Counter(start for start, _ in found).values()) == {bounds.max_partitions}
-    assert max(found.values()) == bounds.max_weight_per_partition
-
-
-GREEDY = [
-    (row("attacker", f"key {key}", 1 << 70), 60 * minute + second)
-    for minute, key, second in itertools.product(range(10), range(4), (0, 13, 59.9, 59.9))
-]
-"""One id in every window and every key, more often and with more weight than allowed."""
 
 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
@@ -163,7 +131,7 @@ def test_batches_are_bounded_like_records(kind: str, streaming: bool) -> None:
     found = totals(
         stream(([timed] for timed in source), range(60, 660, 60)) if streaming else source,
         FIXED,
-        per_key(weight="weight", period=300, bounds=BOUNDS),
+        per_key(weight="weight", period=300),
         BUNDLE_BASED if streaming else FN_API,
     )
     others = {place: total for place, total in found.items() if place[1] == "key 9"}
@@ -194,7 +162,7 @@ def test_on_bounded_input_no_window_of_a_period_starves() -> None:
     assert sum(found.values()) == 4 * 90
 
 
-def test_a_window_once_taken_passes_all_its_elements_and_late_ones_count_nowhere() -> None:
+def test_a_window_once_taken_passes_all_but_late_elements() -> None:
     bundles = [
         [(row("u"), 130)],
         [(row("u"), 10), (row("v"), 10)],
@@ -228,8 +196,7 @@ def test_periods_count_from_the_start_of_the_declared_range() -> None:
 def test_times_before_1970_stay_in_their_windows(windows: Any, runner: str) -> None:
     """Beam keeps milliseconds and rounds towards 1970, which would be the next window and period."""
     timed = [(row("u"), time) for time in (-600.5, -61, -1, -0.001, 59)]
-    arguments = {"max_windows": 10, "period": 600}
-    found = totals(timed, windows, globally(**arguments), runner)
+    found = totals(timed, windows, globally(max_windows=10, period=600), runner)
     starts = [-660, -120, -60, 0] if windows is FIXED else [-720, -660, -180, -120, -60, 0]
     assert sorted(start for start, _ in found) == starts
     assert found[-60, None] == (2 if windows is FIXED else 3)
@@ -246,8 +213,9 @@ def test_elements_and_ids_that_cannot_be_used_are_dropped() -> None:
 
 def test_pairs_and_rows_are_read_like_everywhere() -> None:
     pairs = [(("k", {"user": "u", "item": "x"}), 60.0 * i) for i in range(5)]
+    of_pairs = per_key(keys=AssumePublicKeys(), period=300)
     for source, runner in ((pairs, FN_API), (stream([pairs], [60]), BUNDLE_BASED)):
-        found = totals(source, FIXED, per_key(key=None, period=300), runner)
+        found = totals(source, FIXED, of_pairs, runner)
         assert [key for _, key in found] == ["k", "k"]
     rows = [(beam.Row(user="u", key="k", item="x"), 60.0 * i) for i in range(5)]
     assert len(totals(rows, FIXED, per_key(period=300))) == 2
@@ -255,7 +223,7 @@ def test_pairs_and_rows_are_read_like_everywhere() -> None:
     batch = [(("k", pa.table({"user": ["u"], "item": ["x"]})), 1.0)]
     for source, runner in ((batch, FN_API), (stream([batch], [60]), BUNDLE_BASED)):
         with pytest.raises(Exception, match="batches must hold their keys"):
-            totals(source, FIXED, per_key(key=None, period=300), runner)
+            totals(source, FIXED, of_pairs, runner)
 
 
 class _Passed(beam.DoFn):
@@ -267,7 +235,7 @@ ENGINES = [name if name == "bundle based" else pytest.param(name, marks=pytest.m
 
 
 @pytest.mark.parametrize("name", ["fn api", *ENGINES])
-def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name: str) -> None:
+def test_every_kind_of_element_passes_in_its_first_windows(name: str) -> None:
     """Seven ids, each with records in five minutes, as streams would pass them: two minutes of each pass."""
     runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
     visits = [(visit, minute * 60.0) for visit in VISITS for minute in range(5)]
@@ -300,7 +268,7 @@ def test_every_kind_of_element_passes_in_the_first_windows_on_every_runner(name:
 @pytest.mark.parametrize("name", ["fn api", *ENGINES])
 def test_random_windows_on_every_runner(name: str) -> None:
     runner, options = {"fn api": (FN_API, ()), **RUNNERS}[name]
-    transform = globally(item="page", unit=PrivacyId("user", RecordBounds(1), period=300))
+    transform = globally(item="page", period=300)
     elements = [(TABLE, 60.0 * minute) for minute in range(5)] + [(visit, 60.0) for visit in VISITS]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -375,7 +343,7 @@ def random_rows(seed: int, size: int) -> list[Timed]:
     max_windows=st.integers(1, 4),
     bounds=SMALL_BOUNDS,
 )
-def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
+def test_each_id_stays_within_the_bounds_in_any_bundles(
     seed: int, size: int, bundle_count: int, windows: Any, max_windows: int, bounds: RecordBounds
 ) -> None:
     rows = random_rows(seed, size)
@@ -399,7 +367,7 @@ def test_each_id_stays_within_the_bounds_and_bundles_do_not_matter(
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_ids_that_are_numbers_have_the_windows_of_their_canonical_bytes(signed: bool) -> None:
+def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
     """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
     rows, bounds = random_rows(2, 400), RecordBounds(max_contributions_per_partition=2, signed=signed)
     as_numbers, as_bytes = (
@@ -422,9 +390,7 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
 
 
-def test_a_window_in_which_inserts_and_deletes_cancel_is_not_one_of_those_chosen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_window_where_all_cancels_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
     monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 1)
     bounds = RecordBounds(max_contributions_per_partition=2, signed=True)
@@ -439,7 +405,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 windows are equally frequent, over units with one record in each window."""
     bounds = RecordBounds(1)
     recipe = SketchInput(ONE_COUNTER, bounds)
-    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=False)
+    records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     ids = [f"unit {unit}" for unit in range(units) for _ in range(5)]
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
@@ -463,7 +429,7 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_explanation_counts_the_windows() -> None:
     bounds = RecordBounds(1)
-    text = globally(bounds=bounds, max_windows=9).explain()
+    text = globally(bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
     (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds))
     assert f"sigma = {3 * math.sqrt(once):.4g} to" in text
@@ -483,7 +449,7 @@ def test_the_explanation_counts_the_windows() -> None:
 
 STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] = {
     "bounded": (FIXED, {}, PrivacyUnit.PRIVACY_ID, Disclosure.WINDOWS, "1 partition(s) per window, weights 0 to 1, 2 "),
-    "range": (SLIDING, {"time_range": (0, 600)}, PrivacyUnit.PRIVACY_ID, Disclosure.NONE, "2 window(s)."),
+    "range": (SLIDING, {"windows": TimeRange(0, 600)}, PrivacyUnit.PRIVACY_ID, Disclosure.NONE, "2 window(s)."),
     "period": (
         SLIDING,
         {"period": 86_400},
@@ -493,7 +459,7 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
     ),
     "both": (
         FIXED,
-        {"period": window.Duration(300), "time_range": (0, 600)},
+        {"period": window.Duration(300), "windows": TimeRange(0, 600)},
         PrivacyUnit.PRIVACY_ID_IN_PERIOD,
         Disclosure.NONE,
         "2 window(s) of each period of 300 seconds.",
@@ -504,14 +470,13 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
     windows, arguments, unit, disclosed, words = STATEMENTS[name]
-    transform = globally(bounds=RecordBounds(1), **arguments)
+    transform = globally(RecordBounds(1), **arguments)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([(row("u"), 1.0)]) | beam.Map(stamp) | beam.WindowInto(windows) | transform
 
     statement = seen_by_sink(build)[0].privacy
-    assert (statement.unit, statement.windows, statement.disclosed) == (unit, 2, disclosed)
+    assert (statement.unit, statement.window_count, statement.disclosed) == (unit, 2, disclosed)
     assert statement.period_micros == window.Duration.of(arguments.get("period", 0)).micros
     assert words in str(statement)
-    settings = transform.display_data()
-    assert (settings["max_windows"], settings["period_micros"]) == (2, statement.period_micros)
+    assert transform.display_data()["max_windows"] == 2

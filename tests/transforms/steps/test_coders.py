@@ -71,9 +71,11 @@ def test_combine_fns_name_their_coder() -> None:
         assert not fn.get_accumulator_coder().is_deterministic()
 
 
-@pytest.mark.parametrize("kind", [CountMin, CountSketch])
-def test_releases_travel_in_their_published_form(kind: type[CountSketch]) -> None:
-    released = release(kind(SPEC).accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
+@pytest.mark.parametrize(
+    "raw", [CountSketch(SPEC), CountMin(SketchSpec(kind="count_min", width=64))], ids=["count_sketch", "count_min"]
+)
+def test_releases_travel_in_their_published_form(raw: CountMin | CountSketch) -> None:
+    released = release(raw.accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
     coder = coders.registry.get_coder(ReleasedSketch)
     assert isinstance(coder, ReleasedSketchCoder)
     assert coder.is_deterministic()

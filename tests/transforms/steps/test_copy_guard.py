@@ -1,4 +1,4 @@
-"""With `unit="record"`, one record counts no more often than the statement says: steps that copy it are refused.
+"""Where a `Record` is protected, it counts no more often than the statement says: steps that copy it are refused.
 
 Every graph of a few steps is built. What the guard accepts is run on one record, and the counters are compared with
 the statement of the release.
@@ -6,7 +6,6 @@ the statement of the release.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 from collections import defaultdict
@@ -18,13 +17,13 @@ import pytest
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import Horizon, PrivacySpec, Record, RecordBounds, SketchSpec, WindowingError
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec, WindowingError
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release
 from tests.helpers.pipelines import FN_API, seen_by_sink
 
-ONE_CELL = SketchSpec(depth=1, width=1)
+ONE_CELL = SketchSpec(kind="count_min", depth=1, width=1)
 PRIVACY = PrivacySpec(rho=1)
 ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
 
@@ -107,9 +106,7 @@ class _Step(beam.PTransform):
 
 
 def release() -> beam.PTransform:
-    return PrivateFrequencies.Globally(
-        dataclasses.replace(ONE_CELL, kind="count_min"), PRIVACY, item=lambda pair: pair[1], unit=Record()
-    )
+    return PrivateFrequencies.Globally(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=Record())
 
 
 def broken(graphs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], int]:
@@ -140,7 +137,7 @@ def broken(graphs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> tu
     wrong = set()
     for name, sketches in releases.items():
         counts = [int(sketch.counters.sum()) for sketch in sketches if sketch.counters.any()]
-        if max(counts) > 1 or len(counts) > sketches[0].privacy.windows:
+        if max(counts) > 1 or len(counts) > sketches[0].privacy.window_count:
             wrong.add(name)
     return wrong, accepted
 
@@ -158,9 +155,7 @@ def test_one_record_counts_as_often_as_the_statement_says(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_one_record_counts_as_often_as_the_statement_says_in_many_graphs(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_record_counts_as_often_as_said_in_many_graphs(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = graphs_of(size)
     wrong, accepted = broken(random.Random(size).sample(graphs, min(len(graphs), 60)), monkeypatch)
     assert not wrong
@@ -196,5 +191,5 @@ def test_messages_name_the_step_and_the_way_out() -> None:
 
 def test_a_privacy_id_may_have_copies() -> None:
     pairs = beam.Pipeline(runner=FN_API) | beam.Create([("k", "a")]) | Steps(["sliding", "group", "twice", "global"])
-    by_id: Any = {"privacy_id": lambda pair: pair[0], "item": lambda pair: pair[1], "bounds": RecordBounds(1)}
-    assert pairs | PrivateFrequencies.Globally(ONE_CELL, PRIVACY, **by_id) is not None
+    unit = PrivacyId(lambda pair: pair[0], RecordBounds(1))
+    assert pairs | PrivateFrequencies.Globally(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=unit) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import logging
 import os
 import pickle
@@ -22,19 +21,20 @@ from apache_beam.transforms.display import DisplayData
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch import (
+    REPLACE_ONE,
     Horizon,
     IntegerDomain,
+    PrivacyId,
     PrivacySpec,
-    PrivacyUnit,
     PublicKeys,
     Record,
     RecordBounds,
+    ReleaseTerms,
     SketchSpec,
     TimeRange,
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.release.release_id import part_name
-from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     FileSecret,
@@ -47,9 +47,19 @@ from beam_dpsketch.transforms.steps.idempotent_noise import release_randomness
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink
+from tests.helpers.pipelines import (
+    BUNDLE_BASED,
+    COUNT_MIN,
+    FN_API,
+    REPOSITORY,
+    SPEC,
+    exact,
+    exact_sums,
+    run,
+    seen_by_sink,
+)
 
-PRIVACY = PrivacySpec(rho=0.1)
+PRIVACY = PrivacySpec(rho=0.1, relation=REPLACE_ONE)
 VARIABLE = "DPSKETCH_TEST_SECRET"
 SECRET = "planted-secret-4711-4711-4711-4711-4711"
 FROM_ENVIRONMENT = EnvironmentSecret(VARIABLE)
@@ -75,18 +85,18 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
     return found
 
 
-KEYS = {"public_keys": ["city 0", "city 1", "nowhere"], "unit": "record"}
+KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "unit": Record()}
 TRANSFORMS = {
     "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
     "frequencies per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **KEYS),
-    "count_min": PrivateFrequencies.Globally(dataclasses.replace(SPEC, kind="count_min"), PRIVACY, unit=Record()),
+    "count_min": PrivateFrequencies.Globally(COUNT_MIN, PRIVACY, unit=Record()),
     "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
     "top-k": PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
 }
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_running_again_in_another_order_on_another_runner_releases_identical_bytes(name: str) -> None:
+def test_another_order_and_runner_release_identical_bytes(name: str) -> None:
     transform = TRANSFORMS[name].with_idempotent_noise(**TERMS)
     shuffled = random.Random(5).sample(ELEMENTS, len(ELEMENTS))
     first, second = by_key(run(ELEMENTS, transform)), by_key(run(shuffled, transform, runner=BUNDLE_BASED))
@@ -103,12 +113,11 @@ class ReleasedAtOnce(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         step = release_once(self._private._idempotent_noise)
-        return self._private._combined(pcoll) | beam.ParDo(step)
+        return exact_sums(pcoll, self._private) | beam.ParDo(step)
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
-    terms = {"bounds": RecordBounds(1), "unit": PrivacyUnit.RECORD, "windows": 1, "disclosed": Disclosure.NONE}
-    return ReleaseOnce(PRIVACY, per_key=False, idempotent_noise=idempotent_noise, **terms)
+    return ReleaseOnce(ReleaseTerms(PRIVACY), idempotent_noise=idempotent_noise)
 
 
 def test_a_replayed_bundle_releases_identical_bytes() -> None:
@@ -120,7 +129,7 @@ def test_a_replayed_bundle_releases_identical_bytes() -> None:
 
 
 _ELSEWHERE = """
-from tests.transforms import test_idempotent_noise as here
+from tests.transforms.steps import test_idempotent_noise as here
 transform = here.TRANSFORMS["frequencies per key"].with_idempotent_noise(**here.TERMS)
 print(sorted((key, value.hex()) for key, value in here.by_key(here.run(here.ELEMENTS, transform)).items()))
 """
@@ -147,12 +156,12 @@ def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[An
     return {key: (value.counters - counters[key]).ravel() for key, value in pairs}
 
 
-def frequencies(rho: float = 0.1, **terms: Any) -> beam.PTransform:
-    return PrivateFrequencies.Globally(WIDE, PrivacySpec(rho=rho), unit=Record()).with_idempotent_noise(**TERMS | terms)
+def frequencies(**terms: Any) -> beam.PTransform:
+    return PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()).with_idempotent_noise(**TERMS | terms)
 
 
 @pytest.mark.slow
-def test_keys_release_ids_and_secrets_with_equal_counters_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_release_ids_and_secrets_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-9."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
     per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
@@ -181,18 +190,19 @@ class Wrapped(beam.PTransform):
         return pcoll | "Another name" >> self._transform
 
 
-HORIZON = {"start": 0, "window_size": 50, "windows": 4}
-BOUNDS = {"privacy_id": lambda e: e[1], "bounds": RecordBounds(max_contributions_per_partition=3)}
+PERSON = PrivacyId(lambda e: e[1], RecordBounds(3))
 PLACED = {
     "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
-    "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **BOUNDS),
-    "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], **BOUNDS),
-    "over time": PrivateContinualFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], **HORIZON, **BOUNDS),
+    "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
+    "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=PERSON),
+    "over time": PrivateContinualFrequencies.Globally(
+        SPEC, PRIVACY, Horizon(0, 50, 4), item=lambda e: e[0], unit=PERSON
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PLACED)
-def test_a_renamed_or_wrapped_transform_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
+def test_a_renamed_or_wrapped_transform_releases_identical_bytes(name: str) -> None:
     def placed(label: str, wrap: Any, runner: str, *options: str) -> list[bytes]:
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
             transform = wrap(PLACED[name].with_idempotent_noise(**TERMS))

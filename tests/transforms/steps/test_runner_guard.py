@@ -13,7 +13,7 @@ from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-from beam_dpsketch import PrivacySpec, Record
+from beam_dpsketch import Horizon, PrivacySpec, Record
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from tests.helpers.pipelines import SPEC
 from tests.helpers.streams import unbounded
@@ -23,13 +23,12 @@ TIMED = [("a", 0.0), ("b", 70.0)]
 CHECKPOINTS, WHOLE = "--checkpointing_interval=1000", "--finish_bundle_before_checkpointing"
 
 
-def frequencies() -> PrivateFrequencies:
+def frequencies() -> PrivateFrequencies.Globally:
     return PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), unit=Record())
 
 
-def continual() -> PrivateContinualFrequencies:
-    horizon = {"start": 0, "window_size": 60, "windows": 2}
-    return PrivateContinualFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), **horizon, unit=Record())
+def continual() -> PrivateContinualFrequencies.Globally:
+    return PrivateContinualFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), Horizon(0, 60, 2), unit=Record())
 
 
 def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner, stream: bool = False) -> set[str]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
+    AssumePublicKeys,
     ElementsWarning,
     FloatDomain,
     Horizon,
@@ -42,9 +43,9 @@ from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
 FOUR = RecordBounds(max_contributions_per_partition=4, max_weight=9)
+RECORD = Record(max_weight=9)
 DAY = datetime.datetime(2026, 3, 2)
 YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
-USER = {"privacy_id": "user", "bounds": FOUR}
 ROW = {"user": "u", "city": "Oslo", "ms": 1.0, "n": 7, "ts": DAY, "id": uuid.UUID(int=4711)}
 
 
@@ -64,27 +65,28 @@ class Trip:
     city: str
 
 
-def frequencies(**arguments: Any) -> PrivateFrequencies.Globally:
-    arguments = {"bounds": FOUR, **arguments} if "privacy_id" in arguments else {"unit": "record", **arguments}
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments)
+def who(field: str) -> PrivacyId:
+    return PrivacyId(field, FOUR)
 
 
-def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
-    arguments = {"unit": "record", **arguments}
-    arguments = arguments if "public_keys" in arguments else {"keys_are_public": True, **arguments}
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
+def frequencies(*, unit: Any = RECORD, **arguments: Any) -> PrivateFrequencies.Globally:
+    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **arguments)
+
+
+def per_key(keys: Any = AssumePublicKeys(), **arguments: Any) -> PrivateFrequencies.PerKey:  # noqa: B008
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD, keys=keys, **arguments)
 
 
 def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles.Globally:  # noqa: B008
-    return PrivateQuantiles.Globally(domain, PRIVACY, **arguments, unit=Record())
+    return PrivateQuantiles.Globally(domain, PRIVACY, unit=RECORD, **arguments)
 
 
 def continual(**arguments: Any) -> PrivateContinualFrequencies.Globally:
-    return PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), **arguments, unit=Record())
+    return PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), unit=RECORD, **arguments)
 
 
 def top(domain: Any, **arguments: Any) -> PrivateTopK.Globally:
-    return PrivateTopK.Globally(domain, PRIVACY, k=3, **arguments, unit=Record())
+    return PrivateTopK.Globally(domain, PRIVACY, k=3, unit=RECORD, **arguments)
 
 
 def built(element_type: Any, *transforms: beam.PTransform) -> None:
@@ -121,49 +123,50 @@ DECLARED: dict[str, Mistake] = {
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
     "a float id": (
-        lambda: built(Visit, frequencies(item="city", unit=PrivacyId("ms", RecordBounds(1)))),
+        lambda: built(Visit, frequencies(item="city", unit=who("ms"))),
         "privacy_id='ms' has type float",
     ),
     "a UUID id": (
-        lambda: built(Trip, frequencies(item="city", unit=PrivacyId("user", RecordBounds(1)))),
+        lambda: built(Trip, frequencies(item="city", unit=who("user"))),
         "privacy_id='user' has type UUID",
     ),
     "a UUID in a Row": (lambda: created([beam.Row(user=ROW["id"])], frequencies(item="user")), "has type UUID"),
     "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
-    "a float key": (lambda: built(Visit, per_key(key="ms", item="city")), "key='ms' has type float"),
+    "a float key": (lambda: built(Visit, per_key(AssumePublicKeys("ms"), item="city")), "key='ms' has type float"),
     "a text weight": (
-        lambda: built(Visit, frequencies(item="city", weight="user", bounds=RecordBounds(1, max_weight=1))),
+        lambda: built(Visit, frequencies(item="city", weight="user")),
         "weight='user' has type str, but a weight must be a whole number",
     ),
     "text for a time": (lambda: built(Visit, quantiles(YEAR, item="user")), "has type str, but TimestampDomain takes"),
     "text for a float": (lambda: built(Visit, quantiles(FloatDomain(0, 1, 0.1), item="user")), "FloatDomain takes"),
     "decimals": (lambda: created([decimal.Decimal(1)], quantiles(FloatDomain(0, 1, 0.1))), "has type Decimal"),
     "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain takes text"),
-    "no key": (lambda: created([ROW], per_key(item="n")), r"key must be given where elements are not \(key, value\)"),
-    "no key of rows": (lambda: built(Visit, per_key(item="city")), "key must be given .* they are Visit"),
+    "no key": (
+        lambda: created([ROW], per_key(item="n")),
+        r"keys must name a field, .* where elements are not \(key, value\) pairs",
+    ),
+    "no key of rows": (lambda: built(Visit, per_key(item="city")), "keys must name a field, .* they are Visit"),
     "groups": (lambda: built(tuple[str, list[int]], per_key()), r"an element is a list: this is a container"),
     "a float key of pairs": (lambda: built(tuple[float, str], per_key()), r"key \(of the pair\) has type float"),
     "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field of the elements"),
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
     "continual": (lambda: built(Visit, continual(item="ms")), "item='ms' has type float"),
     "bounding": (
-        lambda: built(Visit, BoundContributions(FOUR, item="city", unit=PrivacyId("ms", RecordBounds(1)))),
+        lambda: built(Visit, BoundContributions(who("ms"), item="city")),
         "privacy_id='ms' has type float",
     ),
 }
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_types_of_which_nothing_would_count_are_refused_while_the_pipeline_is_built(name: str) -> None:
+def test_types_of_which_nothing_would_count_are_refused_at_once(name: str) -> None:
     build, message = DECLARED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         build()
 
 
 def test_types_that_may_count_are_accepted_without_a_warning() -> None:
-    weights = {"weight": lambda visit: len(visit.user), "bounds": FOUR, "privacy_id": "user"}
-
     def built(element_type: Any, *transforms: Any) -> None:  # as far as types are checked
         elements = beam.Pipeline(runner=FN_API) | beam.Create([0]) | beam.Map(repr).with_output_types(element_type)
         for transform in transforms:
@@ -172,11 +175,11 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
         of_visits = [
-            frequencies(item="city", unit=PrivacyId("user", RecordBounds(1))),
+            frequencies(item="city", unit=who("user")),
             frequencies(item="place"),
             frequencies(item=lambda visit: visit.city),
-            frequencies(item="city", **weights),
-            per_key(key="city", item="place"),
+            frequencies(item="city", weight=lambda visit: len(visit.user), unit=who("user")),
+            per_key(AssumePublicKeys("city"), item="place"),
             quantiles(FloatDomain(0, 1, 0.1), item="ms"),
             top(TextDomain(8), item="city"),
             continual(item="city"),
@@ -193,13 +196,13 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
         built(pd.Timestamp, quantiles(YEAR))
         built(beam.utils.timestamp.Timestamp, quantiles(YEAR))
         for batch in (pa.Table, pa.RecordBatch, pd.DataFrame):
-            built(batch, frequencies(item="city"), per_key(key="user", item="city"))
+            built(batch, frequencies(item="city"), per_key(AssumePublicKeys("user"), item="city"))
 
 
 WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "dicts": (
         dict[str, Any],
-        frequencies(item="town", unit=PrivacyId("usr", RecordBounds(1))),
+        frequencies(item="town", unit=who("usr")),
         ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies.Globally cannot check"],
     ),
     "anything": (Any, frequencies(), ["item (the element itself)"]),
@@ -213,7 +216,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
     "float weights": (
         Visit,
-        frequencies(item="city", weight="ms", bounds=RecordBounds(1, max_weight=9)),
+        frequencies(item="city", weight="ms"),
         ["weight='ms', of type float, which counts only where it is whole"],
     ),
     "continual": (Any, continual(item="town"), ["PrivateContinualFrequencies.Globally cannot check item='town'"]),
@@ -221,7 +224,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WARNED)
-def test_types_that_tell_nothing_are_warned_of_once_with_the_argument_and_the_field(name: str) -> None:
+def test_types_that_tell_nothing_are_warned_of_once_by_name(name: str) -> None:
     element_type, transform, words = WARNED[name]
     line = inspect.getsourcelines(built)[1] + 4  # where a transform is applied
     with pytest.warns(ElementsWarning) as caught:
@@ -232,7 +235,7 @@ def test_types_that_tell_nothing_are_warned_of_once_with_the_argument_and_the_fi
 
 
 def test_a_checked_transform_does_not_warn() -> None:
-    transform = frequencies(item="city", unit=PrivacyId("user", RecordBounds(1)))
+    transform = frequencies(item="city", unit=who("user"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
         assert transform.check([ROW]) is transform
@@ -246,7 +249,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         "element 0 .* no field for item='town': its fields are user, ",
     ),
     "a missing id": (
-        frequencies(item="city", unit=PrivacyId("usr", RecordBounds(1))),
+        frequencies(item="city", unit=who("usr")),
         [ROW],
         "no field for privacy_id='usr'",
     ),
@@ -258,24 +261,24 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
     "a UUID id": (
-        frequencies(item="city", unit=PrivacyId("id", RecordBounds(1))),
+        frequencies(item="city", unit=who("id")),
         [ROW],
         r"privacy_id='id' is UUID\(.* \(UUID\)",
     ),
-    "a float id": (frequencies(item="city", unit=PrivacyId("ms", RecordBounds(1))), [ROW], "privacy_id='ms' is 1.0"),
-    "a float key": (per_key(key="ms", item="city"), [ROW], "key='ms' is 1.0"),
-    "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so key must be given"),
+    "a float id": (frequencies(item="city", unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
+    "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
+    "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
     "an unlisted key": (
-        per_key(item="city", keys=PublicKeys(["7"], "n")),
+        per_key(PublicKeys(["7"], "n"), item="city"),
         [ROW],
-        r"key='n' is 7 \(int\), which is not one",
+        r"key='n' is 7 \(int\), which is not one of the PublicKeys",
     ),
     "a fractional value": (quantiles(item="x"), [{"x": 1.5}], r"is 1.5 .*FloatDomain\(low, high, resolution\)"),
     "text for a number": (quantiles(item="city"), [ROW], "is 'Oslo' .* IntegerDomain takes whole numbers"),
     "text for a time": (quantiles(YEAR, item="city"), [ROW], "TimestampDomain takes datetime"),
     "a number for text": (top(TextDomain(8), item="n"), [ROW], "TextDomain takes text"),
     "a fractional weight": (
-        frequencies(item="city", weight="w", unit=PrivacyId("user", RecordBounds(1))),
+        frequencies(item="city", weight="w", unit=who("user")),
         [{**ROW, "w": 3.5}],
         "weight='w' is 3.5 .* a weight must be a whole number",
     ),
@@ -293,7 +296,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         "row 1 of element 0 .* item='x' is 2.5",
     ),
     "a null in a column": (frequencies(item="x"), pa.table({"x": ["a", None]}), "row 1 .* is None"),
-    "a key in a column": (per_key(item="k", keys=PublicKeys(["b"], "k")), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
+    "a key in a column": (per_key(PublicKeys(["b"], "k"), item="k"), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
     "empty": (frequencies(item="city"), [], "sample must hold at least one record"),
     "an empty batch": (frequencies(item="x"), pa.table({"x": pa.array([], "string")}), "at least one record"),
     "continual": (continual(item="town"), [ROW], "no field for item='town'"),
@@ -315,13 +318,13 @@ def test_one_element_is_no_sample() -> None:
 
 def samples() -> Iterator[tuple[beam.PTransform, Any]]:
     yield (
-        frequencies(item="city", weight="n", unit=PrivacyId("user", RecordBounds(1))),
+        frequencies(item="city", weight="n", unit=who("user")),
         [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)],
     )
     yield frequencies(), ["a", 1, b"b", ("a", 1)]
     yield per_key(), [("a", "x"), (1, "y")]
-    yield per_key(keys=PublicKeys(["a"])), [("a", "x")]
-    yield per_key(key="k", item="x"), pa.table({"k": ["a"], "x": [b"b"]})
+    yield per_key(PublicKeys(["a"])), [("a", "x")]
+    yield per_key(AssumePublicKeys("k"), item="x"), pa.table({"k": ["a"], "x": [b"b"]})
     yield quantiles(item="ms"), [ROW]
     yield quantiles(YEAR, item="ts"), [ROW, pa.table({"ts": [DAY]})]
     yield quantiles(IPv4Domain()), ["10.0.0.1", 17]
@@ -344,7 +347,7 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
     "an address": (quantiles(IPv4Domain()), [1 << 32], "outside IPv4Domain"),
     "a long text": (top(TextDomain(3)), ["Oslo"], "'Oslo' .* outside TextDomain"),
     "a weight": (
-        frequencies(item="city", weight="w", unit=PrivacyId("user", RecordBounds(1))),
+        frequencies(item="city", weight="w", unit=who("user")),
         [{**ROW, "w": 10}],
         "weight='w' is 10 .* outside the weights 0 to 9",
     ),
@@ -352,7 +355,7 @@ CLAMPED: dict[str, tuple[beam.PTransform, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CLAMPED)
-def test_values_of_a_sample_that_would_be_clamped_are_warned_of_once(name: str) -> None:
+def test_sample_values_that_would_be_clamped_are_warned_of_once(name: str) -> None:
     transform, sample, message = CLAMPED[name]
     with pytest.warns(ElementsWarning, match=message) as caught:
         transform.check(sample)

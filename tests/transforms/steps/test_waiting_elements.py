@@ -24,9 +24,9 @@ from beam_dpsketch.transforms.steps import bounding as steps
 WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 
 
-def shard_records(*, keyed: bool = False) -> steps.ShardWindowedRecords:
+def shard_records(*, per_key: bool = False) -> steps.ShardWindowedRecords:
     bounds = RecordBounds(max_contributions_per_partition=10_000)
-    records = RecordReader(Selectors(item="item", privacy_id="user"), keyed=keyed)
+    records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=per_key)
     return steps.ShardWindowedRecords(records, BoundingRule(bounds, RandomPriorities(1)), None)
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_fails_its_bundle_and_leaves_nothing_for_the_next(
 ) -> None:
     """At the element with which enough can be read, or at the end of the bundle."""
     monkeypatch.setattr(steps, "_READ_ELEMENTS", 10)
-    shard = shard_records(keyed=True)
+    shard = shard_records(per_key=True)
     pairs = [("k", {"user": np.int64(number), "item": "x"}) for number in range(5)]
     unreadable = [("k", pa.table({"user": ["secret"], "item": ["x"]}))] * size
     with pytest.raises(TypeError, match="batches must hold their keys: name the column") as caught:
