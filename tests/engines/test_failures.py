@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,24 +15,19 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
+from tests.engines.checks import SECRET, Published, assert_second_values, frequencies, published
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, wait_for
-from tests.engines.test_batch import in_time
-from tests.guarantees.test_streaming import CASES, END, PER_KEY, VISITS, outputs
-from tests.helpers.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters, Sink
+from tests.helpers.pipelines import FN_API, REPOSITORY, ExactCounters
+from tests.helpers.stream_cases import CASES, END, VISITS, bounded, outputs
 from tests.helpers.streams import WithStart, for_any_runner, in_windows, stepped
 
 SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
-    "batch": in_time,
+    "batch": bounded,
     "stream": for_any_runner(stepped(VISITS, 60, END)),
 }
-SECRET = "SECRET_OF_TESTS"
-TIGHT = RecordBounds(max_contributions_per_partition=2, max_partitions=3)
 PUBLISHED = 5
 ATTEMPTS = 3  # a worker that starts too late fails a job as well
-TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +79,6 @@ def run_until_done(build: Callable[[beam.Pipeline], Any], engine: Engine, worker
     return given
 
 
-def published(folder: Path) -> dict[Any, list[Any]]:
-    """All that the sink has of each window and key."""
-    found: dict[Any, list[Any]] = {}
-    for path in (folder / "sink").iterdir():
-        start, (key, value) = pickle.loads(path.read_bytes())
-        found.setdefault((start, key), []).append(value)
-    return found
-
-
 def publish(
     pipeline: beam.Pipeline, source: str, before: Any, transform: beam.PTransform, after: Any, folder: Path
 ) -> None:
@@ -104,14 +89,6 @@ def publish(
     outputs | beam.ParDo(Published(str(folder / "sink"))) | "After" >> after
 
 
-class Published(Sink):
-    """Writes each element at once, and passes it on."""
-
-    def process(self, element: Any) -> Any:
-        super().process(element)
-        yield element
-
-
 @pytest.mark.parametrize("source", SOURCES)
 def test_counters_that_leave_are_exact_though_a_worker_died(
     source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path
@@ -120,7 +97,7 @@ def test_counters_that_leave_are_exact_though_a_worker_died(
     die = beam.ParDo(DieAt(len(VISITS) // 2, tmp_path))
     run_until_done(lambda job: publish(job, source, die, transform, beam.Map(len), tmp_path), engine, workers)
     assert (tmp_path / "died").exists()
-    exact = outputs(in_time, ExactCounters(CASES["ids, keyed"][1]()), 60, runner=FN_API)
+    exact = outputs(bounded, ExactCounters(CASES["ids, keyed"][1]()), 60, runner=FN_API)
     seen = published(tmp_path)
     assert seen.keys() == exact.keys()
     assert all(value == exact[place] for place, values in seen.items() for value in values)
@@ -140,18 +117,3 @@ def test_values_of_what_is_published_twice(
     )
     print(f"{engine.runner}, {source}: given {runs} time(s),", end=" ")
     assert_second_values(idempotent, tmp_path)
-
-
-def frequencies(idempotent: bool) -> beam.PTransform:
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
-    return transform.with_idempotent_noise(**TERMS) if idempotent else transform
-
-
-def assert_second_values(idempotent: bool, folder: Path) -> None:
-    """Some windows and keys are published twice: with the same bytes, or always with others."""
-    values = {place: [each.to_bytes() for each in releases] for place, releases in published(folder).items()}
-    twice = [each for each in values.values() if len(each) > 1]
-    print(f"{len(twice)} of {len(values)} windows and keys published twice,", end=" ")
-    print(f"{sum(len(set(each)) > 1 for each in twice)} of them with two values")
-    assert twice
-    assert all(len(set(each)) == (1 if idempotent else len(each)) for each in values.values())

@@ -22,12 +22,11 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
+from tests.engines.checks import SECRET, Published, assert_second_values, frequencies, published
 from tests.engines.flink import FlinkCluster
 from tests.engines.processes import wait_until
-from tests.engines.test_batch import in_time
-from tests.engines.test_failures import SECRET, Published, assert_second_values, frequencies, published
-from tests.guarantees.test_streaming import CASES, outputs
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters
+from tests.helpers.stream_cases import CASES, bounded, outputs
 from tests.helpers.streams import WithStart, in_windows
 
 pytestmark = pytest.mark.flink
@@ -167,7 +166,7 @@ def test_a_batch_goes_on_though_a_task_manager_was_killed(
     options = flink_cluster.worker_processes(**{SECRET: "planted-secret-4711-" * 3})
     branch = "idempotent" if idempotent else "fresh"
     pipeline = beam.Pipeline(runner="FlinkRunner", options=PipelineOptions(options))
-    elements = in_time(pipeline) | in_windows(60)
+    elements = bounded(pipeline) | in_windows(60)
     _, releases = publish(elements, tmp_path, {name: TO_PUBLISH[name] for name in ("exact", branch)})
     _ = releases | beam.ParDo(Waits(tmp_path / branch, published=5))
     result = pipeline.run()
@@ -175,7 +174,7 @@ def test_a_batch_goes_on_though_a_task_manager_was_killed(
     flink_cluster.kill_task_manager()
     (tmp_path / branch / "go").touch()
     assert result.wait_until_finish() == PipelineState.DONE
-    assert_exact(tmp_path, outputs(in_time, TO_PUBLISH["exact"], 60, runner=FN_API))
+    assert_exact(tmp_path, outputs(bounded, TO_PUBLISH["exact"], 60, runner=FN_API))
     assert_second_values(idempotent, tmp_path / branch)
 
 

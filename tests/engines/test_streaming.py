@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch import TimeRange
+from beam_dpsketch import Record, TimeRange
 from beam_dpsketch.records.bounding import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
@@ -22,13 +22,12 @@ from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.summing import MergeSums
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
+from tests.engines.checks import assert_greedy_id_is_bounded, assert_nothing_lost
 from tests.engines.conftest import Engine
-from tests.engines.test_batch import assert_greedy_id_is_bounded, in_time
-from tests.guarantees.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, RECORD, VISITS, Visit, globally, outputs
+from tests.helpers import continual, max_windows
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
+from tests.helpers.stream_cases import BY_ID, CASES, END, LATE, VISITS, Visit, bounded, globally, outputs
 from tests.helpers.streams import for_any_runner, stepped
-from tests.transforms import test_continual
-from tests.transforms.steps import test_bounding_over_windows
 
 STEPS = {"every window": 60, "jumps": END // 3}
 STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
@@ -44,19 +43,11 @@ def in_time_and_late(pipeline: beam.Pipeline) -> beam.PCollection:
     return pipeline | beam.Create([*VISITS, LATE]) | beam.MapTuple(TimestampedValue)
 
 
-def assert_nothing_lost(found: Any, without: Any, with_late: Any, *, dropped: bool) -> None:
-    """Compares counters by place; the late record is in none, or, if it need not be dropped, in those of its window."""
-    assert found.keys() == without.keys()
-    counted = [place for place in found if not np.array_equal(found[place], without[place])]
-    print("the late record counted in", counted)
-    assert [place for place in counted if dropped or not np.array_equal(found[place], with_late[place])] == []
-
-
 def assert_counters(found: Any, name: str, engine: Engine) -> None:
     """On Flink the watermark also waits for what declares windows, and so what is late by the clock may be in time."""
     windows, make = CASES[name]
     without, with_late = (
-        outputs(source, ExactCounters(make()), windows, runner=FN_API) for source in (in_time, in_time_and_late)
+        outputs(source, ExactCounters(make()), windows, runner=FN_API) for source in (bounded, in_time_and_late)
     )
     dropped = not (engine.in_order and "declared" in name)
     assert_nothing_lost(found, without, with_late, dropped=dropped)
@@ -125,7 +116,7 @@ def sized(key: bytes, payload: bytes) -> tuple[bytes, int]:
 
 def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """All elements of an id come in one bundle: it has the windows that it has taken, however long each takes."""
-    monkeypatch.setattr(first_windows, "IntoOwnWindows", SlowlyIntoOwnWindows)
+    monkeypatch.setattr(first_windows, "RestoreWindows", SlowlyRestoreWindows)
     visits = [TimestampedValue(Visit("user", "page", 1), 60.0 * minute) for minute in range(20)]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -137,7 +128,7 @@ def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatc
     assert len(passed) == 2
 
 
-class SlowlyIntoOwnWindows(RestoreWindows):
+class SlowlyRestoreWindows(RestoreWindows):
     """The same after a wait, in one bundle with what is before it."""
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -151,18 +142,18 @@ def after_a_while(element: Any) -> Any:
 
 def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
     """Half of the records come out of order."""
-    minutes = [test_bounding_over_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
+    minutes = [max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
     bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
-    assert_greedy_id_is_bounded(for_any_runner(test_bounding_over_windows.stream(bundles, [0] * 10)), engine)
+    assert_greedy_id_is_bounded(for_any_runner(max_windows.stream(bundles, [0] * 10)), engine)
 
 
 def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return for_any_runner(test_continual.live())(pipeline) | test_continual.frequencies()
+        return for_any_runner(continual.live())(pipeline) | continual.frequencies()
 
-    nodes = test_continual.sums(monkeypatch, build, *with_late_data(engine), runner=engine.runner)
-    visits = test_continual.VISITS
-    without, with_late = map(test_continual.expected, (visits, [*visits, test_continual.LATE]))
+    nodes = continual.sums(monkeypatch, build, *with_late_data(engine), runner=engine.runner)
+    visits = continual.VISITS
+    without, with_late = map(continual.expected, (visits, [*visits, continual.LATE]))
     assert_nothing_lost(nodes, without, with_late, dropped=not engine.in_order)
 
 
@@ -171,7 +162,7 @@ def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, en
     windows, make = CASES[name]
     stream = for_any_runner(stepped(VISITS, 60, END, late=LATE))
     here = outputs(stream, make(), windows, *with_late_data(engine), runner=engine.runner)
-    there = outputs(in_time, make(), windows, runner=FN_API)
+    there = outputs(bounded, make(), windows, runner=FN_API)
     assert {place: str(released.privacy) for place, released in here.items()} == {
         place: str(released.privacy) for place, released in there.items()
     }
@@ -202,11 +193,11 @@ class WithEnd(beam.DoFn):
 
 
 def records(start: int) -> beam.PTransform:
-    return globally(**RECORD)
+    return globally(unit=Record())
 
 
 def declared_ids(start: int) -> beam.PTransform:
-    return globally(**BY_ID, bounds=IDS_ONLY, windows=TimeRange(start, start + SECONDS))
+    return globally(unit=BY_ID, windows=TimeRange(start, start + SECONDS))
 
 
 @pytest.mark.parametrize("make", [records, declared_ids])

@@ -12,20 +12,19 @@ import numpy as np
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineNode, TimeRange
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, TimelineNode
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import PrivateContinualFrequencies
+from tests.engines.checks import assert_nothing_lost
 from tests.engines.conftest import Engine
 from tests.engines.processes import busy
-from tests.engines.test_streaming import assert_nothing_lost
-from tests.guarantees.test_streaming import BY_ID, CASES, END, IDS_ONLY, LATE, VISITS, globally
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
+from tests.helpers.stream_cases import CASES, END, IDS_ONLY, LATE, RANGE, VISITS, globally
 from tests.helpers.streams import Timed, WithStart, for_any_runner, in_windows, stepped
 
 BUSY, TIMES = 10, int(os.environ.get("TIMES_UNDER_LOAD", "1"))
 IN_TIME = random.Random(1).sample(VISITS[::24], len(VISITS[::24]))  # windows come mixed
 WINDOW = 60
-RANGE = (0, END + WINDOW)
 KINDS: dict[str, beam.PTransform] = {
     "continual": PrivateContinualFrequencies.Globally(
         SPEC, PrivacySpec(rho=0.1), Horizon(0, WINDOW, END // WINDOW), item="page", unit=Record()
@@ -34,7 +33,7 @@ KINDS: dict[str, beam.PTransform] = {
     "range": CASES["declared"][1](),
     "keyed": CASES["keyed, declared"][1](),
     "privacy_id": CASES["ids, declared"][1](),
-    "max_windows": globally(**BY_ID, bounds=IDS_ONLY, max_windows=RANGE[1] // WINDOW, windows=TimeRange(*RANGE)),
+    "max_windows": globally(unit=PrivacyId("user", IDS_ONLY, max_windows=END // WINDOW + 1), windows=RANGE),
 }
 Source = Callable[[beam.Pipeline], beam.PCollection]
 Counters = dict[tuple[str, Any], np.ndarray]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,7 +25,9 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
+    ReleaseTerms,
     SketchSpec,
+    TimeRange,
     WindowingError,
 )
 from beam_dpsketch.transforms import (
@@ -35,22 +36,19 @@ from beam_dpsketch.transforms import (
     PrivateFrequencies,
     PrivateSketchFn,
 )
-from tests.helpers.pipelines import FN_API, SPEC, run
+from tests.helpers.pipelines import COUNT_MIN, FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0)
-ONE = RecordBounds(1, max_weight=1)
-SEVERAL = RecordBounds(max_contributions_per_partition=3)
+BY_ID = PrivacyId(len, RecordBounds(1))
+RECORD = Record(max_weight=1)
 
 
-def globally(**arguments: Any) -> PrivateFrequencies.Globally:
-    arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
-    arguments = {"bounds": ONE, **arguments}
-    return PrivateFrequencies.Globally(arguments.pop("spec", SPEC), arguments.pop("privacy", PRIVACY), **arguments)
+def globally(*, spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = RECORD, **arguments: Any) -> Any:
+    return PrivateFrequencies.Globally(spec, privacy, unit=unit, **arguments)
 
 
-def per_key(**arguments: Any) -> PrivateFrequencies.PerKey:
-    arguments = {"unit": "record", **arguments} if "privacy_id" not in arguments else arguments
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
+def per_key(*, keys: Any, unit: Any = RECORD, **arguments: Any) -> Any:
+    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=keys, **arguments)
 
 
 def pipeline(*options: str) -> beam.Pipeline:
@@ -110,9 +108,9 @@ WINDOWINGS: dict[str, tuple[Callable[[], beam.WindowInto], str]] = {
 }
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
     "globally": globally,
-    "globally, privacy id": lambda: globally(item=len, unit=PrivacyId(len, RecordBounds(1))),
+    "globally, privacy id": lambda: globally(item=len, unit=BY_ID),
     "per key": lambda: per_key(keys=AssumePublicKeys()),
-    "bounding": lambda: BoundContributions(SEVERAL, unit=PrivacyId(len, RecordBounds(1))),
+    "bounding": lambda: BoundContributions(BY_ID),
 }
 
 
@@ -134,7 +132,7 @@ def test_unbounded_input_in_the_global_window_is_refused(source: str) -> None:
     assert elements | beam.WindowInto(FIXED) | "Windowed" >> globally() is not None
 
 
-def test_a_flatten_of_different_windowings_is_refused_and_one_window_after_it_accepted() -> None:
+def test_a_flatten_of_different_windowings_is_refused() -> None:
     source = pipeline() | beam.Create(["a"])
     others = source | "Others" >> beam.Map(str)
     flat = (source | beam.WindowInto(window.FixedWindows(10)), others) | beam.Flatten()
@@ -147,9 +145,9 @@ def test_a_flatten_of_different_windowings_is_refused_and_one_window_after_it_ac
     assert alike | "AfterAlike" >> globally() is not None
 
 
-def test_records_copied_by_earlier_windows_are_refused_unless_an_id_bounds_them() -> None:
+def test_records_copied_by_earlier_windows_are_refused() -> None:
     """A record of a minute in windows of 60 and 10 seconds would count 6 times under the noise for one."""
-    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or name a privacy_id"
+    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or protect ids with PrivacyId"
     source = pipeline() | beam.Create([("a", "b")])
     sliding = source | "Sliding" >> beam.WindowInto(window.SlidingWindows(60, 10))
     fixed = sliding | "Fixed" >> beam.WindowInto(FIXED)
@@ -162,10 +160,8 @@ def test_records_copied_by_earlier_windows_are_refused_unless_an_id_bounds_them(
             copied | f"{name} one" >> globally()
         with pytest.raises(WindowingError, match=message):
             copied | f"{name} keys" >> per_key(keys=AssumePublicKeys())
-        assert (
-            copied | f"{name} id" >> globally(unit=PrivacyId(len, RecordBounds(1), max_windows=2, period=3600))
-            is not None
-        )
+        by_id = PrivacyId(len, RecordBounds(1), max_windows=2, period=3600)
+        assert copied | f"{name} id" >> globally(unit=by_id) is not None
     with pytest.raises(WindowingError, match=message):
         (
             sliding
@@ -181,21 +177,25 @@ def test_at_least_once_delivery_is_refused() -> None:
         pipeline(option) | beam.Create(["a"]) | globally()
 
 
-def test_sliding_windows_with_privacy_id_and_public_keys_in_windows_are_refused() -> None:
-    source = pipeline() | beam.Create([("a", "b")])
-    sliding = source | beam.WindowInto(window.SlidingWindows(60, 10))
-    with pytest.raises(
-        WindowingError, match=r'SlidingWindows with privacy_id .* max_windows, or use FixedWindows, or unit="record"'
-    ):
-        sliding | globally(unit=PrivacyId(len, RecordBounds(1)))
-    with pytest.raises(
-        WindowingError,
-        match=r"public_keys in windows .* time_range=\(start, end\), or use the global window, or keys_are_public",
-    ):
-        source | "Fixed" >> beam.WindowInto(FIXED) | per_key(keys=PublicKeys(["a"]))
+def test_ids_in_overlapping_windows_need_a_limit() -> None:
+    sliding = pipeline() | beam.Create([("a", "b")]) | beam.WindowInto(window.SlidingWindows(60, 10))
+    message = r"SlidingWindows with a PrivacyId .* max_windows, or use FixedWindows, or protect .* with Record\(\)"
+    with pytest.raises(WindowingError, match=message):
+        sliding | globally(unit=BY_ID)
 
 
-OF_ID = {"privacy_id": len, "max_windows": 2}
+def test_public_keys_in_windows_need_a_range_of_time() -> None:
+    fixed = pipeline() | beam.Create([("a", "b")]) | beam.WindowInto(FIXED)
+    message = r"PublicKeys in windows .* windows=TimeRange\(start, end\), or use the global window, or AssumePublicKeys"
+    with pytest.raises(WindowingError, match=message):
+        fixed | per_key(keys=PublicKeys(["a"]))
+
+
+def by_id(max_windows: Any = 2, period: Any = None, **arguments: Any) -> Any:
+    """A transform that counts an id in some windows only."""
+    return globally(unit=PrivacyId(len, RecordBounds(1), max_windows=max_windows, period=period), **arguments)
+
+
 DAYS = beam.WindowInto(window.FixedWindows(86_400))
 HOURS = beam.WindowInto(window.SlidingWindows(7200, 3600))
 LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
@@ -206,8 +206,8 @@ LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
     "more windows than a period": (HOURS, {"period": 3600}, "max_windows must be at most the 1 windows of each period"),
     "more windows than the range": (
         DAYS,
-        {"time_range": (0, 86_400)},
-        "max_windows must be at most the 1 windows of time_range, got 2",
+        {"windows": TimeRange(0, 86_400)},
+        "max_windows must be at most the 1 windows of the TimeRange, got 2",
     ),
     "windows finer than Beam": (
         beam.WindowInto(window.FixedWindows(window.Duration(micros=1500))),
@@ -221,16 +221,16 @@ LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
 def test_limits_that_do_not_fit_the_windows_are_refused(name: str) -> None:
     windowing, arguments, message = LIMITS[name]
     with pytest.raises(WindowingError, match=message):
-        pipeline() | beam.Create(["a"]) | windowing | globally(**OF_ID, **arguments)
+        pipeline() | beam.Create(["a"]) | windowing | by_id(**arguments)
 
 
 def test_a_limit_on_unbounded_input_needs_an_end() -> None:
     source = pipeline() | Stream().add_elements(["a"]).advance_watermark_to_infinity() | HOURS
-    with pytest.raises(WindowingError, match="max_windows on unbounded input needs a period, or a time_range"):
-        source | globally(**OF_ID)
-    for name, arguments in (("Period", {"period": 7200}), ("Range", {"time_range": (0, 86_400)})):
-        assert source | name >> globally(**OF_ID, **arguments) is not None
-    assert pipeline() | beam.Create(["a"]) | HOURS | globally(**OF_ID) is not None
+    with pytest.raises(WindowingError, match="max_windows on unbounded input needs a period, or windows=TimeRange"):
+        source | by_id()
+    for name, arguments in (("Period", {"period": 7200}), ("Range", {"windows": TimeRange(0, 86_400)})):
+        assert source | name >> by_id(**arguments) is not None
+    assert pipeline() | beam.Create(["a"]) | HOURS | by_id() is not None
 
 
 NOT_POSITIVE = [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf]
@@ -252,7 +252,7 @@ def test_delta_must_be_a_probability_below_one(value: float) -> None:
         PrivacySpec(epsilon=1.0, delta=value)
 
 
-@pytest.mark.parametrize("value", ["1", None, True])
+@pytest.mark.parametrize("value", ["1", True, 1j])
 def test_rho_of_a_wrong_type_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="rho must be a number"):
         PrivacySpec(rho=value)
@@ -262,145 +262,118 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "rho hides nothing": (
         lambda: globally(privacy=PrivacySpec(rho=1e3)),
         ValueError,
-        r"rho must be at most 24 .* sigma is at least 0\.5; got 1000",
+        r"rho must be at most 6 .* sigma is at least 0\.5; got 1000",
     ),
     "rho hides nothing in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PrivacySpec(rho=1e3)),
         ValueError,
-        "rho must be at most 24",
+        "rho must be at most 6",
     ),
-    "neither unit nor privacy id": (
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY),
-        ValueError,
-        'exactly one of privacy_id and unit="record"',
+    "no unit": (lambda: PrivateFrequencies.Globally(SPEC, PRIVACY), TypeError, "missing .* argument: 'unit'"),
+    "nobody": (
+        lambda: globally(unit=None),
+        TypeError,
+        r"unit must be PrivacyId\(\"field\", .*, or Record\(\), .*NoneType",
     ),
-    "both unit and privacy id": (
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
-        ValueError,
-        'exactly one of privacy_id and unit="record"',
-    ),
-    "a privacy id without bounds": (
-        lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(1))),
-        ValueError,
-        r"bounds must be given with privacy_id, such as RecordBounds\(max_contributions_per_partition=10\)",
-    ),
+    "a field as the unit": (lambda: globally(unit="user"), TypeError, "unit must be PrivacyId.* got str"),
+    "a privacy id without bounds": (lambda: PrivacyId("user"), TypeError, "missing .* argument: 'bounds'"),
+    "bounds that say nothing": (lambda: RecordBounds(), TypeError, "missing .* 'max_contributions_per_partition'"),
     **{
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight must be given where weight is, as in bounds=RecordBounds\(max_weight=100\)",
+            r"max_weight must be given where weight is, as in Record\(max_weight=100\) or RecordBounds\(10, max_w",
         )
         for name, build in {
-            "record": lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, weight="n", unit=Record()),
-            "bounds of records": lambda: per_key(weight="n", unit=PrivacyId("u", SEVERAL), keys=AssumePublicKeys()),
-            "CombineFn": lambda: PrivateSketchFn(dataclasses.replace(SPEC, kind="count_min"), PRIVACY, weight="n"),
-            "bounding": lambda: BoundContributions(SEVERAL, weight="n", unit=PrivacyId("u", RecordBounds(1))),
+            "record": lambda: globally(weight="n", unit=Record()),
+            "bounds of records": lambda: per_key(weight="n", unit=BY_ID, keys=AssumePublicKeys()),
+            "CombineFn": lambda: PrivateSketchFn(COUNT_MIN, PRIVACY, weight="n"),
+            "bounding": lambda: BoundContributions(BY_ID, weight="n"),
         }.items()
     },
     "more partitions than keys": (
         lambda: per_key(unit=PrivacyId("u", RecordBounds(1, max_partitions=3)), keys=PublicKeys(["a", "b", "a"])),
         ValueError,
-        "max_partitions must be at most 2, the number of public_keys, got 3: no privacy id can be in more",
+        "max_partitions must be at most 2, the number of keys, got 3: no privacy id can be in more",
     ),
-    "another unit": (lambda: globally(unit="user"), ValueError, "unit must be one of 'record'"),
-    "several records of a record": (
-        lambda: globally(bounds=SEVERAL),
-        ValueError,
-        "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a privacy_id",
-    ),
-    "several keys of a record": (
-        lambda: per_key(bounds=RecordBounds(1, max_partitions=2), keys=AssumePublicKeys()),
-        ValueError,
-        "bounds must keep .* at 1 when the unit is one record",
-    ),
-    "several records in a CombineFn": (
-        lambda: PrivateSketchFn(
-            dataclasses.replace(SPEC, kind="count_min"),
-            PRIVACY,
-            unit=Record(max_weight=SEVERAL.max_weight, signed=SEVERAL.signed),
-        ),
-        ValueError,
-        "bounds must keep",
+    **{
+        f"several of a record: {name}": (
+            lambda bounds=bounds: ReleaseTerms(PRIVACY, bounds),
+            ValueError,
+            "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a PrivacyId",
+        )
+        for name, bounds in {"records": RecordBounds(3), "keys": RecordBounds(1, max_partitions=2)}.items()
+    },
+    "an id in a CombineFn": (
+        lambda: PrivateSketchFn(SPEC, PRIVACY, unit=BY_ID),
+        TypeError,
+        "unit must be a Record, got PrivacyId",
     ),
     "no decision on keys": (
-        per_key,
-        ValueError,
-        "exactly one of public_keys and keys_are_public=True .* list the keys",
-    ),
-    "both decisions on keys": (
-        lambda: per_key(keys=PublicKeys(["a"])),
-        ValueError,
-        "exactly one of public_keys and keys_are_public=True",
-    ),
-    "a decision that is not one": (
-        lambda: per_key(keys_are_public=None),
+        lambda: per_key(keys=None),
         TypeError,
-        "keys_are_public must be a bool, got NoneType",
+        r"keys must be PublicKeys\(\[...\]\) or AssumePublicKeys\(\): output keys taken from the data show who is in",
     ),
-    "a word as the decision": (lambda: per_key(keys_are_public="no"), TypeError, "keys_are_public must be a bool"),
-    "no public key": (lambda: per_key(keys=PublicKeys([])), ValueError, "public_keys must not be empty"),
-    "one text as the keys": (lambda: per_key(keys=PublicKeys("abc")), TypeError, "public_keys must be a list"),
-    "a key that is no key": (lambda: per_key(keys=PublicKeys([1.5])), TypeError, "got float"),
+    "no keys": (
+        lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD),
+        TypeError,
+        "missing .* argument: 'keys'",
+    ),
+    "a list as the keys": (
+        lambda: per_key(keys=["a"]),
+        TypeError,
+        r"keys must be PublicKeys\(\[...\]\) or .* got list",
+    ),
+    "a word as the keys": (lambda: per_key(keys="no"), TypeError, "keys must be PublicKeys.* got str"),
+    "no public key": (lambda: PublicKeys([]), ValueError, "keys must not be empty"),
+    "one text as the keys": (lambda: PublicKeys("abc"), TypeError, "keys must be a list of keys, got one text"),
+    "a key that is no key": (lambda: PublicKeys([1.5]), TypeError, "got float"),
     "partitions without keys": (
         lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_partitions=2))),
         ValueError,
-        "max_partitions must be 1 without keys",
+        "bounds.max_partitions must be 1 without keys",
     ),
     "an unknown sketch": (
-        lambda: globally(sketch="count_sktech"),
+        lambda: SketchSpec(kind="count_sktech"),
         ValueError,
-        "sketch must be one of 'count_min', 'count_sketch'|sketch must be one of 'count_sketch', 'count_min'",
+        "kind must be one of 'count_sketch', 'count_min', got 'count_sktech'",
     ),
     "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
     "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
-    "a number as the bounds": (lambda: globally(bounds=3), TypeError, "bounds must be a RecordBounds"),
+    "a number as the bounds": (lambda: PrivacyId("user", 3), TypeError, "bounds must be a RecordBounds, got int"),
     "a selector that selects nothing": (
         lambda: globally(item=3),
         TypeError,
         "item must be a field name, a callable or None, got int",
     ),
     "an empty weight": (lambda: globally(weight=""), TypeError, "weight must be a field name"),
-    "an empty privacy id": (
-        lambda: globally(unit=PrivacyId("", RecordBounds(1))),
+    "an empty privacy id": (lambda: PrivacyId("", RecordBounds(1)), TypeError, "field must be a field name"),
+    "a key of a wrong type": (lambda: AssumePublicKeys(1), TypeError, "field must be a field name"),
+    "an id of nobody": (lambda: PrivacyId(None, RecordBounds(1)), TypeError, "field must say where .* the privacy id"),
+    "bounding of records": (
+        lambda: BoundContributions(RECORD),
         TypeError,
-        "privacy_id must be a field name",
+        "unit must be a PrivacyId, got Record",
     ),
-    "a key of a wrong type": (lambda: per_key(keys=AssumePublicKeys(1)), TypeError, "key must be a field name"),
-    "bounding nobody": (
-        lambda: BoundContributions(SEVERAL, unit=PrivacyId(None, RecordBounds(1))),
+    "bounding over windows": (
+        lambda: BoundContributions(PrivacyId("user", RecordBounds(1), max_windows=2)),
         ValueError,
-        "privacy_id must say whose contributions",
+        "max_windows must be left out: BoundContributions bounds each window alone",
     ),
-    "bounding without bounds": (
-        lambda: BoundContributions(3, unit=PrivacyId("user", RecordBounds(1))),
-        TypeError,
-        "bounds must be a RecordBounds",
-    ),
+    "a pair as the windows": (lambda: globally(windows=(0, 60)), TypeError, "windows must be a TimeRange, got tuple"),
+    "a range that ends before it starts": (lambda: TimeRange(60, 0), ValueError, "end must be after start"),
     "a period of nothing": (
-        lambda: globally(unit=PrivacyId("user", RecordBounds(1), period=60)),
+        lambda: PrivacyId("user", RecordBounds(1), period=60),
         ValueError,
         "period needs max_windows: in how many windows of each period",
     ),
-    "windows of a record": (
-        lambda: globally(max_windows=2),
-        ValueError,
-        "max_windows needs privacy_id: a record pays for all windows",
-    ),
-    "no window": (
-        lambda: globally(unit=PrivacyId("user", RecordBounds(1), max_windows=0)),
-        ValueError,
-        "max_windows must be between 1 and 4294967295, got 0",
-    ),
-    "half a window": (
-        lambda: globally(unit=PrivacyId("user", RecordBounds(1), max_windows=1.5)),
-        TypeError,
-        "max_windows must be a whole",
-    ),
-    "no time": (lambda: globally(**OF_ID, period=0), ValueError, "period must be finite and greater than 0"),
-    "time backwards": (lambda: globally(**OF_ID, period=window.Duration(-1)), ValueError, "period must be above 0"),
-    "less than Beam keeps": (lambda: globally(**OF_ID, period=0.0005), ValueError, "period must be .* whole millisec"),
-    "more time than there is": (lambda: globally(**OF_ID, period=1e30), ValueError, "within the times that Beam knows"),
-    "time in words": (lambda: globally(**OF_ID, period="a day"), TypeError, "period must be a number, got str"),
+    "no window": (lambda: by_id(0), ValueError, "max_windows must be between 1 and 4294967295, got 0"),
+    "half a window": (lambda: by_id(1.5), TypeError, "max_windows must be a whole"),
+    "no time": (lambda: by_id(period=0), ValueError, "period must be greater than 0"),
+    "time backwards": (lambda: by_id(period=window.Duration(-1)), ValueError, "period must be greater than 0"),
+    "less than Beam keeps": (lambda: by_id(period=0.0005), ValueError, "period must be whole milliseconds"),
+    "more time than there is": (lambda: by_id(period=1e30), ValueError, "within the times that Beam knows"),
+    "time in words": (lambda: by_id(period="a day"), TypeError, "period must be a time of .*, or seconds, got str"),
     "no such relation": (
         lambda: PrivacySpec(rho=1.0, relation="replace"),
         TypeError,
@@ -410,21 +383,22 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)
-def test_settings_that_cannot_be_meant_are_refused_at_construction(name: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(name: str) -> None:
     construct, error, message = CONSTRUCTIONS[name]
     with pytest.raises(error, match=message):
         construct()
 
 
 def test_sigma_of_one_half_is_the_least_that_is_accepted() -> None:
-    assert globally(privacy=PrivacySpec(rho=24)) is not None
-    with pytest.raises(ValueError, match="rho must be at most 24"):
-        globally(privacy=PrivacySpec(rho=24.001))
+    """3 rows: the squared change of an added record is 3, and 3 / (2 * 6) is a quarter."""
+    assert globally(privacy=PrivacySpec(rho=6)) is not None
+    with pytest.raises(ValueError, match="rho must be at most 6"):
+        globally(privacy=PrivacySpec(rho=6.001))
 
 
 def test_the_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
     windowed = pipeline() | beam.Create(["a"]) | beam.WindowInto(window.SlidingWindows(60, 10))
-    assert windowed | globally(privacy=PrivacySpec(rho=24)) is not None
+    assert windowed | globally(privacy=PrivacySpec(rho=6)) is not None
 
 
 class Visit(NamedTuple):
@@ -432,21 +406,23 @@ class Visit(NamedTuple):
     page: str
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"item": "word"}, {"item": "page", "weight": "word"}, {"item": "page", "privacy_id": "word"}],
-    ids=["item", "weight", "privacy_id"],
-)
+UNKNOWN_NAMES: dict[str, dict[str, Any]] = {
+    "item": {"item": "word"},
+    "weight": {"item": "page", "weight": "word"},
+    "privacy_id": {"item": "page", "unit": PrivacyId("word", RecordBounds(1))},
+}
+
+
+@pytest.mark.parametrize("argument", UNKNOWN_NAMES)
 @pytest.mark.parametrize("schema", ["rows", "named tuples"])
-def test_names_that_a_declared_schema_lacks_are_refused(schema: str, arguments: dict[str, str]) -> None:
+def test_names_that_a_declared_schema_lacks_are_refused(schema: str, argument: str) -> None:
     source = pipeline() | beam.Create([1])
     elements = {
         "rows": source | "Rows" >> beam.Map(lambda _: beam.Row(user="u", page="p")),
         "named tuples": source | "Tuples" >> beam.Map(lambda _: Visit("u", "p")).with_output_types(Visit),
     }[schema]
-    argument = next(name for name, field in arguments.items() if field == "word")
     with pytest.raises(ValueError, match=f"{argument}='word' is not a field of the elements: user, page"):
-        elements | globally(**arguments)
+        elements | globally(**UNKNOWN_NAMES[argument])
 
 
 def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
@@ -455,35 +431,30 @@ def test_a_key_that_a_declared_schema_lacks_is_refused() -> None:
         rows | per_key(item="page", keys=AssumePublicKeys("word"))
 
 
+def of_id(field: str, item: str | None = "page") -> Any:
+    return globally(item=item, unit=PrivacyId(field, RecordBounds(1)))
+
+
 BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
 BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     "missing item": (lambda: globally(item="word"), "item='word' is not a column of the batch"),
     "missing weight": (lambda: globally(item="page", weight="word"), "weight='word' is not a column"),
-    "missing id": (
-        lambda: globally(item="page", unit=PrivacyId("word", RecordBounds(1))),
-        "privacy_id='word' is not a column",
-    ),
+    "missing id": (lambda: of_id("word"), "privacy_id='word' is not a column"),
     "missing key": (
         lambda: per_key(item="page", keys=AssumePublicKeys("word")),
         "key='word' is not a column of the batch",
     ),
     "float item": (lambda: globally(item="share"), "the item column must hold text, bytes or integers, got double"),
     "float id": (
-        lambda: globally(item="page", unit=PrivacyId("share", RecordBounds(1))),
+        lambda: of_id("share"),
         "the privacy_id column must hold text, bytes or integers, got double",
     ),
     "float key": (
         lambda: per_key(item="page", keys=AssumePublicKeys("share")),
         "the key column must hold text, bytes or integers, got double",
     ),
-    "bool item": (
-        lambda: globally(item="seen", unit=PrivacyId("user", RecordBounds(1))),
-        "the item column must hold text",
-    ),
-    "nested item": (
-        lambda: globally(item="pages", unit=PrivacyId("user", RecordBounds(1))),
-        "the item column must hold text",
-    ),
+    "bool item": (lambda: of_id("user", item="seen"), "the item column must hold text"),
+    "nested item": (lambda: of_id("user", item="pages"), "the item column must hold text"),
     "text weight": (lambda: globally(item="page", weight="user"), "the weight column must hold whole numbers"),
     "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
     "no item": (globally, "item must be a column name where elements are batches"),
@@ -491,7 +462,7 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_columns_that_a_batch_lacks_or_that_cannot_be_counted_are_errors(name: str) -> None:
+def test_columns_that_cannot_be_read_are_errors(name: str) -> None:
     transform, message = BATCHES[name]
     with pytest.raises(Exception, match=message):
         run([pa.table(BATCH)], transform())
@@ -504,9 +475,10 @@ def test_the_specification_checks_its_numbers() -> None:
     assert SketchSpec(depth=np.int64(3), width=16).depth == 3
 
 
-def test_rows_as_items_are_refused_because_runners_disagree_about_them() -> None:
+def test_rows_as_items_are_refused() -> None:
+    """Runners disagree about what a row is."""
     rows = pipeline() | beam.Create([1]) | beam.Map(lambda _: beam.Row(user="u", page="p"))
-    transforms = [globally(), globally(unit=PrivacyId("user", RecordBounds(1))), per_key(keys=AssumePublicKeys("user"))]
+    transforms = [globally(), of_id("user", item=None), per_key(keys=AssumePublicKeys("user"))]
     for number, transform in enumerate(transforms):
         with pytest.raises(ValueError, match="item must be given where elements are rows: one of user, page"):
             rows | str(number) >> transform

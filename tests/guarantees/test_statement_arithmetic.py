@@ -259,8 +259,9 @@ def test_an_id_over_several_windows(
     assert loss(change, statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
-    of_one = calibrate(TINY[sketch], ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds))
-    assert Fraction(change) / (2 * of_one[0]) == max_windows * RHO
+    terms = ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    (of_one,) = calibrate(TINY[sketch], terms)
+    assert Fraction(change) / (2 * of_one) == max_windows * RHO
 
 
 @settings(max_examples=12, deadline=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import apache_beam as beam
 import pytest
 
-from tests.guarantees.test_streaming import PORTABLE, stateful_steps
+from tests.helpers.continual import VISITS, WINDOWS, expected, frequencies, same, sums
 from tests.helpers.pipelines import FN_API, seen_by_sink
+from tests.helpers.stream_cases import PORTABLE, stateful_steps
 from tests.helpers.streams import state_everywhere, unbounded
-from tests.transforms.test_continual import VISITS, WINDOWS, expected, frequencies, same, sums
 
 pytestmark = pytest.mark.usefixtures(state_everywhere.__name__)
 STREAM = unbounded([(visit, visit.time) for visit in VISITS])

@@ -20,31 +20,34 @@ from scipy import stats
 from beam_dpsketch import (
     CountSketch,
     IntegerDomain,
+    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
+    Record,
     RecordBounds,
     SketchSpec,
     TextDomain,
+    TimeRange,
+    TreeSpec,
 )
 from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import (
     BoundContributions,
-    PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateQuantiles,
     PrivateTopK,
 )
 from beam_dpsketch.transforms.steps import bounding as steps
-from tests.helpers.pipelines import SPEC, seen_by_sink
+from tests.helpers.continual import START, frequencies, same, sums, unpacked
+from tests.helpers.pipelines import SPEC, exact_sums, seen_by_sink
 from tests.helpers.tolerances import two_sample_p_value
-from tests.transforms.test_continual import HORIZON, START, same, sums
 
 # Nominal level of chi-square tests with >= 500 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
 PRIVACY = PrivacySpec(rho=0.1)
 KEYS, MINUTES = ("x", "y"), (0, 1)
-DECLARED = {"time_range": (0, 120)}
 
 
 class Change(NamedTuple):
@@ -85,19 +88,16 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
     "frequencies": lambda of, **arguments: of(PrivateFrequencies)(SPEC, PRIVACY, item="item", **arguments),
     "quantiles": lambda of, **arguments: of(PrivateQuantiles)(IntegerDomain(0, 5), PRIVACY, item="item", **arguments),
     "top of numbers": lambda of, **arguments: of(PrivateTopK)(
-        IntegerDomain(0, 5), PRIVACY, k=2, item="item", memory=4096, **arguments
+        TreeSpec.for_search(IntegerDomain(0, 5), 4096), PRIVACY, k=2, item="item", **arguments
     ),
     "top of texts": lambda of, **arguments: of(PrivateTopK)(
-        TextDomain(6), PRIVACY, k=2, item="text", memory=4096, **arguments
+        PrefixSpec.for_memory(TextDomain(6), 4096), PRIVACY, k=2, item="text", **arguments
     ),
 }
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
-UNITS = {
-    "record": {"unit": "record", "bounds": RecordBounds(1, max_weight=5, signed=True)},
-    "privacy id": {
-        "privacy_id": "user",
-        "bounds": RecordBounds(max_contributions_per_partition=100, max_weight=5, signed=True),
-    },
+UNITS: dict[str, Unit] = {
+    "record": Record(max_weight=5, signed=True),
+    "privacy id": PrivacyId("user", RecordBounds(max_contributions_per_partition=100, max_weight=5, signed=True)),
 }
 
 
@@ -112,12 +112,13 @@ class Ways(NamedTuple):
 
 
 def transform(ways: Ways) -> Any:
-    arguments = {**UNITS[ways.unit], "weight": "weight", **(DECLARED if ways.windowed else {})}
+    unit, make = UNITS[ways.unit], TRANSFORMS[ways.kind]
+    arguments = {"weight": "weight", "windows": TimeRange(0, 120) if ways.windowed else None}
     if not ways.keyed:
-        return TRANSFORMS[ways.kind](lambda private: private.Globally, **arguments)
-    if ways.unit == "privacy id":
-        arguments["bounds"] = dataclasses.replace(arguments["bounds"], max_partitions=len(KEYS))
-    return TRANSFORMS[ways.kind](lambda private: private.PerKey, **arguments, keys=PublicKeys(KEYS, "key"))
+        return make(lambda private: private.Globally, unit=unit, **arguments)
+    if isinstance(unit, PrivacyId):
+        unit = dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_partitions=len(KEYS)))
+    return make(lambda private: private.PerKey, unit=unit, keys=PublicKeys(KEYS, "key"), **arguments)
 
 
 class _Named(beam.DoFn):
@@ -141,10 +142,6 @@ def elements(log: Iterable[Change], batches: bool) -> list[window.TimestampedVal
     ]
 
 
-def unpacked(value: window.TimestampedValue) -> window.TimestampedValue:
-    return value
-
-
 def counters(log: list[Change], ways: Ways) -> dict[Any, Any]:
     """All exact counters by window and key."""
 
@@ -152,7 +149,7 @@ def counters(log: list[Change], ways: Ways) -> dict[Any, Any]:
         stamped = pipeline | beam.Create(elements(log, ways.batches)) | beam.Map(unpacked)
         if ways.windowed:
             stamped |= beam.WindowInto(window.FixedWindows(60))
-        return transform(ways)._combined(stamped) | beam.ParDo(_Named())
+        return exact_sums(stamped, transform(ways)) | beam.ParDo(_Named())
 
     outputs = seen_by_sink(build)
     assert len(dict(outputs)) == len(outputs) == (1 + ways.keyed) * (1 + ways.windowed)
@@ -167,7 +164,7 @@ def check_log(ways: Ways, log: tuple[list[Change], list[Change]]) -> None:
 @pytest.mark.slow
 @settings(max_examples=8)
 @given(st.builds(Ways, st.sampled_from(list(TRANSFORMS)), st.sampled_from(list(UNITS)), *[st.booleans()] * 3), logs())
-def test_exact_counters_after_deletion_are_those_without_the_records(ways: Ways, log: Any) -> None:
+def test_counters_after_deletion_are_those_without_the_records(ways: Ways, log: Any) -> None:
     """Bit for bit, by whatever way the changes came in."""
     check_log(ways, log)
 
@@ -181,7 +178,7 @@ def test_the_same_by_every_single_way(ways: Ways, log: Any) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_in_windows_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None:
+def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None:
     """In another window both stay: one more, and one less."""
     stay, moved = Change("ann", "x", 1, 1, 0), Change("bob", "x", 2, 1, 0)
     ways = Ways("frequencies", unit, batches=False, keyed=False, windowed=True)
@@ -193,20 +190,17 @@ def test_in_windows_a_delete_takes_back_an_insert_of_its_own_window_only(unit: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", [{"unit": "record"}, {"privacy_id": "who"}], ids=UNITS)
-def test_nodes_of_a_horizon_forget_what_is_deleted_from_the_window_of_the_deletion_on(
-    unit: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "unit",
+    [
+        Record(max_weight=1, signed=True),
+        PrivacyId("who", RecordBounds(1, max_partitions=2, max_weight=1, signed=True)),
+    ],
+    ids=UNITS,
+)
+def test_nodes_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes that end later are as if the record had never been there; the nodes before say that it was."""
-    private = PrivateContinualFrequencies.Globally(
-        SPEC,
-        PRIVACY,
-        **HORIZON,
-        item="item",
-        weight="weight",
-        bounds=RecordBounds(1, max_partitions=2 if "privacy_id" in unit else 1, max_weight=1, signed=True),
-        **unit,
-    )
+    private = frequencies(weight="weight", unit=unit)
 
     def nodes(*changes: tuple[float, int]) -> dict[Any, Any]:
         rows = [{"who": "ann", "item": "a", "weight": weight, "time": time} for time, weight in changes]
@@ -248,7 +242,7 @@ def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tupl
 
 def chosen(log: list[pa.Table]) -> np.ndarray:
     """How many units kept each of the 6 pairs of items that stay, and how many kept something else."""
-    bound = BoundContributions(TWO, item="item", weight="weight", unit=PrivacyId("user", RecordBounds(1)))
+    bound = BoundContributions(PrivacyId("user", TWO), item="item", weight="weight")
     kept = defaultdict(list)
     for contribution in seen_by_sink(
         lambda pipeline: pipeline | beam.Create(log, reshuffle=False) | bound | beam.combiners.ToList()
@@ -274,9 +268,7 @@ def _sample_and_net(self: Any, records: pa.Table) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_what_is_kept_of_a_unit_is_distributed_as_if_the_deleted_records_had_never_been_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_kept_is_as_if_deleted_records_had_never_been(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm <= 1e-9, and in the first comparison with what is expected in theory likewise.
 
     The argument: netting leaves one record for each item whose weights do not add up to 0. Both logs have the same
@@ -330,7 +322,7 @@ def same_releases(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 @pytest.mark.slow
-def test_releases_after_deletion_are_distributed_as_if_the_deleted_records_had_never_been_there() -> None:
+def test_releases_are_as_if_deleted_records_had_never_been() -> None:
     """False alarm <= 1e-9. The test can fail: if deletes are ignored, it does."""
     without, after = churn(2 * SAMPLES, lambda unit: f"k{unit // 2}")
     never_saw = small_releases(without)

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    CountMin,
-    CountSketch,
     NeighboringRelation,
     PrivacySpec,
     RecordBounds,
@@ -26,6 +24,8 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms.windows.guard import check_windowing
 from tests.helpers.pipelines import FN_API
 
@@ -33,14 +33,14 @@ RHO = Fraction(1, 10)
 ITEMS = range(4)
 
 
-def contributions(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, times: range) -> np.ndarray:
+def contributions(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, times: range) -> np.ndarray:
     """The counters of all windows, one after the other, for every record that there can be."""
     starts: dict[Any, int] = {}
     assigned = [[starts.setdefault(found, len(starts)) for found in windowfn.assign(context(time))] for time in times]
     records = []
     for places, item, weight in itertools.product(assigned, ITEMS, sorted({bounds.min_weight, bounds.max_weight})):
         counters = np.zeros((len(starts), spec.cells), dtype=np.int64)
-        counters[places] = kind(spec).accumulate([item], weights=[weight]).counters.ravel()
+        counters[places] = raw_type(spec)(spec).accumulate([item], weights=[weight]).counters.ravel()
         records.append(counters.ravel())
     return np.unique(records, axis=0)
 
@@ -57,7 +57,7 @@ def worst(records: np.ndarray, relation: NeighboringRelation) -> int:
     return int((squares[:, None] + squares[None, :] - 2 * records @ records.T).max())
 
 
-def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) -> Fraction:
+def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) -> Fraction:
     """The sigma^2 of the counters that the private transforms draw for such windows at a cost of `RHO`."""
     elements = beam.Pipeline(runner=FN_API) | beam.Create([1]) | beam.WindowInto(windowfn)
     privacy = PrivacySpec(rho=RHO, relation=relation)
@@ -67,7 +67,7 @@ def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, rel
 
 @pytest.mark.slow
 @given(
-    kind=st.sampled_from([CountMin, CountSketch]),
+    kind=st.sampled_from(KINDS),
     depth=st.integers(1, 3),
     width=st.integers(1, 3),
     seed=st.integers(0, 1 << 32),
@@ -79,7 +79,7 @@ def noise(kind: type, spec: SketchSpec, windowfn: Any, bounds: RecordBounds, rel
     relation=st.sampled_from([REPLACE_ONE, ADD_OR_REMOVE_ONE]),
 )
 def test_the_declared_rho_covers_every_record_in_overlapping_windows(
-    kind: type,
+    kind: str,
     depth: int,
     width: int,
     seed: int,
@@ -90,36 +90,36 @@ def test_the_declared_rho_covers_every_record_in_overlapping_windows(
     signed: bool,
     relation: NeighboringRelation,
 ) -> None:
-    spec = SketchSpec(depth=depth, width=width, seed=seed)
+    spec = SketchSpec(kind=kind, depth=depth, width=width, seed=seed)
     bounds = RecordBounds(1, max_weight=max_weight, signed=signed)
     windowfn = window.SlidingWindows(size, period, offset % period)
-    records = contributions(kind, spec, windowfn, bounds, range(0, 2 * (size + period)))
-    assert worst(records, relation) / (2 * noise(kind, spec, windowfn, bounds, relation)) <= RHO
+    records = contributions(spec, windowfn, bounds, range(0, 2 * (size + period)))
+    assert worst(records, relation) / (2 * noise(spec, windowfn, bounds, relation)) <= RHO
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE])
-@pytest.mark.parametrize("kind", [CountMin, CountSketch])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("size", "period"),
     [(3, 1), (7, 3), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((1, 1), (6, 2), (5, 4), (4, 9)))],
 )
-def test_the_charge_is_attained(kind: type, size: int, period: int, relation: NeighboringRelation) -> None:
+def test_the_charge_is_attained(kind: str, size: int, period: int, relation: NeighboringRelation) -> None:
     """By some hash: one that maps two items to opposite signs in the one cell, or to two cells."""
     windowfn, bounds = window.SlidingWindows(size, period), RecordBounds(1, max_weight=2)
     worst_loss = max(
-        worst(contributions(kind, spec, windowfn, bounds, range(0, 3 * (size + period))), relation)
-        / (2 * noise(kind, spec, windowfn, bounds, relation))
-        for spec in (SketchSpec(depth=1, width=width, seed=seed) for width in (1, 3) for seed in range(10))
+        worst(contributions(spec, windowfn, bounds, range(0, 3 * (size + period))), relation)
+        / (2 * noise(spec, windowfn, bounds, relation))
+        for spec in (SketchSpec(kind=kind, depth=1, width=width, seed=seed) for width in (1, 3) for seed in range(10))
     )
     assert worst_loss == RHO
 
 
 def test_fixed_windows_charge_a_record_once_whatever_their_size() -> None:
     bounds = RecordBounds(1)
-    once = noise(CountSketch, SketchSpec(depth=2, width=2), window.GlobalWindows(), bounds, REPLACE_ONE)
+    once = noise(SketchSpec(depth=2, width=2), window.GlobalWindows(), bounds, REPLACE_ONE)
     for size in (1, 60, 3600):
         windows = window.FixedWindows(size)
-        assert noise(CountSketch, SketchSpec(depth=2, width=2), windows, bounds, REPLACE_ONE) == once
+        assert noise(SketchSpec(depth=2, width=2), windows, bounds, REPLACE_ONE) == once
 
 
 def test_an_overlap_of_a_millisecond_is_a_window_more() -> None:
@@ -127,5 +127,5 @@ def test_an_overlap_of_a_millisecond_is_a_window_more() -> None:
     size, period = 92 * 10**17 + 1000, 23 * 10**17
     windows = window.SlidingWindows(window.Duration(micros=size), window.Duration(micros=period))
     bounds, spec = RecordBounds(1), SketchSpec(depth=1, width=1)
-    one = noise(CountSketch, spec, window.GlobalWindows(), bounds, REPLACE_ONE)
-    assert noise(CountSketch, spec, windows, bounds, REPLACE_ONE) == 5 * one
+    one = noise(spec, window.GlobalWindows(), bounds, REPLACE_ONE)
+    assert noise(spec, windows, bounds, REPLACE_ONE) == 5 * one

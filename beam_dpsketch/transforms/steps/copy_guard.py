@@ -1,4 +1,4 @@
-"""The guard of `unit="record"`: refuses, while the pipeline is built, steps of Beam that make copies of a record.
+"""The guard of `Record`: refuses, while the pipeline is built, steps of Beam that make copies of a record.
 
 Guarantee: where `check_no_copies` returns, no `WindowInto`, `Flatten` or trigger before the transform makes several
 elements of one, which would count several times under the noise for one. The walk goes through every step, also through
@@ -20,7 +20,7 @@ from beam_dpsketch.transforms.windows.guard import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _KEEPING = (beam.Flatten, beam.WindowInto, beam.Reshuffle)
-_WAY_OUT = 'which would count several times with unit="record"; {}, or name a privacy_id'
+_WAY_OUT = "which would count several times with unit=Record(); {}, or protect ids with PrivacyId"
 
 
 def check_no_copies(elements: beam.PCollection) -> None:

@@ -33,7 +33,7 @@ def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:
     """Refuses noise that is meant to repeat, because which windows come first may not repeat."""
     if idempotent_noise is not None:
         raise WindowingError(
-            "with_idempotent_noise with privacy_id over several windows needs bounded input: on a stream the first "
+            "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
             "windows of an id count, and a replay may see them in another order; leave max_windows out"
         )
 

@@ -173,7 +173,9 @@ def test_without_the_guard_copies_are_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_messages_name_the_step_and_the_way_out() -> None:
     pipeline = beam.Pipeline(runner=FN_API)
     pairs = pipeline | beam.Create([("k", "a")])
-    with pytest.raises(WindowingError, match=r"Flatten gets one collection twice.* pass it once, or name a privacy_id"):
+    with pytest.raises(
+        WindowingError, match=r"Flatten gets one collection twice.* pass it once, or protect ids with PrivacyId"
+    ):
         pairs | "Twice" >> Steps(["twice", "map"]) | release()
     again = pairs | beam.WindowInto(
         window.FixedWindows(60), trigger=trigger.Repeatedly(trigger.AfterCount(1)), accumulation_mode=ACCUMULATING
@@ -184,7 +186,7 @@ def test_messages_name_the_step_and_the_way_out() -> None:
     with pytest.raises(WindowingError, match=r"ACCUMULATING before a GroupByKey .* choose AccumulationMode.DISCARDING"):
         once_more | "Accumulating" >> release()
     sliding = pairs | "Sliding" >> Steps(["sliding", "group", "global"])
-    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or name a privacy_id"
+    message = "SlidingWindows before another WindowInto .* remove the first WindowInto, or protect ids with PrivacyId"
     with pytest.raises(WindowingError, match=message):
         sliding | PrivateContinualFrequencies.Globally(ONE_CELL, PRIVACY, Horizon(0, 60, 4), unit=Record())
 
