@@ -1,4 +1,4 @@
-"""Sums of streams: one exact accumulator in state for each key, shard and window, instead of elements.
+"""Sums of streams: keep an exact accumulator in state for each key, shard and window, instead of elements.
 
 Streaming runners do not sum before they group: without this, elements would wait until their window ends.
 """

@@ -1,4 +1,4 @@
-"""The guard: refuses, while the pipeline is built, any windowing under which data would be released twice.
+"""The guard: refuse, while the pipeline is built, any windowing under which data would be released twice.
 
 Guarantee: where `check_windowing` returns, each key and window fires once, at the end of the window, and an element is
 in at most the returned number of windows. Early, late and repeated firings release the same data again, each time with
@@ -8,6 +8,7 @@ end of their window are dropped: to count them, their window would have to be re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -23,7 +24,7 @@ MILLISECOND = 1000
 
 
 def check_windowing(elements: beam.PCollection) -> int:
-    """The most windows that one element can be in; `WindowingError` if a window may be released more than once."""
+    """Return the most windows that an element can be in; `WindowingError` if one may be released more than once."""
     _check_fires_once(elements)
     _check_time_of_release(elements)
     if is_global(elements) and not elements.is_bounded:
@@ -61,14 +62,14 @@ def _check_fires_once(elements: beam.PCollection) -> None:
 
 
 def fires_once(trigger: Any) -> bool:
-    """Whether the trigger fires at the end of the window alone; late data may still fire it again."""
+    """Return whether the trigger fires at the end of the window alone; late data may still fire it again."""
     return isinstance(trigger, DefaultTrigger) or (
         type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
     )
 
 
 def check_first_firing(pane: Any) -> None:
-    """Raises if a window fires a second time all the same, or before its end."""
+    """Raise if a window fires a second time all the same, or before its end."""
     if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
         raise WindowingError(
             "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
@@ -76,12 +77,12 @@ def check_first_firing(pane: Any) -> None:
 
 
 def is_global(elements: beam.PCollection) -> bool:
-    """Whether all elements are in the one global window."""
+    """Return whether all elements are in the one global window."""
     return type(elements.windowing.windowfn) is window.GlobalWindows
 
 
 def windows_per_element(windowfn: Any) -> int:
-    """The most windows that one element can be in; `WindowingError` if that cannot be known or is not private."""
+    """Return the most windows that an element can be in; `WindowingError` if that is unknown or not private."""
     if type(windowfn) in (window.GlobalWindows, window.FixedWindows):
         return 1
     if type(windowfn) is window.SlidingWindows:
@@ -118,18 +119,21 @@ def _check_time_of_release(elements: beam.PCollection) -> None:
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:
-    """Refuses a Flatten of different windowings, of which Beam shows only the first."""
-    waiting, seen = [elements], set()
-    while waiting:
-        producer = waiting.pop().producer
-        if producer is None or producer in seen or isinstance(producer.transform, beam.WindowInto):
-            continue
-        seen.add(producer)
-        inputs = producer.inputs
-        if isinstance(producer.transform, beam.Flatten) and any(
-            source.windowing != inputs[0].windowing for source in inputs
-        ):
+    """Refuse a Flatten of different windowings: Beam shows only the first."""
+    for step in steps_before(elements, beam.WindowInto):
+        first, *others = step.inputs
+        if isinstance(step.transform, beam.Flatten) and any(each.windowing != first.windowing for each in others):
             raise WindowingError(
                 "Flatten joins collections with different windowings before this transform; put one WindowInto after it"
             )
-        waiting.extend(inputs)
+
+
+def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> Iterator[Any]:
+    """Yield each applied step that leads to a collection, without those of the given types and what is before them."""
+    waiting, seen = [elements], set()
+    while waiting:
+        step = waiting.pop().producer
+        if step is not None and step not in seen and not isinstance(step.transform, stops):
+            seen.add(step)
+            yield step
+            waiting.extend(step.inputs)

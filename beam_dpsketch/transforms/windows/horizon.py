@@ -45,9 +45,7 @@ def key_by_window(
 ) -> Iterator[tuple[int, Any]]:
     """Filter to the horizon, and pair each element with the number of its window."""
     if is_batch_type(type(element)):  # type: ignore[arg-type]
-        raise TypeError(
-            "unit=PrivacyId(...) in continual release takes rows, not batches: a batch has one timestamp"
-        )
+        raise TypeError("unit=PrivacyId(...) in continual release takes rows, not batches: a batch has one timestamp")
     for inside in filter_to_horizon(element, horizon, timestamp):
         yield horizon.index(timestamp.micros), inside
 

@@ -11,13 +11,13 @@ from beam_dpsketch.errors import WindowingError
 
 
 def check_window(window: Any) -> None:
-    """Refuses the window of elements without timestamps."""
+    """Refuse the window of elements without timestamps."""
     if not isinstance(window, GlobalWindow) and window.start <= MIN_TIMESTAMP < window.end:
         check_timestamp(MIN_TIMESTAMP)
 
 
 def check_timestamp(timestamp: Timestamp) -> None:
-    """Refuses the time of elements without timestamps."""
+    """Refuse the time of elements without timestamps."""
     if timestamp <= MIN_TIMESTAMP:
         raise WindowingError(
             "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
