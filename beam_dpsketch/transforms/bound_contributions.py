@@ -1,4 +1,4 @@
-"""`BoundContributions`: what contribution bounds keep, as records."""
+"""`BoundContributions`: keep the records within contribution bounds."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class BoundContributions(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        keyed = self._selectors.key is not None
-        open_questions(self._selectors, pcoll.element_type, domain=None, keyed=keyed)
-        reader = RecordReader(self._selectors, per_key=keyed)
+        per_key = self._selectors.key is not None
+        open_questions(self._selectors, pcoll.element_type, domain=None, per_key=per_key)
+        reader = RecordReader(self._selectors, per_key=per_key)
         tables = bound_tables(pcoll, reader, BoundingRule(self._bounds, RandomPriorities()), None)
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 

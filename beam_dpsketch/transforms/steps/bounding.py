@@ -30,8 +30,7 @@ from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.guard import MILLISECOND, check_first_firing, is_global
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import MILLISECOND, check_first_firing, check_timestamps, is_global
 from beam_dpsketch.transforms.windows.window_limit import last_time
 
 SHARDS = 256
@@ -92,11 +91,7 @@ class _Waiting:
 class ShardRecords(beam.DoFn):
     """Convert elements to (shard, records as bytes); a privacy id is always in the same shard.
 
-    Args:
-      reader: how to read elements.
-      rule: which records to keep; here it only prunes.
-      sketch_input: what items are counted in; `None` keeps their canonical bytes.
-      window_column: whether to add the last millisecond of the window to each record, and to emit at that time.
+    With `window_column`, each record has the last millisecond of its window, and comes out at that time.
     """
 
     def __init__(
@@ -179,7 +174,7 @@ class ShardWindowedRecords(ShardRecords):
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
         waiting = self._waiting.get(window)
         if waiting is None:
-            check_window(window)
+            check_timestamps(window)
             waiting = self._waiting[window]
         return self._add(element, waiting, window)
 

@@ -13,9 +13,10 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
+from apache_beam.transforms.window import TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
@@ -32,10 +33,11 @@ from beam_dpsketch.transforms.steps.bounding import (
     bound_contributions,
     unpack_tables,
 )
-from beam_dpsketch.transforms.steps.first_windows import FirstWindows, check_not_idempotent
+from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.windows.guard import MILLISECOND
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
@@ -44,28 +46,24 @@ def bound_over_windows(
     elements: beam.PCollection,
     reader: RecordReader,
     sketch_input: SketchInput,
-    max_windows: int,
-    periods: WindowFn,
+    plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
 ) -> beam.PCollection:
-    """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key.
-
-    Args:
-      elements: in their windows.
-      reader: how to read them.
-      sketch_input: the sketch, and the bounds within each window.
-      max_windows: how many windows of each privacy id count in each period.
-      periods: the windows, as Beam calls them, that are the periods.
-      idempotent_noise: makes the choice a function of a secret; not on unbounded input.
-    """
+    """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key."""
+    if plan.periods is None:
+        return bound_contributions(elements, reader, sketch_input, idempotent_noise)
     if not elements.is_bounded:
-        check_not_idempotent(idempotent_noise)
-        first = elements | "FirstWindows" >> FirstWindows(reader, max_windows, periods)
+        if idempotent_noise is not None:
+            raise WindowingError(
+                "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
+                "windows of an id count, and a replay may see them in another order; leave max_windows out"
+            )
+        first = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, plan.periods)
         return bound_contributions(first, reader, sketch_input, None)
-    rule = _RuleOverWindows(sketch_input.bounds, max_windows, choose_priorities(idempotent_noise))
+    rule = _RuleOverWindows(sketch_input.bounds, plan.max_windows, choose_priorities(idempotent_noise))
     shard = ShardWindowedRecords(reader, rule, sketch_input, window_column=True)
     # Outputs carry the earliest timestamp of their shard; later steps only move time forward, so nothing is late.
-    into_periods = beam.WindowInto(periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+    into_periods = beam.WindowInto(plan.periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
     tables = (
         elements
         | "Shard" >> beam.ParDo(shard).with_output_types(tuple[bytes, bytes])

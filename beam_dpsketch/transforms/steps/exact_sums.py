@@ -9,7 +9,6 @@ import apache_beam as beam
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
-from beam_dpsketch.transforms.steps.bounding import bound_contributions
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.keying import KeyRecords
@@ -19,13 +18,7 @@ from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
 
 class ExactSums(beam.PTransform):
-    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
-
-    Args:
-      declaration: what is summed.
-      plan: what its windows mean.
-      idempotent_noise: makes the choice of records a function of a secret.
-    """
+    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key."""
 
     def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
@@ -40,7 +33,8 @@ class ExactSums(beam.PTransform):
         reader = RecordReader(selectors, per_key=per_key, public_keys=self._declaration.public_keys)
         bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
         if bounded:
-            elements, selectors = self._bound(elements, reader), IDENTITY_SELECTORS
+            noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
+            elements = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             elements = elements | "Key" >> key_records
@@ -50,14 +44,6 @@ class ExactSums(beam.PTransform):
             return elements | "Combine" >> beam.CombinePerKey(fn)
         combine = beam.CombineGlobally(fn)
         return elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
-
-    def _bound(self, elements: beam.PCollection, reader: RecordReader) -> beam.PCollection:
-        limit, sketch_input = self._declaration.privacy_id, self._declaration.sketch_input
-        if self._plan.periods is None or limit is None or limit.max_windows is None:
-            return bound_contributions(elements, reader, sketch_input, self._idempotent_noise)
-        return bound_over_windows(
-            elements, reader, sketch_input, limit.max_windows, self._plan.periods, self._idempotent_noise
-        )
 
     def _with_empty(self, values: beam.PCollection) -> beam.PCollection:
         """Add one empty contribution for every release that must exist regardless of the data."""

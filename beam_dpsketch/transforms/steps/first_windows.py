@@ -18,25 +18,14 @@ from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows.guard import MILLISECOND
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time
-
-
-def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:
-    """Refuse noise that is meant to repeat, because which windows come first may not repeat."""
-    if idempotent_noise is not None:
-        raise WindowingError(
-            "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-            "windows of an id count, and a replay may see them in another order; leave max_windows out"
-        )
 
 
 class FirstWindows(beam.PTransform):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import weakref
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
@@ -23,15 +23,14 @@ from beam_dpsketch.records.priorities import KeyedPriorities, Priorities, Random
 from beam_dpsketch.release.release_id import RUN_BYTES
 
 Self = TypeVar("Self", bound="Replayable")
-Application: TypeAlias = tuple["weakref.ref[beam.Pipeline]", str]
 
 MAX_RELEASE_ID = 1024
 
+# The release ids of each pipeline, and the path of the transform that each names.
 _NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
-"""The release ids of each pipeline, and the path of the transform that each names."""
 
 
-def application(elements: beam.PCollection) -> Application:
+def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline], str]:
     """Return what names the transform that is being expanded, for what may be used only once.
 
     A runner that expands it again uses the same pipeline and path. Beam allows each path only once.
@@ -59,16 +58,6 @@ class IdempotentNoise:
     def resolve_secret(self) -> KeyedRandomness:
         """Return the randomness of the transform that the release id names; resolve the secret, so only on workers."""
         return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
-
-    def check_first_use(self, elements: beam.PCollection) -> None:
-        """Refuse a second transform of the pipeline, or a second application of one, under this release id."""
-        path = application(elements)[1]
-        if _NAMED.setdefault(elements.pipeline, {}).setdefault(self.release_id, path) != path:
-            raise ValueError(
-                f"release_id={self.release_id!r} names another transform of this pipeline already: equal releases "
-                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
-                "own"
-            )
 
 
 class Replayable(beam.PTransform):
@@ -103,9 +92,14 @@ class Replayable(beam.PTransform):
         return changed
 
     def check_release_id(self, elements: beam.PCollection) -> None:
-        """Refuse a release id that names another transform of the pipeline."""
-        if self._idempotent_noise is not None:
-            self._idempotent_noise.check_first_use(elements)
+        """Refuse a release id that names another transform of the pipeline, or another application of this one."""
+        path, noise = application(elements)[1], self._idempotent_noise
+        if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
+            raise ValueError(
+                f"release_id={noise.release_id!r} names another transform of this pipeline already: equal releases "
+                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
+                "own"
+            )
 
     def display_of_noise(self) -> dict[str, Any]:
         """Return what display data say of the noise: the release id, and nothing of the secret."""
@@ -118,13 +112,7 @@ def choose_priorities(idempotent_noise: IdempotentNoise | None) -> Priorities:
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
-    """Return the randomness of one release of a transform.
-
-    Args:
-      transform: the randomness of the transform.
-      part: names the release by its key or level and its window; see `part_name`.
-      pane: its number among the firings of the window.
-    """
+    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
     return transform.derive(encode((part, pane)))
 
 

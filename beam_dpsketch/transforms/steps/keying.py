@@ -32,12 +32,12 @@ class KeyRecords(beam.DoFn):
             return
         key, value = self._reader.split_pair(element)
         known = self._reader.normalize_key(key)
-        if known is MISSING_KEY:
+        if known is not MISSING_KEY:
+            self._unused.anything_counts = True
+            yield known, value
+        else:
             check_values("key", [key])
             self._unused.note_dropped(1, key=False)
-            return
-        self._unused.anything_counts = True
-        yield known, value
 
     def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
         columns = self._reader.read_batch(batch, self._sketch_input)

@@ -63,7 +63,7 @@ class PrivateTransform(ReadsElements):
 
 
 class PrivateRelease(PrivateTransform):
-    """Turn elements into one release, or one per key; the transforms for users say of which sketch."""
+    """Turn elements into one release, or one per key; the transforms for users choose the sketch."""
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)

@@ -13,8 +13,7 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
-from beam_dpsketch.transforms.windows.guard import check_first_firing
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
 
 class ReleaseOnce(beam.DoFn):
@@ -57,7 +56,7 @@ class ReleaseOnce(beam.DoFn):
     ) -> Iterator[Any]:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
-        check_window(window)
+        check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
         part = part_name(self._part(key), window.start.micros, window.end.micros)
         run, randomness = run or self._run, None

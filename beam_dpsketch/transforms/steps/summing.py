@@ -26,12 +26,7 @@ BUFFERED_ELEMENTS = 1 << 16
 
 
 def sum_in_state(
-    values: beam.PCollection,
-    sketch_input: SketchInput,
-    selectors: Selectors,
-    *,
-    per_key: bool = False,
-    in_state: bool = True,
+    values: beam.PCollection, sketch_input: SketchInput, selectors: Selectors, *, per_key: bool, in_state: bool
 ) -> tuple[beam.PCollection, RawSketchFn]:
     """Return what a window combines, and the CombineFn that does.
 

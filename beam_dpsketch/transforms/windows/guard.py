@@ -15,6 +15,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.errors import WindowingError
@@ -26,7 +27,11 @@ MILLISECOND = 1000
 def check_windowing(elements: beam.PCollection) -> int:
     """Return the most windows that an element can be in; `WindowingError` if one may be released more than once."""
     _check_fires_once(elements)
-    _check_time_of_release(elements)
+    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
+        raise WindowingError(
+            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
+            "the first or the last record was made; remove it from WindowInto"
+        )
     if is_global(elements) and not elements.is_bounded:
         raise WindowingError(
             "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
@@ -46,7 +51,11 @@ def check_no_windowing(elements: beam.PCollection) -> None:
 
 def _check_fires_once(elements: beam.PCollection) -> None:
     _check_upstream_flattens(elements)
-    _check_exactly_once(elements.pipeline)
+    services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
+    if "streaming_mode_at_least_once" in services:
+        raise WindowingError(
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
+        )
     windowing = elements.windowing
     trigger = windowing.triggerfn
     if not fires_once(trigger):
@@ -76,6 +85,15 @@ def check_first_firing(pane: Any) -> None:
         )
 
 
+def check_timestamps(interval: Any) -> None:
+    """Refuse the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
+    if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
+        raise WindowingError(
+            "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
+            "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto"
+        )
+
+
 def is_global(elements: beam.PCollection) -> bool:
     """Return whether all elements are in the one global window."""
     return type(elements.windowing.windowfn) is window.GlobalWindows
@@ -100,22 +118,6 @@ def windows_per_element(windowfn: Any) -> int:
         f"the window function {type(windowfn).__name__} is unknown, so the windows of an element cannot be counted; "
         "use GlobalWindows, FixedWindows or SlidingWindows"
     )
-
-
-def _check_exactly_once(pipeline: beam.Pipeline) -> None:
-    services = pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
-    if "streaming_mode_at_least_once" in services:
-        raise WindowingError(
-            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
-        )
-
-
-def _check_time_of_release(elements: beam.PCollection) -> None:
-    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
-        raise WindowingError(
-            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
-            "the first or the last record was made; remove it from WindowInto"
-        )
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:

@@ -16,20 +16,13 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.records.time_range import TimeRange
-from beam_dpsketch.transforms.windows.guard import windows_per_element
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import check_timestamps, windows_per_element
 
 MAX_RELEASES = 1_000_000
 
 
 def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
-    """Return the starts of all windows of a range, in microseconds; refuse ranges that are not made of whole windows.
-
-    Args:
-      declared: the range.
-      windowfn: fixed or sliding windows.
-      keys: how many releases each window gets.
-    """
+    """Return the starts of all windows of a range, in microseconds; refuse ranges that are not whole windows."""
     if type(windowfn) is window.GlobalWindows:
         raise WindowingError(
             "windows=TimeRange(...) needs windows: put WindowInto(FixedWindows(...)) before, or leave windows out, "
@@ -60,20 +53,13 @@ def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.Wi
     if window.start.micros in starts:
         yield element
     else:
-        check_window(window)
+        check_timestamps(window)
 
 
 def create_in_every_window(
     pipeline: beam.Pipeline, starts: range, windowing: Windowing, values: list[Any]
 ) -> beam.PCollection:
-    """Create the same values in each declared window, as bounded input: its watermark holds back no stream.
-
-    Args:
-      pipeline: where to.
-      starts: when each window opens.
-      windowing: that of the elements that the values will be flattened with.
-      values: what to put into each window.
-    """
+    """Create the same values in each declared window, as bounded input: its watermark holds back no stream."""
     # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
     times = starts[:: -windows_per_element(windowing.windowfn)]
     return (

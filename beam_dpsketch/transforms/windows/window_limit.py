@@ -18,14 +18,9 @@ from beam_dpsketch.transforms.windows.guard import MILLISECOND, is_global
 
 
 def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts: range | None) -> window.WindowFn:
-    """Return the periods of `max_windows` as Beam windows; `WindowingError` if it does not fit the windows.
+    """Return the periods of `max_windows` as Beam windows; `WindowingError` if it does not fit those of the elements.
 
     Periods count from the start of the declared range, without one from 1970 (and the offset of the windows).
-
-    Args:
-      limit: with `max_windows`.
-      elements: in the windows that are to be limited.
-      declared_starts: the starts of the windows of the `TimeRange`, if there is one.
     """
     assert limit.max_windows is not None
     if is_global(elements):
