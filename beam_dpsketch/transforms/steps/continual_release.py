@@ -68,16 +68,12 @@ class ContinualRelease(PrivateTransform):
         return nodes | "AllLevels" >> beam.Flatten()
 
     def display_data(self) -> dict[str, Any]:
-        """Return the public settings."""
         return {**super().display_data(), "windows": self._horizon.windows}
 
     def _terms(self) -> ReleaseTerms:
         record = self._declaration.privacy_id is None
-        return dataclasses.replace(
-            self._declaration.terms(),
-            unit=PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            window_count=self._horizon.windows,
-        )
+        unit = PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+        return dataclasses.replace(self._declaration.terms(), unit=unit, window_count=self._horizon.windows)
 
     def _plan(self) -> WindowPlan:
         """Return the plan of the windows: their one period is the horizon; a partition of the bounds is a window."""

@@ -1,4 +1,4 @@
-"""The guard of `Record`: refuses, while the pipeline is built, steps of Beam that make copies of a record.
+"""The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
 
 Guarantee: where `check_no_copies` returns, no `WindowInto`, `Flatten` or trigger before the transform makes several
 elements of one, which would count several times under the noise for one. The walk goes through every step, also through
@@ -24,7 +24,7 @@ _WAY_OUT = "which would count several times with unit=Record(); {}, or protect i
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
-    """Refuses overlapping windows under others, groups that fire again in full, and one collection flattened twice."""
+    """Refuse overlapping windows under others, groups that fire again in full, and one collection flattened twice."""
     waiting, seen = [(elements, False)], set()
     while waiting:
         collection, windowed_again = waiting.pop()

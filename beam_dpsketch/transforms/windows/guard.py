@@ -40,7 +40,7 @@ def check_windowing(elements: beam.PCollection) -> int:
 
 
 def check_no_windowing(elements: beam.PCollection) -> None:
-    """Refuses windows before a transform that makes its own, and what else may release a window more than once."""
+    """Refuse windows before a transform that makes its own, and what else may release a window more than once."""
     if not is_global(elements):
         raise WindowingError(
             f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows of its "
