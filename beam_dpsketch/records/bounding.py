@@ -30,23 +30,23 @@ class BoundingRule:
     """
 
     def __init__(self, bounds: RecordBounds, priorities: Priorities) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         self._priorities = priorities
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
-        most = min(self._bounds.max_partitions, self._bounds.max_contributions_per_partition)
-        return not self._bounds.signed and max_multiplicity_at_most(unit_hashes, most)
+        most = min(self.bounds.max_partitions, self.bounds.max_contributions_per_partition)
+        return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def prune(self, records: pa.Table) -> pa.Table:
         """Shrink a part of the records without changing what `select` keeps of all of them."""
-        if self._bounds.signed:
+        if self.bounds.signed:
             return self._net(records)
         return self._keep(records) if self._priorities.is_persistent else count_copies(records)
 
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records to keep; with signed weights, the column `copies` says how many of each."""
-        return self._sample(self._net(records)) if self._bounds.signed else self._keep(records)
+        return self._sample(self._net(records)) if self.bounds.signed else self._keep(records)
 
     def _net(self, records: pa.Table) -> pa.Table:
         """Add up the weights of each unit, partition and item."""
@@ -60,11 +60,11 @@ class BoundingRule:
         """Keep partitions, then copies of the records into which net weights are split."""
         units, partitions, partition_priorities = self._partitions(net)
         groups = units.astype(np.int64) * len(net) + partitions
-        positions = selection.select_parts(units, partitions, partition_priorities, self._bounds.max_partitions)
-        pieces, weights, copies = selection.split_weights(net["weight"].to_numpy()[positions], self._bounds)
+        positions = selection.select_parts(units, partitions, partition_priorities, self.bounds.max_partitions)
+        pieces, weights, copies = selection.split_weights(net["weight"].to_numpy()[positions], self.bounds)
         positions = positions[pieces]
         records = self._replace_weights(net.take(pa.array(positions)), weights)
-        most = self._bounds.max_contributions_per_partition
+        most = self.bounds.max_contributions_per_partition
         kept = sample_copies(groups[positions], copies, most, self._priorities.copy_randomness(records))
         return records.append_column("copies", pa.array(kept)).filter(pa.array(kept > 0))
 
@@ -80,7 +80,7 @@ class BoundingRule:
         records = self._priorities.assign(records)
         units, partitions, partition_priorities = self._partitions(records)
         positions = selection.select_within_bounds(
-            units, partitions, partition_priorities, records["priority"].to_numpy(), self._bounds
+            units, partitions, partition_priorities, records["priority"].to_numpy(), self.bounds
         )
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 

@@ -1,4 +1,4 @@
-"""`BoundContributions`: what contribution bounds keep, as records."""
+"""`BoundContributions`: keep the records within contribution bounds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, check_max_weight
-from beam_dpsketch.transforms.steps.bounding import bounded_tables
+from beam_dpsketch.transforms.steps.bounding import bound_tables
 from beam_dpsketch.transforms.steps.element_types import open_questions
 from beam_dpsketch.transforms.windows.guard import check_windowing
 
@@ -56,15 +57,15 @@ class BoundContributions(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        keyed = self._selectors.key is not None
-        open_questions(self._selectors, pcoll.element_type, domain=None, keyed=keyed)
-        reader = RecordReader(self._selectors, per_key=keyed)
-        tables = bounded_tables(pcoll, reader, self._bounds, None, RandomPriorities())
+        per_key = self._selectors.key is not None
+        open_questions(self._selectors, pcoll.element_type, domain=None, per_key=per_key)
+        reader = RecordReader(self._selectors, per_key=per_key)
+        tables = bound_tables(pcoll, reader, BoundingRule(self._bounds, RandomPriorities()), None)
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 
 
 def _contributions(bounded: pa.Table, bounds: RecordBounds) -> Iterator[BoundedRecord]:
-    """The records of a table, one by one."""
+    """Yield the records of a table, one by one."""
     keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
     copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()

@@ -36,8 +36,8 @@ class PrivateContinualFrequencies(metaclass=Family):
           spec: the sketch of each node.
           privacy: what all releases of the horizon spend together.
           horizon: the windows.
-          unit: whom all releases together protect: `PrivacyId` or `Record`. In the bounds a partition is a window, so an
-            id counts in at most `max_partitions` windows of the horizon. Which ones is random on bounded input; on
+          unit: whom all releases together protect: `PrivacyId` or `Record`. In the bounds a partition is a window: an
+            id counts in at most `max_partitions` windows of the horizon. On bounded input these are random; on
             unbounded input they are the first ones with data of the id.
           item, weight: as in `PrivateFrequencies.Globally`.
         """

@@ -9,8 +9,6 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
 _WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
 
 
@@ -28,7 +26,8 @@ class EnvironmentSecret(Secret):
         super().__init__()
         if not isinstance(variable, str):
             raise TypeError(f"variable must be the name of an environment variable, got {type(variable).__name__}")
-        if not _NAME.fullmatch(variable) or (_is_long(variable) and not _is_long_name(variable)):
+        is_words = _WORDS.fullmatch(variable) and variable not in os.environ.values()
+        if not _NAME.fullmatch(variable) or (_is_long(variable) and not is_words):
             raise ValueError(
                 "variable must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is "
                 "in one, which would put the secret into the pipeline"
@@ -36,7 +35,7 @@ class EnvironmentSecret(Secret):
         self._variable = variable
 
     def get_secret_bytes(self) -> bytes:
-        """The value of the variable, on this worker."""
+        """Return the value of the variable, on this worker."""
         value = os.environb.get(os.fsencode(self._variable))
         if value is None:
             name = "of the secret" if _is_long(self._variable) else repr(self._variable)
@@ -50,7 +49,7 @@ class FileSecret(Secret):
     """A secret in a file on each worker, without the line end after it, if any.
 
     Args:
-      path: of the file, on the workers.
+      path: where the file is, on the workers.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -58,7 +57,7 @@ class FileSecret(Secret):
         self._path = os.fspath(path)
 
     def get_secret_bytes(self) -> bytes:
-        """What is in the file, on this worker."""
+        """Return what is in the file, on this worker."""
         try:
             content = pathlib.Path(self._path).read_bytes()
         except OSError as error:
@@ -70,7 +69,3 @@ class FileSecret(Secret):
 
 def _is_long(name: str) -> bool:
     return len(name) >= MIN_SECRET_BYTES
-
-
-def _is_long_name(name: str) -> bool:
-    return _WORDS.fullmatch(name) is not None and name not in os.environ.values()

@@ -38,10 +38,11 @@ class _TopKRelease(PrivateRelease):
         self._k = k
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        released = super().expand(pcoll)
-        if self._declaration.is_keyed:
-            return released | "TopK" >> beam.Map(_keyed_top, self._k).with_output_types(tuple[Any, TopK])
-        return released | "TopK" >> beam.Map(TopK.of, self._k).with_output_types(TopK)
+        released, k = super().expand(pcoll), self._k
+        if not self._declaration.is_keyed:
+            return released | "TopK" >> beam.Map(TopK.of, k).with_output_types(TopK)
+        search = beam.MapTuple(lambda key, release: (key, TopK.of(release, k)))
+        return released | "TopK" >> search.with_output_types(tuple[Any, TopK])
 
 
 class PrivateTopK(metaclass=Family):
@@ -103,8 +104,3 @@ def search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
     if isinstance(domain, BytesDomain):
         return PrefixSpec.for_memory(domain)
     return TreeSpec.for_search(domain)
-
-
-def _keyed_top(element: tuple[Any, Any], k: int) -> tuple[Any, TopK]:
-    key, released = element
-    return key, TopK.of(released, k)

@@ -35,7 +35,7 @@ from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release import noising
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
-from beam_dpsketch.transforms.steps.bounding import _BoundShard, _ShardRecords, _ShardWindowedRecords
+from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
@@ -57,7 +57,7 @@ class WithoutReshuffle(beam.PTransform):
         self._private, self._keyed = private, keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return exact_sums(pcoll, self._private) | beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), keyed=self._keyed))
+        return exact_sums(pcoll, self._private) | beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), per_key=self._keyed))
 
 
 def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
@@ -177,10 +177,10 @@ SHIPPED = [
     RawSketchFn(INPUT, Selectors()),
     ReleaseOnce(ReleaseTerms(PRIVACY)),
     KeyRecords(RECORDS, INPUT),
-    _ShardRecords(RECORDS, RecordBounds(1), BOUND, INPUT),
-    _ShardWindowedRecords(RECORDS, RecordBounds(1), BOUND, INPUT),
-    _BoundShard(BOUND),
-    SumBundle(RawSketchFn(INPUT, Selectors()), keyed=True),
+    ShardRecords(RECORDS, BOUND, INPUT),
+    ShardWindowedRecords(RECORDS, BOUND, INPUT),
+    BoundShard(BOUND),
+    SumBundle(RawSketchFn(INPUT, Selectors()), per_key=True),
     MergeInState(MergeSums(INPUT)),
     MergeInState(MergeTables(BOUND)),
     PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()),

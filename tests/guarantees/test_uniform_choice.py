@@ -44,7 +44,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
     bounds = RecordBounds(max_contributions_per_partition=KEPT, signed=signed)
     bound = BoundingRule(bounds, RandomPriorities())
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
-    shard = steps._ShardWindowedRecords(records, bounds, bound, None)
+    shard = steps.ShardWindowedRecords(records, bound, None)
     payloads: dict[Any, list[bytes]] = defaultdict(list)
     for number, bundle in enumerate(bundles):
         id_of = kind or (np.int64 if number % 2 else int)
@@ -61,7 +61,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
             for part in parts[1:]:
                 merged = [MergeTables(bound)([*merged, part])]
             parts = merged
-        for table in steps._BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
+        for table in steps.BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
             counts += np.bincount(list(map(decode, table["item"].to_pylist())), minlength=5)
             kept_of_each.update((window, unit) for unit in encode_ids(table["unit"]).to_pylist())
     assert len(kept_of_each) == 2 * UNITS

@@ -55,7 +55,7 @@ def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
 
 
 def once(keyed: bool = False) -> ReleaseOnce:
-    return ReleaseOnce(ReleaseTerms(PRIVACY), keyed=keyed)
+    return ReleaseOnce(ReleaseTerms(PRIVACY), per_key=keyed)
 
 
 def pane(timing: int, index: int) -> PaneInfo:

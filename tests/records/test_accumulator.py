@@ -19,7 +19,7 @@ from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps.bounding import _unkeyed
+from beam_dpsketch.transforms.steps.bounding import unpack_table
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import REPOSITORY
 
@@ -175,7 +175,7 @@ def test_bounded_records_count_clamped_weights_and_repeats(weights: list[int], c
     for items in (list(range(40)), [item % 3 for item in range(40)]):
         kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
         kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
-        found = _unkeyed(kept, recipe)
+        found = unpack_table(kept, recipe)
         clamped = np.clip(weights, recipe.bounds.min_weight, recipe.bounds.max_weight)
         expected = np.zeros(40, dtype=np.int64)
         np.add.at(expected, items, clamped * np.array(copies or 1))

@@ -41,7 +41,7 @@ from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.steps.bounding import _unkeyed
+from beam_dpsketch.transforms.steps.bounding import unpack_table
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
@@ -257,7 +257,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
     kept = [
         BoundingRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
     ]
-    bounded = total.add_inputs(total.create_accumulator(), (_unkeyed(each, recipe) for each in kept))
+    bounded = total.add_inputs(total.create_accumulator(), (unpack_table(each, recipe) for each in kept))
     direct = total.add_inputs(total.create_accumulator(), elements)
     return {"bounded": bounded.to_sketch().to_vector().tolist(), "direct": direct.to_sketch().to_vector().tolist()}
 

@@ -284,17 +284,14 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
         elements | frequencies(item=None)
 
 
-def test_batches_with_privacy_ids_are_refused() -> None:
-    batch = pa.RecordBatch.from_pydict({"item": ["a"], "who": ["ann"]})
-    with pytest.raises(Exception, match="takes rows, not batches: a batch has one timestamp"):
-        seen_by_sink(
-            lambda pipeline: (
-                pipeline
-                | beam.Create([batch])
-                | beam.Map(window.TimestampedValue, START)
-                | frequencies(unit=PrivacyId("who", RecordBounds(1)))
-            )
-        )
+def test_records_of_a_batch_are_bounded_by_privacy_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_pydict({"item": ["a", "a", "b"], "who": ["ann", "ann", "bob"]})
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        timed = pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25)
+        return timed | frequencies(unit=PrivacyId("who", RecordBounds(1)))
+
+    assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "ab"]))
 
 
 REFUSED_HORIZONS: dict[str, tuple[tuple[Any, Any, Any], str]] = {

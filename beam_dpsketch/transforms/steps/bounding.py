@@ -2,11 +2,11 @@
 
 Guarantee: within each window, at most max_contributions_per_partition records per privacy id and partition and at most
 max_partitions partitions per privacy id are kept, uniformly at random, never per bundle; weights are clamped. With
-signed weights the records of an id are first netted by partition and item, so that an insert and its delete cancel, and
-what is left is split into records of at most max_weight, so that as much is kept as there is room for. Records without
-a privacy id are dropped. Privacy ids are compared exactly, not by a hash. On unbounded input the records of a window
-are bounded in part as they come, so that the state grows with ids and bounds (signed: with ids and their different
-items), and in full once, when the window ends.
+signed weights the records of an id are first netted by partition and item, so that an insert and its delete cancel. The
+remainder is split into records of at most max_weight, so that the bounds are used in full. Records without a privacy id
+are dropped. Privacy ids are compared exactly, not by a hash. On unbounded input the records of a window are pruned as
+they come, so that the state grows with ids and bounds (signed: with ids and their different items). They are bounded in
+full once, when the window ends.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.priorities import Priorities
 from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, priorities_of
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.guard import check_first_firing, is_global
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import MILLISECOND, check_first_firing, check_timestamps, is_global
+from beam_dpsketch.transforms.windows.window_limit import last_time
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 18
@@ -43,58 +41,44 @@ _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each tim
 _GATHERED_RECORDS = 1 << 20
 
 
-def bounded_contributions(
-    elements: beam.PCollection, records: RecordReader, sketch_input: SketchInput, priorities: Priorities
-) -> beam.PCollection:
-    """Elements to bounded `WeightedItems`, or (key, `WeightedItems`) if keyed."""
-    return contributions_of(
-        bounded_tables(elements, records, sketch_input.bounds, sketch_input, priorities), records, sketch_input
-    )
-
-
-def contributions_of(tables: beam.PCollection, records: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Tables of kept records to `WeightedItems`, or (key, `WeightedItems`) if keyed."""
-    if records.per_key:
-        return tables | "SplitByKey" >> beam.FlatMap(split_by_key, sketch_input).with_output_types(
-            tuple[Any, WeightedItems]
-        )
-    return tables | "Unpack" >> beam.Map(_unkeyed, sketch_input)
-
-
-def bounded_tables(
+def bound_contributions(
     elements: beam.PCollection,
-    records: RecordReader,
-    bounds: RecordBounds,
-    sketch_input: SketchInput | None,
-    priorities: Priorities,
+    reader: RecordReader,
+    sketch_input: SketchInput,
+    idempotent_noise: IdempotentNoise | None,
 ) -> beam.PCollection:
-    """Elements to tables of the records that are kept, one for each shard."""
-    bound = BoundingRule(bounds, priorities)
-    shard_records = _ShardRecords if is_global(elements) else _ShardWindowedRecords
-    shard = beam.ParDo(shard_records(records, bounds, bound, sketch_input)).with_output_types(tuple[bytes, bytes])
+    """Return bounded `WeightedItems`, or (key, `WeightedItems`) per key."""
+    rule = BoundingRule(sketch_input.bounds, choose_priorities(idempotent_noise))
+    return unpack_tables(bound_tables(elements, reader, rule, sketch_input), reader, sketch_input)
+
+
+def bound_tables(
+    elements: beam.PCollection, reader: RecordReader, rule: BoundingRule, sketch_input: SketchInput | None
+) -> beam.PCollection:
+    """Return tables of the records that are kept, one for each shard."""
+    shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
+    shard = beam.ParDo(shard_records(reader, rule, sketch_input)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
     if keeps_state(elements):
-        sharded = sharded | "InState" >> MergedInState(MergeTables(bound))
-    return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(_BoundShard(bound))
+        sharded = sharded | "BoundInState" >> MergedInState(MergeTables(rule))
+    return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(BoundShard(rule))
 
 
-class Bounded(beam.PTransform):
-    """Contribution bounding as one step of the graph."""
+def unpack_tables(tables: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
+    """Convert tables of kept records to `WeightedItems`, or (key, `WeightedItems`) per key."""
+    if not reader.per_key:
+        return tables | "Unpack" >> beam.Map(unpack_table, sketch_input)
+    pairs = tuple[Any, WeightedItems]
+    return tables | "SplitByKey" >> beam.FlatMap(split_by_key, sketch_input).with_output_types(pairs)
 
-    def __init__(
-        self, reader: RecordReader, sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None
-    ) -> None:
-        super().__init__()
-        self._reader = reader
-        self._sketch_input = sketch_input
-        self._idempotent_noise = idempotent_noise
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return bounded_contributions(pcoll, self._reader, self._sketch_input, priorities_of(self._idempotent_noise))
+def unpack_table(bounded: pa.Table, sketch_input: SketchInput) -> WeightedItems:
+    """Convert a table of kept records without keys."""
+    return sketch_input.bounded(sketch_input.column_keys(bounded["item"]), total_weights(bounded, sketch_input.bounds))
 
 
 class _Waiting:
-    """Records of one window that wait to be emitted together, because it is to many shards each time."""
+    """Buffer of one window's records. Emitting writes to many shards, so it is done rarely."""
 
     __slots__ = ("elements", "size", "tables")
 
@@ -104,17 +88,18 @@ class _Waiting:
         self.size = 0
 
 
-class _ShardRecords(beam.DoFn):
-    """Elements to (shard, records as bytes); a privacy id is always in the same shard."""
+class ShardRecords(beam.DoFn):
+    """Convert elements to (shard, records as bytes); a privacy id is always in the same shard.
+
+    With `window_column`, each record has the last millisecond of its window, and comes out at that time.
+    """
 
     def __init__(
-        self, records: RecordReader, bounds: RecordBounds, bound: BoundingRule, sketch_input: SketchInput | None
+        self, reader: RecordReader, rule: BoundingRule, sketch_input: SketchInput | None, window_column: bool = False
     ) -> None:
-        self._records = records
-        self._bounds = bounds
-        self._bound = bound
-        self._sketch_input = sketch_input
-        self._unused = Unused(records.selectors)
+        self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
+        self._window_column = window_column
+        self._unused = Unused(reader.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -134,8 +119,8 @@ class _ShardRecords(beam.DoFn):
         self._unused.finish_bundle()
 
     def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
-        if self._records.is_batch_type(type(element)):
-            self._gather(self._records.read_batch(element, self._sketch_input), waiting)
+        if self._reader.is_batch_type(type(element)):
+            self._gather(self._reader.read_batch(element, self._sketch_input), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
@@ -153,62 +138,62 @@ class _ShardRecords(beam.DoFn):
 
     def _read(self, waiting: _Waiting) -> None:
         if waiting.elements:
-            self._gather(self._records.read_rows(waiting.elements), waiting)
+            self._gather(self._reader.read_rows(waiting.elements), waiting)
             self._unread -= len(waiting.elements)
             waiting.elements = []
 
     def _gather(self, columns: Columns, waiting: _Waiting) -> None:
-        records = read_table(self._records, columns, self._bounds, self._sketch_input)
+        records = read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
             self._unused.anything_counts = True
         elif not self._unused.anything_counts:
-            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._reader, self._sketch_input))
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
+        time = window.max_timestamp()
+        if self._window_column:
+            time = last_time(window)
+            ends = pa.array(np.full(len(records), time.micros // MILLISECOND, dtype=np.int64))
+            records = records.append_column("window", ends)
         units = shard_hash(records["unit"])
-        if not self._bound.keeps_all(units):
-            records = self._bound.prune(records)
+        if not self._rule.keeps_all(units):
+            records = self._rule.prune(records)
             units = shard_hash(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)
         order, rows = group_rows(shards, SHARDS)
         for shard, part in enumerate(parts_to_bytes(records, order, rows)):
             if rows[shard].stop > rows[shard].start:
-                yield WindowedValue((bytes([shard]), part), window.max_timestamp(), (window,))
+                yield WindowedValue((bytes([shard]), part), time, (window,))
 
 
-class _ShardWindowedRecords(_ShardRecords):
-    """The same for elements in windows; the parameter costs more than all else, so global ones do without."""
+class ShardWindowedRecords(ShardRecords):
+    """Do the same for elements in windows. The parameter costs more than all else, so global ones do without."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
         waiting = self._waiting.get(window)
         if waiting is None:
-            check_window(window)
+            check_timestamps(window)
             waiting = self._waiting[window]
         return self._add(element, waiting, window)
 
 
-class _BoundShard(beam.DoFn):
-    """(shard, records) to one table of the records that are kept; raises if a window fires a second time."""
+class BoundShard(beam.DoFn):
+    """Convert (shard, records) to one table of the records that are kept; raise if a window fires a second time."""
 
-    def __init__(self, bound: BoundingRule) -> None:
-        self._bound = bound
+    def __init__(self, rule: BoundingRule) -> None:
+        self._rule = rule
 
     def process(
         self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam
     ) -> Iterator[pa.Table]:
         check_first_firing(pane)
-        gathered: list[pa.Table] = []
-        size = 0
+        gathered, size = [], 0
         for payload in element[1]:
             gathered.append(from_bytes(payload))
             size += len(gathered[-1])
             if size > _GATHERED_RECORDS:
-                gathered = [self._bound.prune(concat_tables(gathered))]
-                size = len(gathered[0]) // 2  # so that what must be kept anyway is not sorted again and again
-        yield self._bound.select(concat_tables(gathered))
-
-
-def _unkeyed(bounded: pa.Table, sketch_input: SketchInput) -> WeightedItems:
-    return sketch_input.bounded(sketch_input.column_keys(bounded["item"]), total_weights(bounded, sketch_input.bounds))
+                gathered = [self._rule.prune(concat_tables(gathered))]
+                size = len(gathered[0]) // 2  # what must be kept anyway is not sorted again and again
+        yield self._rule.select(concat_tables(gathered))

@@ -1,4 +1,4 @@
-"""The guard of `Record`: refuses, while the pipeline is built, steps of Beam that make copies of a record.
+"""The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
 
 Guarantee: where `check_no_copies` returns, no `WindowInto`, `Flatten` or trigger before the transform makes several
 elements of one, which would count several times under the noise for one. The walk goes through every step, also through
@@ -24,7 +24,7 @@ _WAY_OUT = "which would count several times with unit=Record(); {}, or protect i
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
-    """Refuses overlapping windows under others, groups that fire again in full, and one collection flattened twice."""
+    """Refuse overlapping windows under others, groups that fire again in full, and one collection flattened twice."""
     waiting, seen = [(elements, False)], set()
     while waiting:
         collection, windowed_again = waiting.pop()
@@ -44,7 +44,7 @@ def check_no_copies(elements: beam.PCollection) -> None:
 
 
 def _check_windows(windowing: Any) -> None:
-    """Refuses windows that may overlap: another WindowInto makes an element for each that one was in."""
+    """Refuse windows that may overlap: another WindowInto makes an element for each that one was in."""
     assigned = type(windowing.windowfn)
     if assigned not in _ONE_EACH:
         raise WindowingError(
@@ -54,7 +54,7 @@ def _check_windows(windowing: Any) -> None:
 
 
 def _check_firings(windowing: Any) -> None:
-    """Refuses groups that may fire again with what they held before."""
+    """Refuse groups that may fire again with what they held before."""
     again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
     if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
         raise WindowingError(
@@ -64,19 +64,17 @@ def _check_firings(windowing: Any) -> None:
 
 
 def _check_inputs(flattened: beam.PCollection) -> None:
-    """Refuses one collection that comes in twice."""
-    kept = set()
-    for source in _unchanged_sources(flattened):
-        if source in kept:
-            raise WindowingError(
-                "Flatten gets one collection twice, so there are two records of each one, "
-                + _WAY_OUT.format("pass it once")
-            )
-        kept.add(source)
+    """Refuse one collection that comes in twice."""
+    sources = list(_unchanged_sources(flattened))
+    if len(set(sources)) < len(sources):
+        raise WindowingError(
+            "Flatten gets one collection twice, so there are two records of each one, "
+            + _WAY_OUT.format("pass it once")
+        )
 
 
 def _unchanged_sources(collection: beam.PCollection) -> Iterator[beam.PCollection]:
-    """The collections whose elements these are, before steps that only join, move or window them."""
+    """Yield the collections whose elements these are, before steps that only join, move or window them."""
     step = collection.producer
     while step is not None and not isinstance(step.transform, _KEEPING):
         enclosing = step.parent

@@ -19,6 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.release.format.release_file import RecordWriter, read_records
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
+from beam_dpsketch.transforms.windows.guard import steps_before
 
 SUFFIX = ".dpsketch"
 
@@ -108,13 +109,7 @@ def _digests(paths: Iterable[str]) -> list[bytes]:
 
 def _is_idempotent(releases: beam.PCollection) -> bool:
     """Return whether any step before the releases has idempotent noise."""
-    waiting, seen = [releases], set()
-    while waiting:
-        step = leaf = waiting.pop().producer
-        if leaf is None or leaf in seen:
-            continue
-        seen.add(leaf)
-        waiting += [each for each in leaf.inputs if isinstance(each, beam.PCollection)]
+    for step in steps_before(releases):
         while step is not None:
             if isinstance(step.transform, Replayable) and step.transform.is_idempotent:
                 return True

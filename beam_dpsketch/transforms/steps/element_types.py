@@ -1,7 +1,7 @@
 """Types that elements and their fields are known to have, checked while a pipeline is built.
 
-A type that can never count is refused. What types leave open, such as the fields of a dict, is only named: a sample
-shows it, see `beam_dpsketch.transforms.steps.sample_check`.
+A type that can never count is refused. What types leave open, such as the fields of a dict, is only named. A sample
+shows it: see `beam_dpsketch.transforms.steps.sample_check`.
 """
 
 from __future__ import annotations
@@ -32,32 +32,25 @@ _CONTAINERS: dict[type, type] = {typehints.ListConstraint: list, typehints.SetTy
 _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.generic)
 
 
-def open_questions(elements: Selectors, element_type: Any, *, domain: AnyDomain, keyed: bool) -> list[str]:
-    """Refuses a type of elements that can never count; returns the arguments that it leaves open, in words.
-
-    Args:
-      elements: the selectors.
-      element_type: what Beam knows of the elements.
-      domain: what items are to be values of; `None` if they are only hashed.
-      keyed: whether elements are (key, value) pairs where no key is selected.
-    """
-    kind, found = _beam_type(element_type), {}
-    if keyed and elements.key is None and not _is_batch(kind):
+def open_questions(selectors: Selectors, element_type: Any, *, domain: AnyDomain, per_key: bool) -> list[str]:
+    """Refuse a type of elements that can never count; return the arguments that it leaves open, in words."""
+    kind, found = convert_to_beam_type(element_type), {}
+    if per_key and selectors.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
-    elements.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
+    selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
     for argument in ("key", "privacy_id", "item", "weight"):
-        if argument in elements.given or argument == "item":
-            found[argument] = _selected(argument, getattr(elements, argument), kind)
+        if argument in selectors.given or argument == "item":
+            found[argument] = _selected(argument, getattr(selectors, argument), kind)
     questions = (
-        _question(argument, getattr(elements, argument), selected, is_known, domain)
+        _question(argument, getattr(selectors, argument), selected, is_known, domain)
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
 
 
 def what_counts(argument: str, domain: AnyDomain) -> str:
-    """Which values of an argument can be used, in words."""
+    """Return which values of an argument can be used, in words."""
     if argument == "weight":
         return "a weight must be a whole number"
     if argument == "item" and domain is not None:
@@ -66,7 +59,7 @@ def what_counts(argument: str, domain: AnyDomain) -> str:
 
 
 def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
-    """What to do about values of a type that cannot be used."""
+    """Return what to do about values of a type that cannot be used."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
         numbers = argument == "item" and isinstance(domain, IntegerDomain)
         return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
@@ -74,7 +67,7 @@ def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
 
 
 def _question(argument: str, selector: Selector, kind: Any, is_known: bool, domain: AnyDomain) -> str | None:
-    """What is open about one argument; raises if its type cannot be used, which of a callable is only guessed."""
+    """Return what is open about one argument; raise if its type cannot be used, which is guessed for callables."""
     words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
@@ -89,7 +82,7 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, doma
 
 
 def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
-    """The type of what is selected, and whether there is no doubt that elements have it."""
+    """Return the type of what is selected, and whether elements surely have it."""
     if _is_batch(kind):
         if not isinstance(selector, str):
             raise TypeError(f"{argument} must be a column name where elements are batches")
@@ -111,11 +104,11 @@ def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
         selected = typehints.Any if fields is None else fields[selector]
         return selected, not _is_open(selected)
     is_known = not _is_open(kind) and not isinstance(kind, _MAPPINGS)
-    return _beam_type(trivial_inference.infer_return_type(selector, [kind])), is_known
+    return convert_to_beam_type(trivial_inference.infer_return_type(selector, [kind])), is_known
 
 
 def field_types(kind: Any) -> dict[str, Any] | None:
-    """The fields of rows, named tuples and dataclasses, with their types; `None` of other types."""
+    """Return the fields of rows, named tuples and dataclasses, with their types; `None` for other types."""
     if not isinstance(kind, row_type.RowTypeConstraint):
         kind = row_type.RowTypeConstraint.from_user_type(kind)
     if kind is None:
@@ -124,11 +117,11 @@ def field_types(kind: Any) -> dict[str, Any] | None:
     if any(isinstance(field, (str, typing.ForwardRef)) for field in fields.values()):  # annotations as text
         with contextlib.suppress(NameError):  # of a name that is known elsewhere only
             fields.update(typing.get_type_hints(kind.user_type))
-    return {name: _beam_type(field) for name, field in fields.items()}
+    return {name: convert_to_beam_type(field) for name, field in fields.items()}
 
 
 def _pair(kind: Any) -> tuple[Any, Any]:
-    """The types of key and value."""
+    """Return the types of key and value."""
     if _is_open(kind) or kind is tuple:
         return typehints.Any, typehints.Any
     members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
@@ -143,7 +136,7 @@ def _pair(kind: Any) -> tuple[Any, Any]:
 
 
 def _parts(kind: Any) -> list[Any]:
-    """The types of the parts of a tuple."""
+    """Return the types of the parts of a tuple."""
     if isinstance(kind, typehints.TupleHint.TupleConstraint):
         return list(kind.tuple_types)
     fields = field_types(kind) if isinstance(kind, type) and issubclass(kind, tuple) else None
@@ -151,7 +144,7 @@ def _parts(kind: Any) -> list[Any]:
 
 
 def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
-    """Whether there may be values of a type that can be used."""
+    """Return whether some values of a type can be used."""
     if _is_open(kind):
         return True
     if isinstance(kind, typehints.UnionConstraint):
@@ -166,7 +159,7 @@ def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
 
 
 def _takes(argument: str, domain: AnyDomain, kind: type) -> bool:
-    """Whether instances of a class can be used."""
+    """Return whether instances of a class can be used."""
     if issubclass(kind, (bool, np.bool_)):
         return False
     if argument == "weight":
@@ -177,7 +170,7 @@ def _takes(argument: str, domain: AnyDomain, kind: type) -> bool:
 
 
 def _is_open(kind: Any) -> bool:
-    """Whether nothing is known of the values of a type."""
+    """Return whether nothing is known of the values of a type."""
     if isinstance(kind, typehints.UnionConstraint):
         return any(map(_is_open, kind.union_types))
     if isinstance(kind, type):
@@ -188,7 +181,7 @@ def _is_open(kind: Any) -> bool:
 def _has_no_field(kind: Any, name: str) -> bool:
     if isinstance(kind, type):
         return issubclass(kind, _WITHOUT_FIELDS) and not hasattr(kind, name)
-    return isinstance(kind, typehints.TypeConstraint) and not _is_open(kind) and not _may_have_fields(kind)
+    return not _is_open(kind) and not _may_have_fields(kind)
 
 
 def _may_have_fields(kind: Any) -> bool:
@@ -202,17 +195,13 @@ def _is_batch(kind: Any) -> bool:
 
 
 def _one_of(kind: Any) -> Any:
-    """The one type of an optional one."""
+    """Return the one type of an optional one."""
     members = [each for each in getattr(kind, "union_types", [kind]) if each is not type(None)]
     return members[0] if len(members) == 1 else kind
 
 
-def _beam_type(kind: Any) -> Any:
-    return convert_to_beam_type(kind)
-
-
 def _type_words(kind: Any) -> str:
-    """A type as in source code."""
+    """Return a type as in source code."""
     if isinstance(kind, type):
         return kind.__name__
     return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", str(kind))

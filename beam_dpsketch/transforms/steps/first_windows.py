@@ -1,9 +1,9 @@
-"""Streams: elements of a privacy id pass in the first max_windows windows of each period in which it has data.
+"""Streams: keep elements in the first max_windows windows of each period in which their privacy id has data.
 
-Guarantee: in each period the elements of a privacy id that pass are in at most max_windows windows; which ones depends
-on that id's elements and their order alone. The state of an id is the windows that it has taken in a period; Beam drops
-it when the period ends, so in the next period the id counts again. An element that comes too late for its own window
-takes one of them too, though it counts nowhere. Elements without a usable privacy id are dropped.
+Guarantee: in each period the kept elements of a privacy id are in at most max_windows windows. Which ones depends on
+that id's elements and their order alone. The state of an id is the windows that it has taken in a period; Beam drops it
+when the period ends, so in the next period the id counts again. A late element still uses up one of these windows,
+although it is dropped. Elements without a usable privacy id are dropped.
 """
 
 from __future__ import annotations
@@ -18,47 +18,29 @@ from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
+from beam_dpsketch.transforms.windows.guard import MILLISECOND
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time
 
 
-def check_not_idempotent(idempotent_noise: IdempotentNoise | None) -> None:
-    """Refuses noise that is meant to repeat, because which windows come first may not repeat."""
-    if idempotent_noise is not None:
-        raise WindowingError(
-            "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-            "windows of an id count, and a replay may see them in another order; leave max_windows out"
-        )
-
-
 class FirstWindows(beam.PTransform):
-    """Elements in windows to those that pass, at the last times of their windows.
+    """Keep elements in the first `max_windows` windows of each id and period, stamped with the end of their window."""
 
-    Args:
-      records: how to read privacy ids.
-      max_windows: how many windows of each privacy id pass in each period.
-      periods: the windows, as Beam calls them, that are the periods.
-    """
-
-    def __init__(self, records: RecordReader, max_windows: int, periods: WindowFn) -> None:
+    def __init__(self, reader: RecordReader, max_windows: int, periods: WindowFn) -> None:
         super().__init__()
-        self._records = records
-        self._max_windows = max_windows
-        self._periods = periods
+        self._reader, self._max_windows, self._periods = reader, max_windows, periods
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         keep_keys_together(pcoll.pipeline)
         by_id = beam.typehints.Tuple[bytes, pcoll.element_type]
         return (
             pcoll
-            | "ById" >> beam.ParDo(_ById(self._records)).with_output_types(by_id)
+            | "ById" >> beam.ParDo(_ById(self._reader)).with_output_types(by_id)
             | "Periods" >> beam.WindowInto(self._periods)
             | "Take" >> beam.ParDo(_TakeFirst(self._max_windows)).with_output_types(pcoll.element_type)
             | "OwnWindows" >> RestoreWindows(pcoll.windowing)
@@ -66,11 +48,10 @@ class FirstWindows(beam.PTransform):
 
 
 class _ById(beam.DoFn):
-    """Elements to (privacy id, element) at the last time of their window; batches are split by privacy id."""
+    """Pair elements with their privacy id, at the last time of their window; split batches by privacy id."""
 
-    def __init__(self, records: RecordReader) -> None:
-        self._records = records
-        self._unused = Unused(records.selectors)
+    def __init__(self, reader: RecordReader) -> None:
+        self._reader, self._unused = reader, Unused(reader.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -80,12 +61,12 @@ class _ById(beam.DoFn):
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         time = last_time(window)
-        of_element = self._of_batch if self._records.is_batch_type(type(element)) else self._of_record
-        for pair in of_element(element):
+        split = self._split_batch if self._reader.is_batch_type(type(element)) else self._pair_record
+        for pair in split(element):
             yield WindowedValue(pair, time, (window,))
 
-    def _of_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
-        privacy_id = self._records.read_privacy_id(element)
+    def _pair_record(self, element: Any) -> Iterator[tuple[bytes, Any]]:
+        privacy_id = self._reader.read_privacy_id(element)
         try:
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
@@ -95,8 +76,8 @@ class _ById(beam.DoFn):
         self._unused.anything_counts = True
         yield encoded, element
 
-    def _of_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
-        ids = encode_all(self._records.read_batch_privacy_ids(batch)).dictionary_encode()
+    def _split_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
+        ids = encode_all(self._reader.read_batch_privacy_ids(batch)).dictionary_encode()
         if len(ids.dictionary):
             self._unused.anything_counts = True
         else:
@@ -112,18 +93,15 @@ _WINDOWS_TAKEN = beam.DoFn.StateParam(BagStateSpec("windows taken", VarIntCoder(
 
 
 class _TakeFirst(beam.DoFn):
-    """(privacy id, element) to the element, if its window is, or becomes, one of those that the id takes."""
+    """Keep an element, of (privacy id, element), if its window is or becomes one of those that the id takes."""
 
     def __init__(self, max_windows: int) -> None:
         self._max_windows = max_windows
 
     def process(
-        self,
-        element: tuple[bytes, Any],
-        timestamp: Any = beam.DoFn.TimestampParam,
-        taken: Any = _WINDOWS_TAKEN,
+        self, element: tuple[bytes, Any], timestamp: Any = beam.DoFn.TimestampParam, taken: Any = _WINDOWS_TAKEN
     ) -> Iterator[Any]:
-        end = timestamp.micros // 1000
+        end = timestamp.micros // MILLISECOND
         windows = list(taken.read())
         if end not in windows:
             if len(windows) >= self._max_windows:

@@ -21,14 +21,22 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.priorities import KeyedPriorities, Priorities, RandomPriorities
 from beam_dpsketch.release.release_id import RUN_BYTES
-from beam_dpsketch.transforms.steps.application import application
 
 Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
 
+# The release ids of each pipeline, and the path of the transform that each names.
 _NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
-"""The release ids of each pipeline, and the path of the transform that each names."""
+
+
+def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline], str]:
+    """Return what names the transform that is being expanded, for what may be used only once.
+
+    A runner that expands it again uses the same pipeline and path. Beam allows each path only once.
+    """
+    pipeline = elements.pipeline
+    return weakref.ref(pipeline), pipeline.transforms_stack[-1].full_label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,18 +56,8 @@ class IdempotentNoise:
             )
 
     def resolve_secret(self) -> KeyedRandomness:
-        """The randomness of the transform that the release id names; resolves the secret, so only on workers."""
+        """Return the randomness of the transform that the release id names; resolve the secret, so only on workers."""
         return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
-
-    def check_first_use(self, elements: beam.PCollection) -> None:
-        """Refuses a second transform of the pipeline, or a second application of one, under this release id."""
-        path = application(elements)[1]
-        if _NAMED.setdefault(elements.pipeline, {}).setdefault(self.release_id, path) != path:
-            raise ValueError(
-                f"release_id={self.release_id!r} names another transform of this pipeline already: equal releases "
-                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
-                "own"
-            )
 
 
 class Replayable(beam.PTransform):
@@ -69,11 +67,11 @@ class Replayable(beam.PTransform):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether `with_idempotent_noise` made it."""
+        """Return whether `with_idempotent_noise` made this transform."""
         return self._idempotent_noise is not None
 
     def with_idempotent_noise(self: Self, *, release_id: str, secret: Secret) -> Self:
-        """A copy of the transform whose noise is a function of a secret and of everything that is released.
+        """Return a copy of the transform whose noise is a function of a secret and of everything that is released.
 
         For Flink, Spark and other runners whose `Reshuffle` is not durable: after a failure they may compute a window
         again that is published already, and new noise would be another release of the same data. So the replay
@@ -94,31 +92,30 @@ class Replayable(beam.PTransform):
         return changed
 
     def check_release_id(self, elements: beam.PCollection) -> None:
-        """Refuses a release id that names another transform of the pipeline."""
-        if self._idempotent_noise is not None:
-            self._idempotent_noise.check_first_use(elements)
+        """Refuse a release id that names another transform of the pipeline, or another application of this one."""
+        path, noise = application(elements)[1], self._idempotent_noise
+        if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
+            raise ValueError(
+                f"release_id={noise.release_id!r} names another transform of this pipeline already: equal releases "
+                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
+                "own"
+            )
 
     def display_of_noise(self) -> dict[str, Any]:
-        """What display data say of it: the release id, nothing of the secret."""
+        """Return what display data say of the noise: the release id, and nothing of the secret."""
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
-def priorities_of(idempotent_noise: IdempotentNoise | None) -> Priorities:
-    """Return the sampling priorities for one transform."""
+def choose_priorities(idempotent_noise: IdempotentNoise | None) -> Priorities:
+    """Return sampling priorities for one transform: keyed under idempotent noise, else random."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
-    """The randomness of one release of a transform.
-
-    Args:
-      transform: the randomness of the transform.
-      part: the name of the release, of its key or level and its window; see `part_name`.
-      pane: its number among the firings of the window.
-    """
+    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
     return transform.derive(encode((part, pane)))
 
 
-def run_of(transform: KeyedRandomness) -> bytes:
-    """The name of the run: one release id names one transform on one input, so that a replay is the same run."""
+def name_run(transform: KeyedRandomness) -> bytes:
+    """Return the name of the run. One release id names one transform on one input, so a replay is the same run."""
     return transform.random_bytes(b"run")(RUN_BYTES)

@@ -14,12 +14,11 @@ from beam_dpsketch.records.unused import Unused
 
 
 class KeyRecords(beam.DoFn):
-    """Elements to (key, value), or per key of a batch (key, contributions); keys that do not count are left out."""
+    """Pair elements with their keys, and sums of batches with each of theirs; drop those whose key does not count."""
 
-    def __init__(self, records: RecordReader, sketch_input: SketchInput) -> None:
-        self._records = records
-        self._sketch_input = sketch_input
-        self._unused = Unused(records.selectors)
+    def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
+        self._reader, self._sketch_input = reader, sketch_input
+        self._unused = Unused(reader.selectors)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -28,23 +27,23 @@ class KeyRecords(beam.DoFn):
         self._unused.finish_bundle()
 
     def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
-        if self._records.is_batch_type(type(element)):
-            yield from self._of_batch(element)
+        if self._reader.is_batch_type(type(element)):
+            yield from self._split_batch(element)
             return
-        key, value = self._records.split_pair(element)
-        known = self._records.normalize_key(key)
-        if known is MISSING_KEY:
+        key, value = self._reader.split_pair(element)
+        known = self._reader.normalize_key(key)
+        if known is not MISSING_KEY:
+            self._unused.anything_counts = True
+            yield known, value
+        else:
             check_values("key", [key])
             self._unused.note_dropped(1, key=False)
-            return
-        self._unused.anything_counts = True
-        yield known, value
 
-    def _of_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
-        columns = self._records.read_batch(batch, self._sketch_input)
-        kept = read_keyed_table(self._records, columns, self._sketch_input)
+    def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
+        columns = self._reader.read_batch(batch, self._sketch_input)
+        kept = read_keyed_table(self._reader, columns, self._sketch_input)
         if len(kept):
             self._unused.anything_counts = True
         else:
-            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._records, self._sketch_input))
+            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._reader, self._sketch_input))
         yield from split_by_key(kept, self._sketch_input)

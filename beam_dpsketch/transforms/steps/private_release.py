@@ -11,17 +11,17 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.transforms.steps.application import application
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.release_once import DrawRun, ReleaseOnce
+from beam_dpsketch.transforms.steps.idempotent_noise import application
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
 
 class PrivateTransform(ReadsElements):
-    """What releases and continual releases share: what is declared, and what is checked of elements before they run."""
+    """Holds what releases and continual releases share: the declaration, and the checks before they run."""
 
     _is_search: ClassVar[bool] = False
 
@@ -37,7 +37,7 @@ class PrivateTransform(ReadsElements):
         """Return what will be released, in words, with what to expect of it, before any data is read.
 
         Quantiles: the error of ranks, given n. Frequencies: how wide intervals are, and given n, the error with
-        collisions on made-up data. Top-K lists: the detection limit, from which weight on values are found. It says
+        collisions on made-up data. Top-K lists: the detection limit, the weight from which values are found. It says
         where answers would be mostly noise.
 
         Args:
@@ -45,15 +45,8 @@ class PrivateTransform(ReadsElements):
             that the bounds drop do not count.
         """
         keys = self._declaration.public_keys
-        return str(
-            plan(
-                self._declaration.spec,
-                self._terms(),
-                n,
-                keys=None if keys is None else len(keys),
-                search=self._is_search,
-            )
-        )
+        key_count = None if keys is None else len(keys)
+        return str(plan(self._declaration.spec, self._terms(), n, keys=key_count, search=self._is_search))
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
@@ -70,7 +63,7 @@ class PrivateTransform(ReadsElements):
 
 
 class PrivateRelease(PrivateTransform):
-    """Turn elements into one release, or one per key; the transforms for users say of which sketch."""
+    """Turn elements into one release, or one per key; the transforms for users choose the sketch."""
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
@@ -78,23 +71,21 @@ class PrivateRelease(PrivateTransform):
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan, keyed = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed
+        window_plan, per_key = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed
         self._check_elements(pcoll)
-        calibrate(self._declaration.spec, window_plan.terms)
+        calibrate(self._declaration.spec, window_plan.terms)  # refuses windows that cannot work
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
         self.check_release_id(pcoll)
         terms = window_plan.terms.paying_for(application(pcoll))
-        output_type = tuple[Any, ReleasedSketch] if keyed else ReleasedSketch
-        release_once = ReleaseOnce(terms, keyed=keyed, idempotent_noise=self._idempotent_noise)
+        output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
+        single, run = window_plan.is_global and not per_key, {}
+        if (
+            not single and pcoll.is_bounded and self._idempotent_noise is None
+        ):  # a stream does not wait for a side input
+            run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
+        release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=self._idempotent_noise)
         return (
             sums
-            | "ReleaseOnce" >> beam.ParDo(release_once, **self._run(pcoll, window_plan)).with_output_types(output_type)
+            | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(output_type)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
         )
-
-    def _run(self, elements: beam.PCollection, window_plan: WindowPlan) -> dict[str, Any]:
-        """Return the side input that names a run of several releases; a stream does not wait for one."""
-        single = window_plan.is_global and not self._declaration.is_keyed
-        if single or not elements.is_bounded or self._idempotent_noise is not None:
-            return {}
-        return {"run": beam.pvalue.AsSingleton(elements.pipeline | "Run" >> DrawRun())}

@@ -17,18 +17,17 @@ _SINGLE = frozenset({int, str, bytes})
 
 
 class RawSketchFn(beam.CombineFn):
-    """Elements to a raw accumulator, without noise: the step before `ReleaseOnce`."""
+    """Sum elements in a raw accumulator, without noise: the step before `ReleaseOnce`."""
 
-    def __init__(self, sketch_input: SketchInput, elements: Selectors) -> None:
-        self._sketch_input = sketch_input
-        self._elements = elements
-        self._item = make_getter(elements.item)
-        self._is_batch_type = elements.is_batch_type
-        self._is_item = elements.item is None and elements.weight is None
-        self._weight = None if elements.weight is None else make_getter(elements.weight)
+    def __init__(self, sketch_input: SketchInput, selectors: Selectors) -> None:
+        self._sketch_input, self._selectors = sketch_input, selectors
+        self._item = make_getter(selectors.item)
+        self._is_batch_type = selectors.is_batch_type
+        self._is_item = selectors.item is None and selectors.weight is None
+        self._weight = None if selectors.weight is None else make_getter(selectors.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._sketch_input, self._elements)
+        return SketchAccumulator(self._sketch_input, self._selectors)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
@@ -36,7 +35,7 @@ class RawSketchFn(beam.CombineFn):
         elif type(element) is WeightedItems:
             mutable_accumulator.add_contributions(element)
         elif self._is_batch_type(type(element)):
-            mutable_accumulator.add_contributions(self._of_batch(element))
+            mutable_accumulator.add_contributions(self._read_batch(element))
         elif self._weight is None:
             mutable_accumulator.add(self._item(element))
         else:
@@ -59,33 +58,29 @@ class RawSketchFn(beam.CombineFn):
         return accumulator
 
     def extract_output(self, accumulator: SketchAccumulator) -> Any:
-        """The accumulator itself, still lazy."""
-        return accumulator
+        return accumulator  # still lazy
 
     def get_accumulator_coder(self) -> coders.Coder:
         return AccumulatorCoder(self._sketch_input)
 
-    def _of_batch(self, batch: Any) -> WeightedItems:
-        items = batch_column(batch, "item", self._elements.item, self._sketch_input.readable)
+    def _read_batch(self, batch: Any) -> WeightedItems:
+        items = batch_column(batch, "item", self._selectors.item, self._sketch_input.readable)
         if self._weight is None:
-            weights = None
-            contributions = self._sketch_input.contributions(
-                items.drop_null() if isinstance(items, pa.Array) else items, None
-            )
+            weights, kept = None, [items.drop_null() if isinstance(items, pa.Array) else items, None]
         else:
-            weights = batch_column(batch, "weight", self._elements.weight, WEIGHTS)
+            weights = batch_column(batch, "weight", self._selectors.weight, WEIGHTS)
+            kept = [items, weights]
             if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
                 mask = all_valid(items, weights)
-                contributions = self._sketch_input.contributions(items.filter(mask), weights.filter(mask))
-            else:
-                contributions = self._sketch_input.contributions(items, weights)
+                kept = [items.filter(mask), weights.filter(mask)]
+        contributions = self._sketch_input.contributions(*kept)
         if not len(contributions.keys):
-            self._sketch_input.warn_if_unused(self._elements, items, weights)
+            self._sketch_input.warn_if_unused(self._selectors, items, weights)
         return contributions
 
 
 class SumFn(RawSketchFn):
-    """Raw accumulators to their sum, without noise."""
+    """Sum raw accumulators, without noise."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         super().__init__(sketch_input, Selectors())

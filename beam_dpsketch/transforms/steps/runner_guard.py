@@ -1,4 +1,4 @@
-"""What a runner, or an option of it, may do to releases: warned of while the pipeline is built."""
+"""Warnings, while the pipeline is built, of what a runner or its options may do to releases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
 
 
 def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
-    """Warns of what is released twice or lost."""
+    """Warn of what may be released twice or lost."""
     options = elements.pipeline.options
     runner = type(elements.pipeline.runner).__name__
     served = runner == "PortableRunner" and options.view_as(PortableOptions).job_endpoint not in (None, "embed")
@@ -42,6 +42,6 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
 
 
 def _drops_what_waits(options: dict[str, object]) -> bool:
-    """Whether checkpoints are taken in the middle of bundles."""
+    """Return whether checkpoints are taken in the middle of bundles."""
     takes_checkpoints = int(str(options.get("checkpointing_interval") or -1)) > 0
     return takes_checkpoints and not options.get("finish_bundle_before_checkpointing")

@@ -1,7 +1,7 @@
-"""What can be checked of elements before a pipeline runs: their types, and a sample that the caller makes public.
+"""Check elements before a pipeline runs: their types, and a sample that the caller makes public.
 
-Data are silent: a record that cannot be used is dropped, because an error about it would reveal it. A selector that
-never finds anything is a mistake, and public; here it is an error.
+A pipeline drops a record that it cannot use, because an error about it would reveal it. A selector that never finds
+anything is a mistake, and public; here it is an error.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ReadsElements(Replayable):
         self._declaration = declaration
 
     def check(self: _Self, sample: Iterable[Any]) -> _Self:
-        """The transform itself, if it can use every element of a public or made-up sample.
+        """Return the transform itself, if it can use every element of a public or made-up sample.
 
-        Runs the selectors here and now, without a pipeline, and spends no privacy. A checked transform does not warn
-        that the types of its elements are unknown. Values in the sample that would be clamped are warned of.
+        Run the selectors here and now, without a pipeline and without spending privacy. A checked transform does not
+        warn that the types of its elements are unknown. Values that would be clamped cause a warning.
 
         Errors and warnings show values of the sample: give it no element that is to be protected.
 
@@ -68,12 +68,10 @@ class ReadsElements(Replayable):
         return self
 
     def check_types(self, elements: beam.PCollection) -> None:
-        """Refuses elements of types that cannot be used; warns, once, of arguments that types leave open."""
-        declaration = self._declaration
-        domain = getattr(declaration.spec, "domain", None)
-        questions = open_questions(
-            declaration.selectors, elements.element_type, domain=domain, keyed=declaration.is_keyed
-        )
+        """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
+        selectors, domain = self._declaration.selectors, getattr(self._declaration.spec, "domain", None)
+        per_key = self._declaration.is_keyed
+        questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key)
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
@@ -88,14 +86,13 @@ class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
     def __init__(self, declaration: Declaration) -> None:
-        self._elements = declaration.selectors
-        self._sketch_input = declaration.sketch_input
+        self._selectors, self._sketch_input = declaration.selectors, declaration.sketch_input
         self._domain = getattr(declaration.spec, "domain", None)
-        self._records = RecordReader(self._elements, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
+        self._reader = RecordReader(self._selectors, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
         self._clamped: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
-        """Raises for the first element that cannot be used."""
+        """Raise for the first element that cannot be used."""
         if is_batch_type(type(sample)):  # type: ignore[arg-type]
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
@@ -106,42 +103,42 @@ class _Check:
 
     def _element(self, element: Any, place: str) -> int:
         columns = self._columns(element, place)
-        batch = element if self._records.is_batch_type(type(element)) else None
+        batch = element if self._reader.is_batch_type(type(element)) else None
         for argument, values in zip(("privacy_id", "key", "item", "weight"), columns, strict=True):
             if values is not None:
                 self._values(argument, values, place, batch)
         return len(columns.items)
 
     def _columns(self, element: Any, place: str) -> Columns:
-        """What the transform reads of one element."""
+        """Read one element as the transform does."""
         try:
-            if self._records.is_batch_type(type(element)):
-                return self._records.read_batch(element, self._sketch_input)
+            if self._reader.is_batch_type(type(element)):
+                return self._reader.read_batch(element, self._sketch_input)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{place}: {error}") from None
         key, value = None, element
-        given = self._elements.given
-        if self._records.per_key and "key" not in given:
-            key, value = self._records.split_pair(element)
+        given = self._selectors.given
+        if self._reader.per_key and "key" not in given:
+            key, value = self._reader.split_pair(element)
             if key is MISSING_KEY:
                 raise ValueError(
                     f'{place} is no (key, value) pair, so keys must name a field, as in AssumePublicKeys("page"); '
                     f"it is {_shown(element)}"
                 )
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
-        keys = read.get("key", [key]) if self._records.per_key else None
+        keys = read.get("key", [key]) if self._reader.per_key else None
         return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
 
     def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
-        """Checks the values of an argument in one element; those of a batch are shown as they are in it."""
-        words = describe_argument(argument, getattr(self._elements, argument))
+        """Check the values of an argument in one element; show those of a batch as they are in it."""
+        words = describe_argument(argument, getattr(self._selectors, argument))
         try:
-            mask = find_usable(argument, values, self._records, self._sketch_input).tolist()
+            mask = find_usable(argument, values, self._reader, self._sketch_input).tolist()
         except TypeError as error:  # of a column
             raise ValueError(f"{place}: {words}: {error}") from None
         for number, counts in enumerate(mask):
             where = place if batch is None else f"row {number} of {place}"
-            value = values[number] if batch is None else _cell(batch, getattr(self._elements, argument), number)
+            value = values[number] if batch is None else _cell(batch, getattr(self._selectors, argument), number)
             if not counts:
                 raise ValueError(f"{where}: {words} {self._problem(argument, value)}")
             self._warn_if_clamped(argument, value, f"{where}: {words}")
@@ -157,15 +154,12 @@ class _Check:
     def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
         bounds = self._sketch_input.bounds
         if argument == "weight":
-            limits = (
-                None
-                if bounds.min_weight <= value <= bounds.max_weight
-                else (f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds")
-            )
+            inside = bounds.min_weight <= value <= bounds.max_weight
+            limits = f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds"
         else:
             inside = argument != "item" or self._domain is None or self._domain.is_inside(value)
-            limits = None if inside else str(self._domain)
-        if limits is not None and argument not in self._clamped:
+            limits = str(self._domain)
+        if not inside and argument not in self._clamped:
             self._clamped.add(argument)
             warnings.warn(
                 f"{words} is {_shown(value)}, outside {limits}: it is clamped to them",
@@ -175,12 +169,12 @@ class _Check:
 
 
 def _cell(batch: Any, name: str, row: int) -> Any:
-    """One value of a batch."""
+    """Return one value of a batch."""
     return batch[name][row].as_py() if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch[name].iloc[row]
 
 
 def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
-    """What a selector reads of a value, with an error where there is nothing."""
+    """Return what a selector reads of a value; raise where there is nothing."""
     words = describe_argument(argument, selector)
     if not isinstance(selector, str):
         assert selector is not None
@@ -197,13 +191,13 @@ def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value of the sample with its type, not too long."""
+    """Return a value of the sample with its type, not too long."""
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
 def _levels_to_caller() -> int:
-    """How far up the code is that called Beam or this package: `stacklevel` of a warning of the caller."""
+    """Return how far up the code is that called Beam or this package, as the `stacklevel` of a warning."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame, level = frame.f_back, level + 1

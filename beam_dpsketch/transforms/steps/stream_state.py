@@ -1,9 +1,9 @@
-"""State of streams: what comes in during a window is merged as it comes, and leaves at the end of the window.
+"""State of streams: merge what arrives during a window as it arrives, and emit it at the end of the window.
 
-Guarantee: the state of a key and window is one merged payload and at most as many bytes again (or `MIN_WAITING`, if
-that is more) that wait to be merged, beside the last payload; it is gone when the window has ended. Each payload is in
-exactly one output of its key and window. There may be several outputs, if a runner lets late data through, so they are
-to be grouped by a `GroupByKey`, which fires once and drops the late ones.
+Guarantee: the state of a key and window is one merged payload, the last payload, and bytes that wait to be merged: at
+most as many as are merged, or `MIN_WAITING` if that is more. The state is gone when the window has ended. Each payload
+is in exactly one output of its key and window. A runner that lets late data through makes several outputs. A
+`GroupByKey` has to follow, which fires once and drops the late ones.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LOSE_TIMERS = (BundleBasedDirectRunner, SwitchingDirectRunner, FnApiRunner)
 
 
 def keeps_state(elements: beam.PCollection) -> bool:
-    """Whether what is made of these elements is to be merged in state: those of streams, where runners can do it."""
+    """Return whether to merge what is made of these elements in state: on streams, where runners can do it."""
     return not elements.is_bounded and not loses_timers(elements.pipeline)
 
 
 def loses_timers(pipeline: beam.Pipeline) -> bool:
-    """Whether the runner may lose what timers emit.
+    """Return whether the runner may lose what timers emit.
 
     `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold the watermark for timers: where the
     watermark jumps over the end of a window, it drops as late what their timers emit. `FnApiRunner`, also as an
@@ -41,19 +41,19 @@ def loses_timers(pipeline: beam.Pipeline) -> bool:
 
 
 def keep_keys_together(pipeline: beam.Pipeline) -> None:
-    """Tells Prism not to split bundles, which any step with state needs; other runners do not know the word.
+    """Tell Prism not to split bundles, which any step with state needs; other runners ignore the option.
 
-    Prism splits a slow bundle also between two elements of one key. Two bundles then have the state of that key at
+    Prism splits a slow bundle even between two elements of one key. Two bundles then hold the state of that key at
     once, and what one of them writes is lost: a sum, or that a privacy id has taken a window.
     """
     pipeline.options.view_as(DebugOptions).add_experiment("prism_disable_sdf_split")
 
 
 class MergedInState(beam.PTransform):
-    """(key, payload), both bytes, to (key, merged payload) at the end of each window.
+    """Merge (key, payload), both bytes, to (key, merged payload) at the end of each window.
 
     Args:
-      merge: payloads to one payload; associative, and the order does not matter.
+      merge: merges payloads to one; associative and commutative.
     """
 
     def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
@@ -66,20 +66,12 @@ class MergedInState(beam.PTransform):
 
 
 class MergeInState(beam.DoFn):
-    """The step that has the state.
-
-    Args:
-      merge: payloads to one payload; associative, and the order does not matter.
-    """
+    """Do what `MergedInState` says, in the state of one key and window."""
 
     PAYLOADS = BagStateSpec("payloads", coders.BytesCoder())
     SIZES = ReadModifyWriteStateSpec("sizes", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))
     END = TimerSpec("end", TimeDomain.WATERMARK)
-    _PAYLOADS, _SIZES, _END = (
-        beam.DoFn.StateParam(PAYLOADS),
-        beam.DoFn.StateParam(SIZES),
-        beam.DoFn.TimerParam(END),
-    )
+    _PAYLOADS, _SIZES, _END = beam.DoFn.StateParam(PAYLOADS), beam.DoFn.StateParam(SIZES), beam.DoFn.TimerParam(END)
 
     def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
         self._merge = merge
@@ -108,7 +100,7 @@ class MergeInState(beam.DoFn):
 
     @on_timer(END)
     def at_end(self, key: Any = _KEY, payloads: Any = _PAYLOADS, sizes: Any = _SIZES) -> Iterator[tuple[bytes, bytes]]:
-        """The merged payload of a window that has ended."""
+        """Emit the merged payload of a window that has ended."""
         yield key, self._merge(payloads.read())
         payloads.clear()
         sizes.clear()

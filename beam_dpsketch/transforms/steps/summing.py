@@ -1,4 +1,4 @@
-"""Sums of streams: one exact accumulator in state for each key, shard and window, instead of elements.
+"""Sums of streams: keep an exact accumulator in state for each key, shard and window, instead of elements.
 
 Streaming runners do not sum before they group: without this, elements would wait until their window ends.
 """
@@ -26,53 +26,37 @@ BUFFERED_ELEMENTS = 1 << 16
 
 
 def sum_in_state(
-    values: beam.PCollection, sketch_input: SketchInput, selectors: Selectors, *, keyed: bool, in_state: bool = True
+    values: beam.PCollection, sketch_input: SketchInput, selectors: Selectors, *, per_key: bool, in_state: bool
 ) -> tuple[beam.PCollection, RawSketchFn]:
-    """Return what a window combines, with its CombineFn: sums of shards where streams keep state, else the values."""
+    """Return what a window combines, and the CombineFn that does.
+
+    Streams combine up to `SHARDS` sums for each window and key where their runner keeps state; others the values.
+    """
     if not (in_state and keeps_state(values)):
         return values, RawSketchFn(sketch_input, selectors)
-    return values | "SumInState" >> SumsInState(sketch_input, selectors, keyed=keyed), SumFn(sketch_input)
-
-
-class SumsInState(beam.PTransform):
-    """Elements in windows to accumulators, or (key, accumulator): for each window and key `SHARDS` at most.
-
-    Args:
-      sketch_input: the sketch.
-      elements: the selectors, on the value if keyed.
-      keyed: whether elements are (key, value), with keys in their plain form.
-    """
-
-    def __init__(self, sketch_input: SketchInput, elements: Selectors, *, keyed: bool) -> None:
-        super().__init__()
-        self._sketch_input = sketch_input
-        self._elements = elements
-        self._keyed = keyed
-
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        sum_bundle = SumBundle(RawSketchFn(self._sketch_input, self._elements), keyed=self._keyed)
-        read = _keyed_accumulator if self._keyed else _accumulator
-        return (
-            pcoll
-            | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
-            | "InState" >> MergedInState(MergeSums(self._sketch_input))
-            | "Read" >> beam.Map(read, self._sketch_input)
-        )
+    sum_bundle = SumBundle(RawSketchFn(sketch_input, selectors), per_key=per_key)
+    sums = (
+        values
+        | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
+        | "SumInState" >> MergedInState(MergeSums(sketch_input))
+        | "Read" >> beam.Map(_read_sum, sketch_input, per_key)
+    )
+    return sums, SumFn(sketch_input)
 
 
 class SumBundle(beam.DoFn):
-    """Elements to (shard or encoded key, bytes of the accumulator), one for each bundle and window."""
+    """Sum elements to (shard or encoded key, bytes of the accumulator), for each bundle and window."""
 
-    def __init__(self, sum_fn: RawSketchFn, *, keyed: bool) -> None:
+    def __init__(self, sum_fn: RawSketchFn, *, per_key: bool) -> None:
         self._sum_fn = sum_fn
-        self._keyed = keyed
+        self._per_key = per_key
 
     def start_bundle(self) -> None:
         self._sums: dict[tuple[Any, Any], SketchAccumulator] = {}
         self._buffered = 0
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
-        key, value = element if self._keyed else (None, element)
+        key, value = element if self._per_key else (None, element)
         accumulator = self._sums.get((window, key))
         if accumulator is None:
             accumulator = self._sums[window, key] = self._sum_fn.create_accumulator()
@@ -83,13 +67,13 @@ class SumBundle(beam.DoFn):
     def finish_bundle(self) -> Iterator[WindowedValue]:
         shard = bytes([secrets.randbelow(SHARDS)])
         for (window, key), accumulator in self._sums.items():
-            payload = encode(key) if self._keyed else shard, accumulator.to_bytes()
+            payload = encode(key) if self._per_key else shard, accumulator.to_bytes()
             yield WindowedValue(payload, window.max_timestamp(), (window,))
         self.start_bundle()
 
 
 class MergeSums:
-    """Bytes of accumulators to those of their sum."""
+    """Merges the bytes of accumulators to those of their sum."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
@@ -101,9 +85,7 @@ class MergeSums:
         return total.to_bytes()
 
 
-def _accumulator(merged: tuple[bytes, bytes], sketch_input: SketchInput) -> SketchAccumulator:
-    return SketchAccumulator.from_bytes(sketch_input, merged[1])
-
-
-def _keyed_accumulator(merged: tuple[bytes, bytes], sketch_input: SketchInput) -> tuple[Any, SketchAccumulator]:
-    return decode(merged[0]), SketchAccumulator.from_bytes(sketch_input, merged[1])
+def _read_sum(merged: tuple[bytes, bytes], sketch_input: SketchInput, per_key: bool) -> Any:
+    key, payload = merged
+    accumulator = SketchAccumulator.from_bytes(sketch_input, payload)
+    return (decode(key), accumulator) if per_key else accumulator

@@ -1,4 +1,4 @@
-"""The guard: refuses, while the pipeline is built, any windowing under which data would be released twice.
+"""The guard: refuse, while the pipeline is built, any windowing under which data would be released twice.
 
 Guarantee: where `check_windowing` returns, each key and window fires once, at the end of the window, and an element is
 in at most the returned number of windows. Early, late and repeated firings release the same data again, each time with
@@ -8,12 +8,14 @@ end of their window are dropped: to count them, their window would have to be re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms import window
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.errors import WindowingError
@@ -23,9 +25,13 @@ MILLISECOND = 1000
 
 
 def check_windowing(elements: beam.PCollection) -> int:
-    """The most windows that one element can be in; `WindowingError` if a window may be released more than once."""
+    """Return the most windows that an element can be in; `WindowingError` if one may be released more than once."""
     _check_fires_once(elements)
-    _check_time_of_release(elements)
+    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
+        raise WindowingError(
+            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
+            "the first or the last record was made; remove it from WindowInto"
+        )
     if is_global(elements) and not elements.is_bounded:
         raise WindowingError(
             "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
@@ -34,7 +40,7 @@ def check_windowing(elements: beam.PCollection) -> int:
 
 
 def check_no_windowing(elements: beam.PCollection) -> None:
-    """Refuses windows before a transform that makes its own, and what else may release a window more than once."""
+    """Refuse windows before a transform that makes its own, and what else may release a window more than once."""
     if not is_global(elements):
         raise WindowingError(
             f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows of its "
@@ -45,7 +51,11 @@ def check_no_windowing(elements: beam.PCollection) -> None:
 
 def _check_fires_once(elements: beam.PCollection) -> None:
     _check_upstream_flattens(elements)
-    _check_exactly_once(elements.pipeline)
+    services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
+    if "streaming_mode_at_least_once" in services:
+        raise WindowingError(
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
+        )
     windowing = elements.windowing
     trigger = windowing.triggerfn
     if not fires_once(trigger):
@@ -61,27 +71,36 @@ def _check_fires_once(elements: beam.PCollection) -> None:
 
 
 def fires_once(trigger: Any) -> bool:
-    """Whether the trigger fires at the end of the window alone; late data may still fire it again."""
+    """Return whether the trigger fires at the end of the window alone; late data may still fire it again."""
     return isinstance(trigger, DefaultTrigger) or (
         type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
     )
 
 
 def check_first_firing(pane: Any) -> None:
-    """Raises if a window fires a second time all the same, or before its end."""
+    """Raise if a window fires a second time all the same, or before its end."""
     if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
         raise WindowingError(
             "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
         )
 
 
+def check_timestamps(interval: Any) -> None:
+    """Refuse the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
+    if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
+        raise WindowingError(
+            "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
+            "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto"
+        )
+
+
 def is_global(elements: beam.PCollection) -> bool:
-    """Whether all elements are in the one global window."""
+    """Return whether all elements are in the one global window."""
     return type(elements.windowing.windowfn) is window.GlobalWindows
 
 
 def windows_per_element(windowfn: Any) -> int:
-    """The most windows that one element can be in; `WindowingError` if that cannot be known or is not private."""
+    """Return the most windows that an element can be in; `WindowingError` if that is unknown or not private."""
     if type(windowfn) in (window.GlobalWindows, window.FixedWindows):
         return 1
     if type(windowfn) is window.SlidingWindows:
@@ -101,35 +120,22 @@ def windows_per_element(windowfn: Any) -> int:
     )
 
 
-def _check_exactly_once(pipeline: beam.Pipeline) -> None:
-    services = pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
-    if "streaming_mode_at_least_once" in services:
-        raise WindowingError(
-            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
-        )
-
-
-def _check_time_of_release(elements: beam.PCollection) -> None:
-    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
-        raise WindowingError(
-            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
-            "the first or the last record was made; remove it from WindowInto"
-        )
-
-
 def _check_upstream_flattens(elements: beam.PCollection) -> None:
-    """Refuses a Flatten of different windowings, of which Beam shows only the first."""
-    waiting, seen = [elements], set()
-    while waiting:
-        producer = waiting.pop().producer
-        if producer is None or producer in seen or isinstance(producer.transform, beam.WindowInto):
-            continue
-        seen.add(producer)
-        inputs = producer.inputs
-        if isinstance(producer.transform, beam.Flatten) and any(
-            source.windowing != inputs[0].windowing for source in inputs
-        ):
+    """Refuse a Flatten of different windowings: Beam shows only the first."""
+    for step in steps_before(elements, beam.WindowInto):
+        first, *others = step.inputs
+        if isinstance(step.transform, beam.Flatten) and any(each.windowing != first.windowing for each in others):
             raise WindowingError(
                 "Flatten joins collections with different windowings before this transform; put one WindowInto after it"
             )
-        waiting.extend(inputs)
+
+
+def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> Iterator[Any]:
+    """Yield each applied step that leads to a collection, without those of the given types and what is before them."""
+    waiting, seen = [elements], set()
+    while waiting:
+        step = waiting.pop().producer
+        if step is not None and step not in seen and not isinstance(step.transform, stops):
+            seen.add(step)
+            yield step
+            waiting.extend(step.inputs)

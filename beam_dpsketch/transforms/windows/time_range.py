@@ -1,6 +1,6 @@
-"""A declared range of time: its windows are all released, whether they have data or not, and no others are.
+"""A declared range of time: each of its windows is released, with data or without, and no others are.
 
-Guarantee: which windows (and which public keys in them) get a release is decided by the declaration alone, so it says
+Guarantee: the declaration alone decides which windows (and which public keys in them) get a release, so this says
 nothing about the data. Elements in other windows are dropped before anything is counted or bounded.
 """
 
@@ -16,20 +16,13 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.records.time_range import TimeRange
-from beam_dpsketch.transforms.windows.guard import windows_per_element
-from beam_dpsketch.transforms.windows.times import check_window
+from beam_dpsketch.transforms.windows.guard import check_timestamps, windows_per_element
 
 MAX_RELEASES = 1_000_000
 
 
 def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
-    """Return the starts of all windows of a range, in microseconds; refuse ranges that are not made of whole windows.
-
-    Args:
-      declared: the range.
-      windowfn: fixed or sliding windows.
-      keys: how many releases each window gets.
-    """
+    """Return the starts of all windows of a range, in microseconds; refuse ranges that are not whole windows."""
     if type(windowfn) is window.GlobalWindows:
         raise WindowingError(
             "windows=TimeRange(...) needs windows: put WindowInto(FixedWindows(...)) before, or leave windows out, "
@@ -55,51 +48,30 @@ def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
     return starts
 
 
-class FilterToTimeRange(beam.DoFn):
-    """Drops elements in windows that do not start at one of the given times; raises for those without a time."""
-
-    def __init__(self, starts: range) -> None:
-        self._starts = starts
-
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
-        if window.start.micros in self._starts:
-            yield element
-        else:
-            check_window(window)
+def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+    """Drop elements in windows that start at none of the given times; raise for those without a time."""
+    if window.start.micros in starts:
+        yield element
+    else:
+        check_timestamps(window)
 
 
-class CreateInEveryWindow(beam.PTransform):
-    """The same values in each declared window; bounded input, so its watermark ends at once and holds back no stream.
-
-    Args:
-      starts: of the windows.
-      windowing: as that of the elements that the values will be flattened with.
-      values: what to put into each window.
-    """
-
-    def __init__(self, starts: range, windowing: Windowing, values: list[Any]) -> None:
-        super().__init__()
-        # The start of a window is also in those before it that overlap: every so many starts, from the last one back.
-        self._times = starts[:: -windows_per_element(windowing.windowfn)]
-        self._starts = starts
-        self._windowing = windowing
-        self._values = values
-
-    def expand(self, pbegin: Any) -> beam.PCollection:
-        return (
-            pbegin
-            | "Start" >> beam.Impulse()
-            | "Times" >> beam.FlatMap(_stamped, self._times)
-            | "Window" >> beam.WindowInto(self._windowing)
-            | "InTimeRange" >> beam.ParDo(FilterToTimeRange(self._starts))
-            | "Values" >> beam.FlatMap(_instead, self._values).with_output_types(Any)
-        )
+def create_in_every_window(
+    pipeline: beam.Pipeline, starts: range, windowing: Windowing, values: list[Any]
+) -> beam.PCollection:
+    """Create the same values in each declared window, as bounded input: its watermark holds back no stream."""
+    # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
+    times = starts[:: -windows_per_element(windowing.windowfn)]
+    return (
+        pipeline
+        | "EveryWindow" >> beam.Impulse()
+        | "Times" >> beam.FlatMap(_stamp, times)
+        | "Window" >> beam.WindowInto(windowing)
+        | "InEveryWindow" >> beam.FlatMap(filter_to_time_range, starts)
+        | "Values" >> beam.FlatMap(lambda _: values).with_output_types(Any)
+    )
 
 
-def _stamped(start: Any, times: range) -> Iterator[window.TimestampedValue]:
+def _stamp(impulse: Any, times: range) -> Iterator[window.TimestampedValue]:
     for micros in times:
         yield window.TimestampedValue(None, Timestamp(micros=micros))
-
-
-def _instead(element: None, values: list[Any]) -> list[Any]:
-    return values

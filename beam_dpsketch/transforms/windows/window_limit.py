@@ -18,14 +18,9 @@ from beam_dpsketch.transforms.windows.guard import MILLISECOND, is_global
 
 
 def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts: range | None) -> window.WindowFn:
-    """Return the periods of `max_windows` as Beam windows; `WindowingError` if it does not fit the windows.
+    """Return the periods of `max_windows` as Beam windows; `WindowingError` if it does not fit those of the elements.
 
     Periods count from the start of the declared range, without one from 1970 (and the offset of the windows).
-
-    Args:
-      limit: with `max_windows`.
-      elements: in the windows that are to be limited.
-      declared_starts: the starts of the windows of the `TimeRange`, if there is one.
     """
     assert limit.max_windows is not None
     if is_global(elements):
@@ -60,16 +55,16 @@ def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts:
     return window.FixedWindows(Duration(micros=length), Timestamp(micros=start))
 
 
-def last_time(of: Any) -> Timestamp:
-    """The last time in a window that Beam can keep: times between workers are whole milliseconds.
+def last_time(interval: Any) -> Timestamp:
+    """Return the last time in a window that Beam can keep: times between workers are whole milliseconds.
 
     The last microsecond of a window before 1970 would be rounded into the next window.
     """
-    return Timestamp(micros=of.max_timestamp().micros // MILLISECOND * MILLISECOND)
+    return Timestamp(micros=interval.max_timestamp().micros // MILLISECOND * MILLISECOND)
 
 
 class RestoreWindows(beam.PTransform):
-    """Elements at the last times of their windows into these windows alone, though sliding windows overlap."""
+    """Re-window elements stamped with their window's end into exactly that window, even where windows overlap."""
 
     def __init__(self, windowing: Any) -> None:
         super().__init__()
@@ -79,14 +74,12 @@ class RestoreWindows(beam.PTransform):
         windowed = pcoll | "Windows" >> beam.WindowInto(self._windowing)
         if type(self._windowing.windowfn) is not window.SlidingWindows:
             return windowed
-        return windowed | "Own" >> beam.ParDo(_KeepOwnWindow()).with_output_types(pcoll.element_type)
+        return windowed | "Own" >> beam.FlatMap(_keep_own_window).with_output_types(pcoll.element_type)
 
 
-class _KeepOwnWindow(beam.DoFn):
-    """Drops elements in windows of which theirs is not the last time."""
-
-    def process(
-        self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
-    ) -> Iterator[Any]:
-        if timestamp == last_time(window):
-            yield element
+def _keep_own_window(
+    element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+) -> Iterator[Any]:
+    """Drop an element from every window that does not end at its timestamp."""
+    if timestamp == last_time(window):
+        yield element

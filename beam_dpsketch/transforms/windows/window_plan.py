@@ -22,15 +22,17 @@ class WindowPlan(NamedTuple):
     """Which windows are released, and under which terms.
 
     Attributes:
-      terms: of each release.
-      starts: of the windows that are released with data or without; `None` for those that have data.
+      terms: the terms of each release.
+      starts: when each window opens that is released with data or without; `None` releases those that have data.
       periods: the windows in which `max_windows` of a privacy id count; `None` if its windows are not limited.
+      max_windows: in how many windows of a period a privacy id counts.
       is_global: whether there is only the global window.
     """
 
     terms: ReleaseTerms
     starts: range | None
     periods: WindowFn | None
+    max_windows: int
     is_global: bool
 
     @classmethod
@@ -61,4 +63,4 @@ class WindowPlan(NamedTuple):
         disclosed = Disclosure.NONE if in_global or starts is not None else Disclosure.WINDOWS
         if declaration.is_keyed and declaration.public_keys is None:
             disclosed |= Disclosure.KEYS
-        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, in_global)
+        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, terms.window_count, in_global)

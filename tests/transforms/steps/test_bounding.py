@@ -52,7 +52,7 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
     records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
     bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
     shards: dict[int, list[bytes]] = defaultdict(list)
-    shard_records = steps._ShardRecords(records, recipe.bounds, bound, recipe)
+    shard_records = steps.ShardRecords(records, bound, recipe)
     for bundle in bundles:
         shard_records.start_bundle()
         emitted = [value for row in bundle for value in shard_records.process(row) or ()]
@@ -60,7 +60,7 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
             shards[value.value[0]].append(value.value[1])
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
-        for table in steps._BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
+        for table in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
             for key, contributions in split_by_key(table, recipe):
                 sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
     return {key: sketch.counters for key, sketch in sketches.items()}

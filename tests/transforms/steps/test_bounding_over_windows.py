@@ -39,7 +39,7 @@ from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding_over_windows as steps
-from beam_dpsketch.transforms.steps.bounding import _BoundShard
+from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.windows.window_limit import last_time
 from tests.helpers.every_kind import RUNNERS, TABLE, VISITS
@@ -297,7 +297,7 @@ def bounded(
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = SketchInput(ONE_COUNTER, bounds)
     bound = steps._RuleOverWindows(bounds, max_windows, RandomPriorities(salt))
-    shard = steps._ShardWithWindows(RECORDS, bounds, bound, recipe)
+    shard = ShardWindowedRecords(RECORDS, bound, recipe, window_column=True)
     shards: dict[int, list[bytes]] = defaultdict(list)
     for bundle in bundles:
         shard.start_bundle()
@@ -310,7 +310,7 @@ def bounded(
             shards[value.value[0]].append(value.value[1])
     found = {}
     for payloads in shards.items():
-        for kept in _BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
+        for kept in BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
                 for key, contributions in split_by_key(timed.value, recipe):
                     found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())

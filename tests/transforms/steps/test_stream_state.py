@@ -61,7 +61,7 @@ def weight(record: tuple[int, int]) -> int:
 @settings(max_examples=60)
 def test_sums_are_exact_for_each_key_and_window(bundles: list[list[Any]], min_waiting: int, buffered: int) -> None:
     state = State(MergeInState(MergeSums(RECIPE)))
-    sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors(item=item, weight=weight)), keyed=True)
+    sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors(item=item, weight=weight)), per_key=True)
     with (
         mock.patch.object(stream_state, "MIN_WAITING", min_waiting),
         mock.patch.object(summing, "BUFFERED_ELEMENTS", buffered),
@@ -95,7 +95,7 @@ def _shortened(payloads: Iterable[bytes]) -> bytes:
 
 
 def test_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
-    sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors()), keyed=False)
+    sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors()), per_key=False)
     shards = Counter()
     for _ in range(600):  # misses one of the shards with probability 8 * (7/8)**600 < 1e-33
         sum_bundle.start_bundle()

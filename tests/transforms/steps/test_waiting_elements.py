@@ -24,10 +24,10 @@ from beam_dpsketch.transforms.steps import bounding as steps
 WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 
 
-def shard_records(*, per_key: bool = False) -> steps._ShardWindowedRecords:
+def shard_records(*, per_key: bool = False) -> steps.ShardWindowedRecords:
     bounds = RecordBounds(max_contributions_per_partition=10_000)
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=per_key)
-    return steps._ShardWindowedRecords(records, bounds, BoundingRule(bounds, RandomPriorities(1)), None)
+    return steps.ShardWindowedRecords(records, BoundingRule(bounds, RandomPriorities(1)), None)
 
 
 def counted(emitted: list[Any]) -> Counter[Any]:
@@ -40,7 +40,7 @@ def counted(emitted: list[Any]) -> Counter[Any]:
     return found
 
 
-def emitted_of(shard: steps._ShardWindowedRecords, bundle: list[Any], window: IntervalWindow) -> list[Any]:
+def emitted_of(shard: steps.ShardWindowedRecords, bundle: list[Any], window: IntervalWindow) -> list[Any]:
     """What a bundle of elements in one window gives."""
     shard.start_bundle()
     emitted = [value for element in bundle for value in shard.process(element, window) or ()]
