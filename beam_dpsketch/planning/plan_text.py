@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -46,11 +45,6 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from _expected(plan)
 
 
-def html_of(text: str) -> str:
-    """Return a text for notebooks."""
-    return f"<pre>{html.escape(text)}</pre>"
-
-
 def _horizon(windows: int) -> Iterator[str]:
     height = tree_height(windows)
     yield (
@@ -70,8 +64,8 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield f"With a public total: {plan.rank_deviation_known_total:.3g}."
     if plan.detection is not None:
         yield (
-            f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, those "
-            f"with {plan.detection.even:,.0f}. Values with fewer will probably be missed."
+            f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, "
+            f"those with {plan.detection.even:,.0f}. Values with fewer will probably be missed."
         )
     if plan.detection_on_data is not None:
         found = plan.detection_on_data
@@ -83,8 +77,8 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} from the noise alone."
     if plan.errors is not None:
         yield (
-            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, and "
-            f"a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
+            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
+            f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
     elif plan.n is None and not plan.terms.unit.over_horizon:
         yield "This is from the noise alone; explain(n) adds what about n records would give, on made-up data."

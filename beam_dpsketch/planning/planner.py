@@ -19,6 +19,7 @@ from beam_dpsketch.planning.expected_answers import (
 )
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -77,7 +78,7 @@ class Plan:
         return "\n".join(plan_text.lines(self))
 
     def _repr_html_(self) -> str:
-        return plan_text.html_of(str(self))
+        return html_table(([line] for line in plan_text.lines(self)), caption="Plan")
 
 
 def plan(
