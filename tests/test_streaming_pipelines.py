@@ -211,7 +211,7 @@ def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
 
 
 def test_horizons_are_powers_of_two() -> None:
-    assert [continual_delays.Days(0, DAY, used).windows for used in (1, 2, 3, 4, 5, 64, 365)] == [
+    assert [continual_delays.Days(0, DAY, used).horizon.windows for used in (1, 2, 3, 4, 5, 64, 365)] == [
         2,
         2,
         4,

@@ -11,23 +11,10 @@ from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
 from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
+# fmt: off
 __all__ = [
-    "Answer",
-    "BoundContributions",
-    "BoundedRecord",
-    "PrivateSketchFn",
-    "EnvironmentSecret",
-    "FileSecret",
-    "PrivateContinualFrequencies",
-    "PrivateContinualQuantiles",
-    "PrivateFrequencies",
-    "PrivateQuantiles",
-    "PrivateTopK",
-    "QueryReleases",
-    "Question",
-    "ReadReleases",
-    "TopK",
-    "WriteReleases",
-    "read_releases",
-    "window_file",
+    "Answer", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
+    "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK",
+    "QueryReleases", "Question", "ReadReleases", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
+# fmt: on

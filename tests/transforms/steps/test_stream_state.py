@@ -163,10 +163,10 @@ class ItemsAsPriorities(RandomPriorities):
 def test_parts_with_priorities_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
-    """Parts are as bundles emit them: with ranks if a privacy id has too many records in the part itself."""
+    """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
-    ranks, parts, item = RanksOfItems(salt), [], 0
-    bound = BoundingRule(bounds, ranks)
+    priorities, parts, item = ItemsAsPriorities(salt), [], 0
+    bound = BoundingRule(bounds, priorities)
     for number, rows in enumerate(tables):
         units, keys = (list(column) for column in zip(*rows, strict=True))
         read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
