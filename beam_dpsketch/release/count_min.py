@@ -86,10 +86,7 @@ class ReleasedCountMin(ReleasedFrequencies):
 
     def _offset(self, guarantee: Guarantee, failure_probability: float) -> float:
         return noise_offset(
-            self._spec,
-            self._privacy.sigma_squared,
-            failure_probability=failure_probability,
-            guarantee=guarantee,
+            self._spec, self._privacy.sigma_squared, failure_probability=failure_probability, guarantee=guarantee
         )
 
 

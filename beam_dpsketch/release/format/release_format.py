@@ -72,12 +72,7 @@ _SPECS = {
 
 _BOUNDS = Object(
     RecordBounds,
-    {
-        "max_contributions_per_partition": U32,
-        "max_partitions": U32,
-        "max_weight": U32,
-        "signed": Choice((False, True)),
-    },
+    {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": Choice((False, True))},
 )
 
 _STATEMENT = Object(
