@@ -63,7 +63,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     def total_interval(self, confidence: float = 0.95) -> Interval:
         """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0."""
-        return Intervals(*self._least_squares.total_bounds(deviations_for(confidence)))[0]
+        return Intervals(*self._least_squares.total_bounds(confidence))[0]
 
     @overload
     def rank(self, values: One, *, method: Method = ...) -> float: ...
@@ -81,8 +81,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return ranks, among the records that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        bounds = self._least_squares.rank_bounds(positions, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.rank_bounds(positions, confidence)), single)
 
     @overload
     def cdf(self, values: One, *, method: Method = ...) -> float: ...
@@ -101,8 +100,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return shares of the weight that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        bounds = self._least_squares.share_bounds(positions, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.share_bounds(positions, confidence)), single)
 
     @overload
     def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
@@ -129,7 +127,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         ids with few records weigh more than in the raw data.
         """
         wanted, single = _shares(shares)
-        bounds = self._least_squares.position_bounds(wanted, deviations_for(confidence))
+        bounds = self._least_squares.position_bounds(wanted, confidence)
         return as_asked(Intervals(*map(self.spec.domain.values, bounds)), single)
 
     @overload
@@ -152,8 +150,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
         """Return weights of ranges, of the records that bounding kept, with bounds."""
         lows, highs, single = self._ends(low, high)
-        bounds = self._least_squares.range_bounds(lows, highs, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.range_bounds(lows, highs, confidence)), single)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
         """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds."""
@@ -162,7 +159,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
             raise ValueError("edges must be at least two different values of the domain, ascending")
         ends = positions[1:].copy()
         ends[:-1] -= np.uint64(1)
-        return Intervals(*self._least_squares.range_bounds(positions[:-1], ends, deviations_for(confidence)))
+        return Intervals(*self._least_squares.range_bounds(positions[:-1], ends, confidence))
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
         """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
@@ -180,7 +177,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = self._positions(items=items)
-        bounds = self._least_squares.range_bounds(positions, positions, deviations_for(confidence))
+        bounds = self._least_squares.range_bounds(positions, positions, confidence)
         return Frequencies(self.spec.domain.values(positions), *bounds)
 
     def _positions(self, **argument: Any) -> tuple[np.ndarray, bool]:

@@ -73,11 +73,6 @@ def detection_limit(deviations: Sequence[float], *, expansion: float, probabilit
     It is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
     noise and hashes, and errors are taken as normal, so the probability is the product over levels of
     Phi(weight / deviation - expansion). What shares a node with it makes it likelier to be found.
-
-    Args:
-      deviations: the standard deviation of an estimate on each level.
-      expansion: how many of them an estimate must exceed.
-      probability: in (0, 1).
     """
     normal, largest = NormalDist(), max(deviations)
     low, high = 0.0, (expansion + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest

@@ -57,13 +57,9 @@ def fitted_tree(
     subtracted: Subtracted | None = None,
     means: frozenset[int] = frozenset(),
 ) -> list[Nodes]:
-    """Return the nodes reached on each level, with estimates that agree with each other.
+    """Return the nodes reached on each level, with estimates that agree with each other and with a known total.
 
-    Args:
-      levels: from the coarsest to the finest.
-      total: the total weight, if it is known; otherwise it is estimated.
-      subtracted: what was subtracted from the counters, by level.
-      means: levels whose rows are averaged instead of taking the median.
+    `means` are the levels whose rows are averaged instead of taking the median.
     """
     tree = _reached(levels, subtracted or {}, means)
     _fit_upward(tree)

@@ -106,15 +106,7 @@ class ReleasedPrefixTree(ReleasedTree):
         spec = self.spec
         tables = self.counters.reshape(spec.domain.max_bytes, spec.depth, spec.width)
         return [
-            TreeLevel(
-                bits=8,
-                shift=0,
-                nodes=0,
-                sketch="count_sketch",
-                spec=spec.level_spec(number),
-                counters=table,
-                sigma_squared=float(variance),
-            )
+            TreeLevel("count_sketch", spec.level_spec(number), table, float(variance))
             for number, (table, variance) in enumerate(zip(tables, self.privacy.sigma_squared_per_level, strict=True))
         ]
 
