@@ -77,15 +77,10 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
 def release_part(
     raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None, *, run: bytes | None = None, part: bytes = b""
 ) -> ReleasedSketch:
-    """Do what `release` does, for one of several releases of a run.
+    """Do what `release` does, for one of several releases of a run, whose `part_name` is `part`.
 
-    Args:
-      raw: as in `release`.
-      terms: as there.
-      randomness: as there.
-      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-        hold over all of them together. `None` makes this release a run of its own.
-      part: the name of this release within its run; see `part_name`.
+    `run` is 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+    hold over all of them together. `None` makes this release a run of its own.
     """
     _validate.instance(RawSketch, raw=raw)
     _validate.instance(ReleaseTerms, terms=terms)

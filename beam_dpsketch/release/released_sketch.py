@@ -46,10 +46,8 @@ class ReleasedSketch(ABC):
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
-        self._spec = spec
-        self._counters = counters.copy()
+        self._spec, self._counters, self._privacy = spec, counters.copy(), privacy
         self._counters.flags.writeable = False
-        self._privacy = privacy
 
     @property
     def spec(self) -> Any:
@@ -155,14 +153,13 @@ class ReleasedSketch(ABC):
         return type(self)(self._spec, self._counters + other._counters, statement)
 
     def _check_same_kind(self, other: ReleasedSketch) -> None:
-        if type(self) is type(other) and self._spec == other._spec:
-            return
         differing = ["kind"]
         if type(self) is type(other):
             differing = [name for name, value in vars(self._spec).items() if value != getattr(other._spec, name)]
-        raise IncompatibleSketchError(
-            f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"
-        )
+        if differing:
+            raise IncompatibleSketchError(
+                f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"
+            )
 
     def to_bytes(self) -> bytes:
         """Return the release in the package's versioned format, which every later version can read."""
@@ -196,8 +193,7 @@ class ReleasedSketch(ABC):
         return f"<{type(self).__name__} of {self._size}, rho={float(self._privacy.rho):g}>"
 
     def _repr_html_(self) -> str:
-        rows = [("size", self._size), ("privacy", self._privacy)]
-        return html_table(rows, caption=type(self).__name__)
+        return html_table([("size", self._size), ("privacy", self._privacy)], caption=type(self).__name__)
 
     @property
     @abstractmethod

@@ -16,15 +16,14 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.release.answers import Frequencies, Interval, Intervals, Many, One, as_asked, as_many
 from beam_dpsketch.release.tree.cumulative import CumulativeTree, share_of, weight_between
-from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree, heavy_leaves
-from beam_dpsketch.release.tree.least_squares import Nodes, fitted_tree
+from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS, Nodes, fitted_tree
 from beam_dpsketch.release.tree.levels import TreeLevel, deviations_for, tree_levels
 from beam_dpsketch.release.tree.paper import PaperTree
 from beam_dpsketch.release.tree.residual import residual_tree
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 Method: TypeAlias = Literal["least_squares", "residual", "paper"]
-METHODS = get_args(Method)
 
 
 class ReleasedDyadicCountSketch(ReleasedTree):
@@ -166,9 +165,13 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
         Values of a true weight below `detection_limit` may be missing.
         """
-        positions, weights, deviations = heavy_leaves(self._levels, self._tree, threshold=threshold)
-        margin = deviations_for(confidence) * deviations
-        items = self.spec.domain.values(positions)
+        leaves, has_leaves = self._tree[-1], len(self._tree) == len(self._levels)
+        weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
+        # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
+        found = (weights >= threshold) & (weights > EXPANSION_DEVIATIONS * deviations) & has_leaves
+        order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
+        weights, margin = weights[order], deviations_for(confidence) * deviations[order]
+        items = self.spec.domain.values(leaves.ids[order])
         return Frequencies(items, weights, np.maximum(weights - margin, 0.0), weights + margin, self._detection_limit)
 
     def _estimates(self, items: Any) -> np.ndarray:
@@ -196,7 +199,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         return lows, highs, is_one_low and is_one_high
 
     def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:
-        _validate.one_of(METHODS, method=method)
+        _validate.one_of(get_args(Method), method=method)
         fitted: CumulativeTree | PaperTree = getattr(self, f"_{method}")
         return fitted
 

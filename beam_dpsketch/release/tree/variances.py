@@ -52,8 +52,7 @@ class TreeVariances:
         variance = np.zeros(len(positions))
         for level in reversed(self._levels[1:]):
             variance += path.enter(level)
-            first, second = path.sums(level)
-            variance += path.climb(level, first, second)
+            variance += path.climb(level, *path.sums(level))
         top = self._levels[0]
         variance += path.enter(top)
         return variance + self._top_variance(*path.sums(top), total_share)
