@@ -80,7 +80,7 @@ class ReleasedSketch(ABC):
     def interval(self, items: Any, confidence: float = 0.95) -> Any:
         """Return each item's estimate with bounds for its true total weight, over the records that bounding kept.
 
-        The bounds cover noise and collisions. They do not cover what `ContributionBounds` dropped or clamped, so where
+        The bounds cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
         records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
         confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
         """
@@ -137,7 +137,8 @@ class ReleasedSketch(ABC):
           units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum.
         """
         self._check_same_kind(other)
-        return self._sum(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+        privacy = self._privacy.composed(other._privacy, units_disjoint=units_disjoint)
+        return type(self)(self._spec, self._counters + other._counters, privacy)
 
     def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
         """Return the release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
@@ -147,10 +148,8 @@ class ReleasedSketch(ABC):
         twice gives both runs one id: there, keep their nodes apart yourself.
         """
         self._check_same_kind(other)
-        return self._sum(other, self._privacy.within_horizon(other._privacy))
-
-    def _sum(self: Self, other: ReleasedSketch, statement: PrivacyStatement) -> Self:
-        return type(self)(self._spec, self._counters + other._counters, statement)
+        privacy = self._privacy.within_horizon(other._privacy)
+        return type(self)(self._spec, self._counters + other._counters, privacy)
 
     def _check_same_kind(self, other: ReleasedSketch) -> None:
         differing = ["kind"]

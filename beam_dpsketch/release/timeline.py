@@ -85,8 +85,8 @@ class SketchTimeline:
                 raise ValueError(f"no node {place} is in a tree over {windows} windows")
             if place in self._nodes:
                 raise ValueError(f"node {place} was given twice: the nodes are of more than one release")
-            statement = node.release.privacy
-            if not statement.unit.over_horizon or statement.window_count != windows:
+            privacy = node.release.privacy
+            if not privacy.unit.over_horizon or privacy.window_count != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
             self._check_run(node)
             self._nodes[place] = node.release
@@ -156,7 +156,7 @@ class SketchTimeline:
         name = part_name(("level", node.level), start + size * node.windows.start, start + size * node.windows.stop)
         if [*map(run_and_part, release_ids)] != [part_of_run(run, name)]:
             raise ValueError(
-                f"node {place} was released for other windows: give its own horizon, and its own level and index"
+                f"node {place} was released for other windows: give the horizon, level and index it was made with"
             )
 
     def _places(self, first: int, last: int) -> list[tuple[int, int]]:
