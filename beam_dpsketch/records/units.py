@@ -44,9 +44,9 @@ class PrivacyId:
       max_windows: in how many windows each id counts, in each of them within the bounds; noise grows with its square
         root. Without it an id is protected within each fixed window alone; sliding windows need it. On bounded input
         the windows are chosen at random; on unbounded input they are the first ones with data of the id.
-      period: how long ids are protected: `max_windows` holds in each such period, a multiple of the time from one window
-        to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period in which it ends;
-        periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input, which must be
+      period: how long ids are protected: `max_windows` holds in each such period. It is a multiple of the time from one
+        window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period in which it
+        ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input, which must be
         bounded or have a `TimeRange`.
     """
 
@@ -89,6 +89,6 @@ def check_max_weight(bounds: RecordBounds) -> None:
     """Refuse weights without a declared largest one, which would all be clamped to 1."""
     if not bounds.says_max_weight:
         raise ValueError(
-            "max_weight must be given where weight is, as in Record(max_weight=100) or RecordBounds(10, max_weight=100): "
-            "larger weights are clamped to it, and noise grows with it"
+            "max_weight must be given where weight is, as in Record(max_weight=100) or RecordBounds(10, "
+            "max_weight=100): larger weights are clamped to it, and noise grows with it"
         )

@@ -114,7 +114,7 @@ def _rows(failure_probability: float) -> int:
 
 
 def _median_width(depth: int, relative_error: float, failure_probability: float) -> int:
-    """Return the smallest width at which the median of `depth` rows fails with probability <= failure_probability / 2."""
+    """Return the smallest width at which the median of the rows fails with failure_probability / 2 or less."""
     too_small, enough = 0, math.ceil(1 / relative_error)
     while _median_fails(depth, 1 / (2 * relative_error * enough)) > failure_probability / 2:
         too_small, enough = enough, 2 * enough
