@@ -1,6 +1,6 @@
 """What contribution bounding costs, per record: ``python -m benchmarks.bounding_cost``.
 
-Compares `PrivateFrequencies.Globally` with unit="record" (unbounded) and with privacy_id= (bounded: at most 5 records
+Compares `PrivateFrequencies.Globally` with Record() (unbounded) and with a PrivacyId (bounded: at most 5 records
 an id) on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records an id, of which bounding
 must drop half, and one record an id, where it has nothing to drop and most ids to look at. Elements are dicts, named
 tuples, and pyarrow tables of 50,000 rows.
@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch import REPLACE_ONE, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import REPLACE_ONE, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment, ratios, slopes, spread
@@ -40,14 +40,11 @@ ELEMENTS: dict[str, tuple[Any, Any, Any]] = {
 def run(pool: str, kind: str, keep: int | None, size: int) -> None:
     """One pipeline over `size` records; bounded if `keep` is a number."""
     element_type, user, page = ELEMENTS[kind]
-    who: dict[str, Any] = {"unit": "record"}
-    if keep is not None:
-        bounds = RecordBounds(max_contributions_per_partition=keep)
-        who = {"privacy_id": user, "bounds": bounds}
+    unit = Record() if keep is None else PrivacyId(user, RecordBounds(keep))
     elements = size // TABLE_ROWS if kind == "table" else size
     with sources.pipeline() as pipeline:
         source = sources.Elements(pool, elements, element_type)
-        _ = pipeline | source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=page, **who)
+        _ = pipeline | source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=page, unit=unit)
 
 
 def fill(pool: str, kind: str, ids: list[str], pages: list[str]) -> None:

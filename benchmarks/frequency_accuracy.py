@@ -66,7 +66,9 @@ def measurements(kind: type[LinearSketch], spec_shape: tuple[int, int], seeds: i
     depth, width = spec_shape
     for seed in range(seeds):
         items, counts = zipf(seed)
-        sketch = kind(SketchSpec(depth=depth, width=width, seed=seed)).accumulate(np.repeat(items, counts))
+        sketch = kind(SketchSpec(kind=kind.name, depth=depth, width=width, seed=seed)).accumulate(
+            np.repeat(items, counts)
+        )
         yield [measured(sketch, items, counts, rho) for rho in RHOS]
 
 

@@ -34,7 +34,7 @@ def peak_after(stage: str, keys: int) -> float:
     from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
     from benchmarks import sources
 
-    recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1))
+    recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1, max_weight=1))
     combines = {
         "count": beam.combiners.Count.PerKey(),
         "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors())),

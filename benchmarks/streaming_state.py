@@ -1,8 +1,8 @@
 """What a stream keeps in state until its window ends: ``python -m benchmarks.streaming_state``.
 
 The private transforms as they are, driven bundle by bundle as a streaming runner does it, with state cells that count
-their encoded bytes (`state_cells.py`). All elements are in one window. Two cases: unit="record", one key of
-`PrivateFrequencies.PerKey`; and privacy_id= with a fixed number of ids, all 256 shards of `PrivateFrequencies.Globally`
+their encoded bytes (`state_cells.py`). All elements are in one window. Two cases: Record(), one key of
+`PrivateFrequencies.PerKey`; and a PrivacyId with a fixed number of ids, all 256 shards of `PrivateFrequencies.Globally`
 together. Beside it what a GroupByKey would keep instead: the elements, or what the bundles make of them.
 Takes a minute or two.
 """

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure.
 settings.register_profile("project", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=20)
 settings.load_profile("project")
 
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose
+
+
+_PIPELINES = (
+    "tests/guarantees/",
+    "tests/transforms/",
+    "tests/engines/",
+    "tests/test_documentation.py",
+    "tests/test_pipelines.py",
+    "tests/test_quantile_pipelines.py",
+    "tests/test_streaming_pipelines.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the folders whose tests run pipelines; others say so themselves."""
+    for item in items:
+        if item.nodeid.startswith(_PIPELINES):
+            item.add_marker(pytest.mark.pipeline)
+
+
+@pytest.fixture(autouse=True)
+def _says_that_it_runs_pipelines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep `make test-fast` fast: a test without the marker cannot run a pipeline."""
+    if request.node.get_closest_marker("pipeline") is None:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("this test runs a pipeline: mark it with pytest.mark.pipeline")
+
+        monkeypatch.setattr(beam.Pipeline, "run", refuse)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from beam_dpsketch.hashing import cells
 from benchmarks import readings
 from benchmarks.paper import __main__ as paper
 from benchmarks.paper import demands, departures, frequency, page, prototype, records, spent, theorems
+from tests.helpers.raw import raw_of
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +125,7 @@ def test_a_colliding_pair_is_found_exactly_if_there_is_one(rows, seed):
 
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 def test_one_row_alone_answers_in_adversarial_data(kind):
-    spec = SketchSpec(depth=7, width=256, seed=7)
+    spec = SketchSpec(kind=kind.name, depth=7, width=256, seed=7)
     items, weights = theorems.adversarial(spec, kind)
     raw = kind(spec).accumulate(items, weights)
     assert readings.frequencies(raw, items[:1]) == [1]
@@ -154,8 +155,8 @@ def test_mixed_up_settings_would_be_seen():
     """A re-run at the space of the axis is nowhere near the published curve: the comparison can fail."""
     items, counts = theorems.zipf(0, 100_000)
     published = records.only(records.published("ARE", "zipf"), "mean", sketch="count_min", rho="none", x=9.2103)
-    raw = CountMin(frequency.as_written(2**-9, 0)).accumulate(items, counts)
-    again = CountMin(prototype.spec(prototype.figure_1(2**-9, 0.01, None), 0)).accumulate(items, counts)
+    raw = raw_of(CountMin, frequency.as_written(2**-9, 0)).accumulate(items, counts)
+    again = raw_of(CountMin, prototype.spec(prototype.figure_1(2**-9, 0.01, None), 0)).accumulate(items, counts)
     errors = [readings.mean_relative_error(readings.frequencies(each, items), counts) for each in (raw, again)]
     assert errors[0] < published / 4
     assert errors[1] == pytest.approx(published, rel=0.06)

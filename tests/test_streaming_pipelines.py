@@ -161,7 +161,7 @@ def test_windows_that_do_not_fill_days_are_refused(wrong: list[str], options: li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protect", "epsilon"), [("flight", 100), ("aircraft", 1700)])
+@pytest.mark.parametrize(("protect", "epsilon"), [("flight", 62), ("aircraft", 920)])
 def test_continual_delays(
     protect: str,
     epsilon: int,
@@ -179,7 +179,7 @@ def test_continual_delays(
     assert "over the whole declared horizon" in printed
     assert Path(f"{prefix}.png").read_bytes().startswith(b"\x89PNG")
     days = continual_delays.Days(dawn(DATE), DAY, DAYS)
-    assert days.windows == 4
+    assert days.horizon.windows == 4
     assert len(list(tmp_path.glob("*.dpsketch"))) == 4
     nodes = read_releases(f"{prefix}-*.dpsketch")
     assert {(node.level, node.index) for node in nodes if isinstance(node, TimelineNode)} == {

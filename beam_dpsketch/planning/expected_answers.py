@@ -2,12 +2,13 @@
 
 Guarantee: what noise alone does has a closed form, with the median of noisy rows taken as normal. What collisions add
 depends on the data, and no useful formula holds for all. So for an expected weight, the release of made-up data is
-simulated and asked. These are of the least kind for a search: frequencies are proportional to 1/rank (Zipf), and values
-share no beginnings.
+simulated and asked. Its frequencies are proportional to 1/rank (Zipf). Its values share no beginnings, which helps a
+search least.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,6 +19,7 @@ import numpy as np
 
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import noise_offset
@@ -30,18 +32,12 @@ from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-CONFIDENCE = 0.95
-MOST_VALUES = 100_000
+_CONFIDENCE = 0.95
+_MAX_VALUES = 100_000
 
 
 class Detection(NamedTuple):
-    """From which weights on a search finds values.
-
-    Attributes:
-      likely: found with a probability of 95 %.
-      even: found with a probability of 50 %.
-      reaching: how many values of the made-up data are at least `likely`; 0 without them.
-    """
+    """The weights that a search finds with probabilities of 95 % and 50 %, and how many made-up values reach 95 %."""
 
     likely: float
     even: float
@@ -57,12 +53,9 @@ class Errors(NamedTuple):
 
 def noise_detection(spec: TreeSpec | PrefixSpec, sigma_squared: Sequence[Fraction]) -> Detection:
     """Return what the search of a tree finds where noise alone disturbs it."""
-    if isinstance(spec, PrefixSpec):
-        depths = [spec.depth] * len(sigma_squared)
-    else:
-        depths = [level.depth for level in spec.levels]
+    depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
     odd = [depth - 1 + depth % 2 for depth in depths]  # what the search takes for the deviation of an even depth
-    return _detection(spec, [_deviation(*each) for each in zip(odd, sigma_squared, strict=True)])
+    return _detection(spec, list(map(_deviation, odd, sigma_squared)))
 
 
 def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight: int) -> Detection:
@@ -79,17 +72,17 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
 def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
     """Return half the width of a 95 % interval of a flat sketch that holds nothing but noise."""
     if spec.kind == "count_min":
-        return noise_offset(spec, sigma_squared, failure_probability=(1 - CONFIDENCE) / 2, guarantee="simultaneous")
-    return NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
+        return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
+    return NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
     """Return the errors of a flat sketch, over all values of made-up data of a total weight."""
-    values, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
+    values, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
     items, kind = values.astype(np.int64), raw_type(spec)
     keys, _ = kind.usable_keys(spec, items)
     released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
-    found = released.interval(items, CONFIDENCE)
+    found = released.interval(items, _CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
@@ -101,21 +94,16 @@ def _deviation(depth: int, sigma_squared: Fraction) -> float:
 
 def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:
     tree = prefix if isinstance(spec, PrefixSpec) else least_squares
-    likely, even = (
-        detection_limit(deviations, expansion=tree.EXPANSION_DEVIATIONS, probability=each) for each in (FOUND, 0.5)
-    )
-    return Detection(likely, even)
+    limit = functools.partial(detection_limit, deviations, expansion=tree.EXPANSION_DEVIATIONS)
+    return Detection(limit(probability=FOUND), limit(probability=0.5))
 
 
 def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys of random printable texts of the full length, with Zipf weights."""
-    ranks, weights = reference_distribution("zipf", min(weight, MOST_VALUES), weight)
+    """Return keys of random printable texts of the full length, with Zipf weights."""
+    ranks, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
     size = spec.domain.max_bytes
-    letters = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]
-    texts = np.stack(letters, axis=1).astype(np.uint8).view(f"S{size}").ravel().tolist()
+    columns = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]
+    texts = np.stack(columns, axis=1).astype(np.uint8).view(f"S{size}").ravel().tolist()
     is_text = isinstance(spec.domain, TextDomain)
     keys, _ = spec.domain.index([text.decode("ascii") for text in texts] if is_text else texts)
-    distinct, places = np.unique(keys, return_inverse=True)
-    sums = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(sums, places, weights)
-    return distinct, sums
+    return sum_by_key(*sort_by_key(keys, weights))

@@ -1,7 +1,7 @@
 """How wrong ranks of a tree will be, before any data is read.
 
 Guarantee: for trees of exact levels the closed form is the root mean square, over all positions, of the error of the
-fully opened, fitted tree; opening only what stands out and keeping ranks monotone makes it smaller on most data. Where
+fully expanded, fitted tree; expanding only what exceeds the noise and monotone ranks reduce it on most data. Where
 collisions matter there is no useful formula (bounds that hold for all data are several times too large), so the release
 is simulated on declared reference distributions. Source of the fit: Hay et al. 2010.
 """
@@ -17,28 +17,28 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-_MOST_ATOMS = 1_000_000
+_MAX_ATOMS = 1_000_000
 _RANKS = 1_024
+REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
 
 
 def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
-    """The root mean square rank error of a tree whose levels are all exact.
+    """Return the root mean square rank error of a tree whose levels are all exact.
 
     Each level adds the mean, over all positions, of the variance of the siblings left of the path and the counted part
     of the node on it, less that of their common share; where the total is not known, the coarsest level keeps its
     common share.
     """
-    variances = _upward_variances(spec, sigma_squared)
     total = 0.0
-    for number, variance in enumerate(variances):
+    for number, variance in enumerate(_upward_variances(spec, sigma_squared)):
         children = spec.nodes(0) if number == 0 else 1 << spec.levels[number].bits
-        leaves = 1 << spec.shift(number)
-        counted, counted_squared = _mean_coefficients(children, leaves)
+        counted, counted_squared = _mean_coefficients(children, 1 << spec.shift(number))
         keeps_share = number == 0 and not known_total
         total += variance * (counted if keeps_share else counted - counted_squared / children)
     return math.sqrt(total)
@@ -58,8 +58,8 @@ def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, ref
 
 
 def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions, ascending, and whole weights that sum to about `weight`, of one of `REFERENCES`."""
-    atoms = min(weight, size, _MOST_ATOMS)
+    """Return positions, ascending, and whole weights that sum to about `weight`, of one of `REFERENCES`."""
+    atoms = min(weight, size, _MAX_ATOMS)
     steps = np.arange(atoms, dtype=np.float64)
     shares = np.full(atoms, 1.0 / atoms)
     if name == "uniform":
@@ -74,19 +74,13 @@ def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarra
         if name == "scattered zipf":
             places = cells.mix(steps.astype(np.uint64), seed=0, row=0) / 2.0**64
     positions = np.minimum(np.floor(places * float(size)), float(size - 1)).astype(np.uint64)
-    cumulated = np.rint(np.cumsum(shares) * weight).astype(np.int64)
-    weights = np.diff(cumulated, prepend=0)
-    distinct, owner = np.unique(positions, return_inverse=True)
-    sums = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(sums, owner, weights)
+    weights = np.diff(np.rint(np.cumsum(shares) * weight).astype(np.int64), prepend=0)
+    distinct, sums = sum_by_key(*sort_by_key(positions, weights))
     return distinct[sums > 0], sums[sums > 0]
 
 
-REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
-
-
 def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction]) -> list[float]:
-    """The variance of a node's estimate from itself and all below it, for each level."""
+    """Return the variance of a node's estimate from itself and all below it, for each level."""
     variances = [float(sigma) for sigma in sigma_squared]
     for number in reversed(range(len(variances) - 1)):
         children = variances[number + 1] * (1 << spec.levels[number + 1].bits)
@@ -95,7 +89,7 @@ def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction]) -> list
 
 
 def _mean_coefficients(children: int, leaves: int) -> tuple[float, float]:
-    """Means of k + f^2 and (k + f)^2, k uniform in 0 ... children - 1 and f in 1/leaves, 2/leaves, ..., 1."""
+    """Return the means of k + f^2 and (k + f)^2, k uniform in 0 ... children - 1, f in 1/leaves, 2/leaves, ..., 1."""
     k, k_squared = (children - 1) / 2, (children - 1) * (2 * children - 1) / 6
     f, f_squared = (leaves + 1) / (2 * leaves), (leaves + 1) * (2 * leaves + 1) / (6 * leaves**2)
     return k + f_squared, k_squared + 2 * k * f + f_squared

@@ -1,8 +1,7 @@
-"""A plan in words."""
+"""The words of a plan."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,8 +13,6 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 if TYPE_CHECKING:
     from beam_dpsketch.planning.planner import Plan
 
-REMEDY = "raise rho or memory, lower the bounds, or collect more records"
-
 
 def lines(plan: Plan) -> Iterator[str]:
     """Yield what is known of a release, one fact a line."""
@@ -23,7 +20,7 @@ def lines(plan: Plan) -> Iterator[str]:
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
     copies = f" for each of {plan.keys} keys" if plan.keys else ""
-    yield (f"{raw_type(spec).name}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}.")
+    yield f"{raw_type(spec).name}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
     if isinstance(spec, TreeSpec):
         for number, (level, sigma) in enumerate(zip(spec.levels, sigmas, strict=True)):
             shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
@@ -40,23 +37,15 @@ def lines(plan: Plan) -> Iterator[str]:
         f"{partition}, {bounds.max_partitions} {partition}(s) a unit."
     )
     if terms.unit.over_horizon:
-        yield from _horizon(terms.window_count)
+        height = tree_height(terms.window_count)
+        yield (
+            f"Nodes: {2 * terms.window_count - 1} releases over {terms.window_count} windows, rho for all of them "
+            f"together. The noise of up to {height} of them adds up in a prefix, of up to {2 * (height - 1)} in "
+            "another range of windows."
+        )
     elif terms.window_count > 1:
         yield f"Windows: rho covers the {terms.window_count} windows in which a unit may count."
     yield from _expected(plan)
-
-
-def html_of(text: str) -> str:
-    """Return a text for notebooks."""
-    return f"<pre>{html.escape(text)}</pre>"
-
-
-def _horizon(windows: int) -> Iterator[str]:
-    height = tree_height(windows)
-    yield (
-        f"Nodes: {2 * windows - 1} releases over {windows} windows, rho for all of them together. The noise of up to "
-        f"{height} of them adds up in a prefix, of up to {2 * (height - 1)} in another range of windows."
-    )
 
 
 def _expected(plan: Plan) -> Iterator[str]:
@@ -70,8 +59,8 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield f"With a public total: {plan.rank_deviation_known_total:.3g}."
     if plan.detection is not None:
         yield (
-            f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, those "
-            f"with {plan.detection.even:,.0f}. Values with fewer will probably be missed."
+            f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, "
+            f"those with {plan.detection.even:,.0f}. Values with fewer will probably be missed."
         )
     if plan.detection_on_data is not None:
         found = plan.detection_on_data
@@ -83,10 +72,10 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} from the noise alone."
     if plan.errors is not None:
         yield (
-            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, and "
-            f"a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
+            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
+            f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
     elif plan.n is None and not plan.terms.unit.over_horizon:
         yield "This is from the noise alone; explain(n) adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
-        yield f"Answers would be mostly noise: {REMEDY}."
+        yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."

@@ -8,17 +8,10 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.planning import plan_text
-from beam_dpsketch.planning.expected_answers import (
-    Detection,
-    Errors,
-    noise_detection,
-    noise_half_width,
-    simulated_detection,
-    simulated_errors,
-)
+from beam_dpsketch.planning import expected_answers, plan_text
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -53,10 +46,10 @@ class Plan:
     sigma_squared: tuple[Fraction, ...]
     rank_deviation: dict[str, float] | None = None
     rank_deviation_known_total: float | None = None
-    detection: Detection | None = None
-    detection_on_data: Detection | None = None
+    detection: expected_answers.Detection | None = None
+    detection_on_data: expected_answers.Detection | None = None
     half_width: float | None = None
-    errors: Errors | None = None
+    errors: expected_answers.Errors | None = None
 
     @property
     def memory(self) -> int:
@@ -77,7 +70,7 @@ class Plan:
         return "\n".join(plan_text.lines(self))
 
     def _repr_html_(self) -> str:
-        return plan_text.html_of(str(self))
+        return html_table(([line] for line in plan_text.lines(self)), caption="Plan")
 
 
 def plan(
@@ -106,35 +99,24 @@ def plan(
         spec = PrefixSpec.for_memory(spec) if isinstance(spec, BytesDomain) else TreeSpec.for_memory(spec)
     if n is not None:
         _validate.whole(low=1, high=1 << 50, n=n)
-    sigma_squared, expected = calibrate(spec, terms), {}
-    if not terms.unit.over_horizon:
-        if isinstance(spec, SketchSpec):
-            expected = _estimates(spec, terms, n, sigma_squared)
-        elif search or isinstance(spec, PrefixSpec):
-            expected = _search(spec, terms, n, sigma_squared)
-        elif n is not None:
-            expected = _ranks(spec, terms, n, sigma_squared)
+    sigma_squared = calibrate(spec, terms)
+    if terms.unit.over_horizon:
+        expected: dict[str, Any] = {}
+    elif isinstance(spec, SketchSpec):
+        expected = {"half_width": expected_answers.noise_half_width(spec, sigma_squared[0])}
+        expected["errors"] = None if n is None else expected_answers.simulated_errors(spec, terms, n)
+    elif search or isinstance(spec, PrefixSpec):
+        expected = {"detection": expected_answers.noise_detection(spec, sigma_squared)}
+        expected["detection_on_data"] = None if n is None else expected_answers.simulated_detection(spec, terms, n)
+    else:
+        expected = {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
     return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
 
 
-def _ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:
+def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:
     if any(level.sketch != "exact" for level in spec.levels):
         return {"rank_deviation": {name: simulated_deviation(spec, terms, n, reference=name) for name in REFERENCES}}
     return {
         "rank_deviation": {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)},
         "rank_deviation_known_total": exact_tree_deviation(spec, sigma_squared, known_total=True),
     }
-
-
-def _search(
-    spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...]
-) -> dict[str, Any]:
-    on_data = None if n is None else simulated_detection(spec, terms, n)
-    return {"detection": noise_detection(spec, sigma_squared), "detection_on_data": on_data}
-
-
-def _estimates(
-    spec: SketchSpec, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...]
-) -> dict[str, Any]:
-    errors = None if n is None else simulated_errors(spec, terms, n)
-    return {"half_width": noise_half_width(spec, sigma_squared[0]), "errors": errors}

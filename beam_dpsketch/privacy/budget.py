@@ -67,11 +67,11 @@ class PrivacySpec:
         object.__setattr__(self, "shown_delta", float(delta))
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon at this delta, rounded up."""
+        """Return the epsilon at this delta, rounded up."""
         return zcdp.epsilon(rho=self.rho, delta=delta)
 
     def paying_for(self, release: Any) -> PrivacySpec:
-        """The spec of a release, without its budget; raises if a part of a budget has paid for another release.
+        """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
 
         Args:
           release: names it; equal names are one release.
@@ -81,7 +81,7 @@ class PrivacySpec:
         return self.without_budget()
 
     def without_budget(self) -> PrivacySpec:
-        """An equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
+        """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
         return PrivacySpec(self.rho, delta=self.shown_delta, relation=self.relation)
 
     def __copy__(self) -> PrivacySpec:
@@ -106,7 +106,7 @@ class _Purpose:
         self._release: Any = None
 
     def settle(self, release: Any) -> None:
-        """Names the release; refuses a second one."""
+        """Name the release; refuse a second one."""
         with self._lock:
             if self._release is None:
                 self._release = release
@@ -145,7 +145,7 @@ class PrivacyBudget:
         return self._remaining
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
-        """Takes rho out of the budget for one transform; `BudgetExceededError` if less is left."""
+        """Take rho out of the budget for one transform; `BudgetExceededError` if less is left."""
         spent = PrivacySpec(rho, delta=self._total.shown_delta, relation=self._total.relation)
         with self._lock:
             if spent.rho > self._remaining:

@@ -98,7 +98,7 @@ class RecordBounds:
 
     @property
     def min_weight(self) -> int:
-        """The least weight of a record."""
+        """The smallest weight of a record."""
         return -self.max_weight if self.signed else 0
 
     def as_dict(self) -> dict[str, int]:
@@ -106,7 +106,7 @@ class RecordBounds:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def union(self, other: RecordBounds) -> RecordBounds:
-        """The tightest bounds that allow all that either allows."""
+        """Return the tightest bounds that allow all that either allows."""
         return RecordBounds(
             max(self.max_contributions_per_partition, other.max_contributions_per_partition),
             max_partitions=max(self.max_partitions, other.max_partitions),

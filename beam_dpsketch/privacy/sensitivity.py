@@ -26,7 +26,7 @@ def squared_l2_sensitivity(
     relation: NeighboringRelation,
     window_count: int = 1,
 ) -> int:
-    """The largest squared L2 change of all counters that one privacy unit can cause.
+    """Return the largest squared L2 change of all counters that one privacy unit can cause.
 
     With C the total weight a unit may contribute to one sketch, one row changes by at most
 
@@ -64,7 +64,7 @@ def squared_l2_sensitivity_over_time(
     relation: NeighboringRelation,
     window_count: int,
 ) -> int:
-    """The largest squared L2 change of all nodes of a binary tree over time that one privacy unit can cause.
+    """Return the largest squared L2 change that one privacy unit can cause in all nodes of a binary tree over time.
 
     The leaves are the windows of a horizon, and a node is the sketch of all windows below it. A unit reaches m =
     max_partitions windows, each within the bounds. In a node above k of them its weight adds up, so the square is
@@ -99,7 +99,7 @@ def squared_l2_sensitivity_over_time(
 
 
 def tree_height(windows: int) -> int:
-    """The levels of a binary tree over this many windows, log2(windows) + 1; refuses numbers that have none.
+    """Return the number of levels of a binary tree over windows, log2(windows) + 1; refuse numbers that have none.
 
     >>> tree_height(1024)
     11

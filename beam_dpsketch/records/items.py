@@ -39,7 +39,7 @@ class SketchInput:
         return raw_type(self.spec)
 
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """The keys of the items, and which of them can be counted."""
+        """Return the keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
 
     @property
@@ -49,22 +49,22 @@ class SketchInput:
         return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
-        """Keys of bounded records and their weights; made fewer where all weights are 1 and keys repeat."""
+        """Return the keys and weights of bounded records, repeated keys once if all weights are 1."""
         if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
             keys, counts = count_duplicate_numbers(keys)
             weights = weights if counts is None else counts
         return WeightedItems(keys, weights)
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
-        """Keys that were put into a column."""
+        """Return the keys in a column."""
         return column.to_numpy().astype(self.key_type, copy=False)
 
     def clamp(self, weights: np.ndarray) -> np.ndarray:
-        """Weights within the bounds."""
+        """Clamp weights to the bounds."""
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
 
     def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> WeightedItems:
-        """The items and weights that count; the others are left out."""
+        """Return the items and weights that count; leave out the others."""
         if weights is None:
             return self._counted(items)
         keys, usable = self.keys(items)
@@ -75,7 +75,7 @@ class SketchInput:
         return WeightedItems(keys[usable], self.clamp(values[usable]))
 
     def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
-        """Records of weight 1, made fewer where they repeat."""
+        """Count records of weight 1 that repeat."""
         distinct, counts = count_duplicates(items)
         keys, usable = self.keys(distinct)
         if not usable.all():
@@ -86,14 +86,14 @@ class SketchInput:
         return WeightedItems(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
 
     def warn_if_unused(
-        self, elements: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
+        self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
     ) -> None:
-        """Logs the argument that gave no usable value, if these are many records and none of them counts."""
+        """Log the argument without a usable value, if these are many records and none of them counts."""
         if len(items) >= MANY:
             unused = {"item"} if not self.keys(items)[1].any() else set()
             if weights is not None and not parse_weights(weights)[1].any():
                 unused.add("weight")
-            warn_of_unused(elements, unused)
+            warn_of_unused(selectors, unused)
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -101,17 +101,17 @@ class SketchInput:
         return self.kind.key_type(self.spec)
 
     def empty(self) -> WeightedItems:
-        """No contributions."""
+        """Return no items."""
         return WeightedItems(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
 
     @property
     def pending_limit(self) -> int:
-        """How many items wait to be hashed together: enough to be fast, and no more than the sketch is worth."""
+        """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
         return min(4096, max(256, self.spec.cells // 8))
 
 
 def _check_values(**values_of: Any) -> None:
-    """Refuses arrays among values of rows; asked where some are left out."""
+    """Refuse arrays among values of rows; called where some are left out."""
     for argument, values in values_of.items():
         if isinstance(values, list):
             check_values(argument, values)

@@ -22,7 +22,6 @@ from beam_dpsketch.sketches import CountMin
 from beam_dpsketch.sketches.spec import SketchSpec
 
 Guarantee: TypeAlias = Literal["simultaneous", "per_item"]
-GUARANTEES = get_args(Guarantee)
 
 
 class ReleasedCountMin(ReleasedFrequencies):
@@ -65,32 +64,24 @@ class ReleasedCountMin(ReleasedFrequencies):
     def _estimates(
         self, items: Any, guarantee: Guarantee = "simultaneous", failure_probability: float = 0.01
     ) -> np.ndarray:
-        _validate.one_of(GUARANTEES, guarantee=guarantee)
-        _validate.open_unit_interval(failure_probability=failure_probability)
         return self._minimum(items) + self._offset(guarantee, failure_probability)
 
     def _frequencies(self, items: Any, confidence: float, guarantee: Guarantee = "simultaneous") -> Frequencies:
         _validate.open_unit_interval(confidence=confidence)
-        _validate.one_of(GUARANTEES, guarantee=guarantee)
-        failure = (1 - confidence) / 2
+        failure, sigma_squared = (1 - confidence) / 2, self._privacy.sigma_squared
         offset = self._offset(guarantee, failure)
-        collisions = collision_bound(
-            self._counters, self._spec, self._privacy.sigma_squared, failure_probability=failure
-        )
+        collisions = collision_bound(self._counters, self._spec, sigma_squared, failure_probability=failure)
         upper = self._minimum(items) + offset
         return Frequencies(items, upper, upper - 2 * offset - collisions, upper)
 
     def _minimum(self, items: Any) -> np.ndarray:
-        rows = cells.read_rows(self._counters, self._keys(items), seed=self._spec.seed, has_signs=False)
-        return rows.min(axis=0)
+        return cells.read_rows(self._counters, self._keys(items), seed=self._spec.seed, has_signs=False).min(axis=0)
 
     def _offset(self, guarantee: Guarantee, failure_probability: float) -> float:
-        return noise_offset(
-            self._spec,
-            self._privacy.sigma_squared,
-            failure_probability=failure_probability,
-            guarantee=guarantee,
-        )
+        _validate.one_of(get_args(Guarantee), guarantee=guarantee)
+        _validate.open_unit_interval(failure_probability=failure_probability)
+        sigma_squared = self._privacy.sigma_squared
+        return noise_offset(self._spec, sigma_squared, failure_probability=failure_probability, guarantee=guarantee)
 
 
 def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str) -> float:

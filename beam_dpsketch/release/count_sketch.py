@@ -45,10 +45,6 @@ def median_margin(counters: np.ndarray, *, confidence: float) -> float:
     What a row adds to an item's weight is, over the random hash, the counter of a random cell with a random sign:
     the noisy counters show its distribution, heavy tails included. The median is off by more than t only if half the
     rows or more are, on one side. The margin is the t at which that has probability 1 - confidence.
-
-    Args:
-      counters: noisy counters of shape (depth, width).
-      confidence: in (0, 1).
     """
     magnitudes = np.abs(counters.astype(np.float64)).ravel()
     row_fails = _row_failure(len(counters), (1 - confidence) / 2)

@@ -3,9 +3,9 @@
 Guarantee: the release is rho-zCDP for the given neighbouring relation, if no unit contributed more than `terms.bounds`
 allow. Every call draws new noise from the operating system's entropy and is one more release: call it once for
 each sketch. With keyed randomness the noise is a function of the secret, its context, all settings and all exact
-counters: equal calls are one release, byte for byte, and calls that differ in anything have unrelated noise. Were any
-of them left out, two releases of equal counters that differ in it would give the counters away. The raw sketch is left
-as it is.
+counters: equal calls are one release, byte for byte, and calls that differ in anything have unrelated noise. If one
+were left out, two releases of the same counters that differ only in it would share noise and reveal the counters. The
+raw sketch does not change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import os
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -36,8 +36,10 @@ from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch, raw_type
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.prefix import PrefixTree
 
+Secret: TypeAlias = KeyedRandomness | None
+
+# The version of what turns random bytes into noise; another version of a keyed release is another release.
 NOISE_VERSION = 2
-"""Of what turns random bytes into noise; another version of a keyed release is another release."""
 
 _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
     kind.raw_type: kind
@@ -46,73 +48,39 @@ _RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
 
 
 @overload
-def release(
-    raw: CountMin,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = ...,
-    *,
-    run: bytes | None = ...,
-    part: bytes = ...,
-) -> ReleasedCountMin: ...
+def release(raw: CountMin, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountMin: ...
 @overload
-def release(
-    raw: CountSketch,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = ...,
-    *,
-    run: bytes | None = ...,
-    part: bytes = ...,
-) -> ReleasedCountSketch: ...
+def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountSketch: ...
 @overload
-def release(
-    raw: DyadicCountSketch,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = ...,
-    *,
-    run: bytes | None = ...,
-    part: bytes = ...,
-) -> ReleasedDyadicCountSketch: ...
+def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
 @overload
-def release(
-    raw: PrefixTree,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = ...,
-    *,
-    run: bytes | None = ...,
-    part: bytes = ...,
-) -> ReleasedPrefixTree: ...
+def release(raw: PrefixTree, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedPrefixTree: ...
 @overload
-def release(
-    raw: RawSketch,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = ...,
-    *,
-    run: bytes | None = ...,
-    part: bytes = ...,
-) -> ReleasedSketch: ...
-def release(
-    raw: RawSketch,
-    terms: ReleaseTerms,
-    randomness: KeyedRandomness | None = None,
-    *,
-    run: bytes | None = None,
-    part: bytes = b"",
-) -> ReleasedSketch:
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedSketch: ...
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> ReleasedSketch:
     """Add noise to a raw sketch and return what may be published.
 
     Args:
       raw: the sketch of all the data.
       terms: what the release spends, whom it protects, and how much of each unit it holds.
       randomness: the secret that noise and release id are made from; `None` takes the entropy of the system.
-      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-        hold over all of them together. `None` makes this release a run of its own.
-      part: the name of this release within its run; see `part_name`.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
     >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
     >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
     ['a']
+    """
+    return release_part(raw, terms, randomness)
+
+
+def release_part(
+    raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None, *, run: bytes | None = None, part: bytes = b""
+) -> ReleasedSketch:
+    """Do what `release` does, for one of several releases of a run, whose `part_name` is `part`.
+
+    `run` is 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+    hold over all of them together. `None` makes this release a run of its own.
     """
     _validate.instance(RawSketch, raw=raw)
     _validate.instance(ReleaseTerms, terms=terms)
@@ -141,23 +109,21 @@ def release(
 
 
 def _all_of(raw: RawSketch, statement: PrivacyStatement) -> bytes:
-    """All that must be equal for the noise to be equal: its version, kind, spec, exact counters, and the statement."""
+    """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
     return encode(("noise", NOISE_VERSION, pack(raw.name, raw.spec, raw.to_vector(), statement)))
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter sigma^2 of each table in a release; refuse settings that cannot work."""
-    sensitivity = squared_l2_sensitivity_over_time if terms.unit.over_horizon else squared_l2_sensitivity
+    sensitivity = functools.partial(
+        squared_l2_sensitivity_over_time if terms.unit.over_horizon else squared_l2_sensitivity,
+        bounds=terms.bounds,
+        relation=terms.privacy.relation,
+        window_count=terms.window_count,
+    )
     return tuple(
         sigma_squared(
-            squared_sensitivity=sensitivity(
-                cells_per_item=table.cells_per_item,
-                has_signs=table.has_signs,
-                bounds=terms.bounds,
-                relation=terms.privacy.relation,
-                window_count=terms.window_count,
-            ),
-            rho=terms.privacy.rho * table.share,
+            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs), rho=terms.privacy.rho * share
         )
-        for table in raw_type(spec).tables(spec)
+        for cells, signs, share in raw_type(spec).tables(spec)
     )

@@ -2,7 +2,7 @@
 
 A run is one execution of a private transform, and its parts are its releases: keys, windows, nodes of a tree. Two draws
 of one part, as after a failure, differ in the last third only. An id is made of random bytes and of what is published
-beside the release anyway (its key and its window), so that it says nothing of the data.
+with the release anyway (its key and its window), so that it says nothing of the data.
 """
 
 from __future__ import annotations
@@ -18,27 +18,24 @@ RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
 
 
 def part_name(which: tuple[Any, ...], start: int, end: int) -> bytes:
-    """What names one release of a run.
+    """Return the name of one release of a run, whose window opens and closes at these microseconds since the epoch.
 
-    Args:
-      which: its place in the window: () for the only release, ("key", key) or ("level", level of a tree over time).
-      start: when its window opens, in microseconds since the epoch.
-      end: when its window closes.
+    `which` is its place in the window: () for the only release, ("key", key) or ("level", level of a tree over time).
     """
     return encode((encode(which), start, end))
 
 
 def part_of_run(run: bytes, name: bytes) -> bytes:
-    """The first two thirds of the id of a release."""
+    """Return the first two thirds of the id of a release."""
     return run + hashlib.blake2b(name, key=run, digest_size=PART_BYTES).digest()
 
 
 def run_and_part(release_id: bytes) -> bytes:
-    """The first two thirds of an id, which `part_of_run` makes."""
+    """Return the first two thirds of an id, which `part_of_run` makes."""
     return release_id[: RUN_BYTES + PART_BYTES]
 
 
 def are_parts_of_one_run(release_ids: Sequence[bytes]) -> bool:
-    """Whether all are of one run, and no two of the same part."""
+    """Return whether all are of one run, and no two of the same part."""
     runs = {release_id[:RUN_BYTES] for release_id in release_ids}
     return len(runs) == 1 and len(set(map(run_and_part, release_ids))) == len(release_ids)

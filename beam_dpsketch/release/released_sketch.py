@@ -46,10 +46,8 @@ class ReleasedSketch(ABC):
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
-        self._spec = spec
-        self._counters = counters.copy()
+        self._spec, self._counters, self._privacy = spec, counters.copy(), privacy
         self._counters.flags.writeable = False
-        self._privacy = privacy
 
     @property
     def spec(self) -> Any:
@@ -82,7 +80,7 @@ class ReleasedSketch(ABC):
     def interval(self, items: Any, confidence: float = 0.95) -> Any:
         """Return each item's estimate with bounds for its true total weight, over the records that bounding kept.
 
-        The bounds cover noise and collisions. They do not cover what `ContributionBounds` dropped or clamped, so where
+        The bounds cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
         records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
         confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
         """
@@ -139,7 +137,8 @@ class ReleasedSketch(ABC):
           units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum.
         """
         self._check_same_kind(other)
-        return self._sum(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+        privacy = self._privacy.composed(other._privacy, units_disjoint=units_disjoint)
+        return type(self)(self._spec, self._counters + other._counters, privacy)
 
     def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
         """Return the release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
@@ -149,20 +148,17 @@ class ReleasedSketch(ABC):
         twice gives both runs one id: there, keep their nodes apart yourself.
         """
         self._check_same_kind(other)
-        return self._sum(other, self._privacy.within_horizon(other._privacy))
-
-    def _sum(self: Self, other: ReleasedSketch, statement: PrivacyStatement) -> Self:
-        return type(self)(self._spec, self._counters + other._counters, statement)
+        privacy = self._privacy.within_horizon(other._privacy)
+        return type(self)(self._spec, self._counters + other._counters, privacy)
 
     def _check_same_kind(self, other: ReleasedSketch) -> None:
-        if type(self) is type(other) and self._spec == other._spec:
-            return
         differing = ["kind"]
         if type(self) is type(other):
             differing = [name for name, value in vars(self._spec).items() if value != getattr(other._spec, name)]
-        raise IncompatibleSketchError(
-            f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"
-        )
+        if differing:
+            raise IncompatibleSketchError(
+                f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"
+            )
 
     def to_bytes(self) -> bytes:
         """Return the release in the package's versioned format, which every later version can read."""
@@ -196,8 +192,7 @@ class ReleasedSketch(ABC):
         return f"<{type(self).__name__} of {self._size}, rho={float(self._privacy.rho):g}>"
 
     def _repr_html_(self) -> str:
-        rows = [("size", self._size), ("privacy", self._privacy)]
-        return html_table(rows, caption=type(self).__name__)
+        return html_table([("size", self._size), ("privacy", self._privacy)], caption=type(self).__name__)
 
     @property
     @abstractmethod

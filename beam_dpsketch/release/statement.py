@@ -1,9 +1,11 @@
-"""The privacy statement that every release carries: what is protected, how well, and what is not."""
+"""The privacy statement that every release carries: what is protected, how well, and what is not.
+
+`statement_text` has its words.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import math
 from fractions import Fraction
 from typing import Any
@@ -17,18 +19,12 @@ from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
+from beam_dpsketch.release import statement_text
+from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
 
-_LEAST_RHO, _LARGEST_RHO, _LARGEST_NOISE = Fraction(1, 1 << 200), 1 << 64, 1 << 200
-_LARGEST_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
-
-
-_DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
-
-_RELATION = {
-    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
-}
+_MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
+_MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +39,8 @@ class PrivacyStatement:
       relation: the relation between neighbouring inputs.
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped before the sketch.
-      window_count: how many windows (releases) one unit could reach; rho covers all of them. Of a unit over a horizon: the
-        windows of the horizon; rho covers all nodes of the tree over them.
+      window_count: how many windows (releases) one unit could reach; rho covers all of them. For a unit over a horizon,
+        the windows of the horizon; rho covers all nodes of the tree over them.
       disclosed: what is published without noise.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
@@ -66,13 +62,13 @@ class PrivacyStatement:
     release_ids: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
-        if not _LEAST_RHO <= self.rho <= _LARGEST_RHO:
+        if not _MIN_RHO <= self.rho <= _MAX_RHO:
             raise ValueError("rho must be between 2**-200 and 2**64")
-        if not all(MIN_SIGMA_SQUARED <= value <= _LARGEST_NOISE for value in self.sigma_squared_per_level):
+        if not all(MIN_SIGMA_SQUARED <= value <= _MAX_SIGMA_SQUARED for value in self.sigma_squared_per_level):
             raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")
-        if any(value.denominator > _LARGEST_DENOMINATOR for value in (self.rho, *self.sigma_squared_per_level)):
+        if any(value.denominator > _MAX_DENOMINATOR for value in (self.rho, *self.sigma_squared_per_level)):
             raise ValueError("rho and sigma_squared_per_level must be fractions with denominators up to 2**7000")
         if len(self.release_ids) > _MAX_RELEASES:
             raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
@@ -92,37 +88,36 @@ class PrivacyStatement:
         return max(self.sigma_squared_per_level)
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon for which the release is (epsilon, delta)-DP, rounded up.
+        """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up.
 
         Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13.
         """
         return zcdp.epsilon(rho=self.rho, delta=delta)
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
-        """The statement of two releases together: rho adds, or is the maximum if no unit is in both.
+        """Return the statement of two releases together: rho adds, or is the maximum if no unit is in both.
 
         It stays if they are different parts of one run, such as two keys of it. A run is one mechanism: it draws the
         noise of all its releases, independently, for a sensitivity that is the largest change of all their counters
-        together that one unit can cause (over max_partitions keys and `window_count` windows; a unit within a window or a
-        period changes nothing outside it). So all releases of a run together are rho-zCDP, and a sum of some of them is
-        post-processing. Two draws of the same part are two releases, and add.
+        together that one unit can cause (over max_partitions keys and `window_count` windows; a unit within a window
+        or a period changes nothing outside it). So all releases of a run together are rho-zCDP, and a sum of some of
+        them is post-processing. Two draws of the same part are two releases, and add.
 
         The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
         other: each input then changes by an addition or a removal, at most half the rho of a replacement.
         """
-        if units_disjoint or self._is_of_the_run_of(other):
+        is_one_run = self._has_terms_of(other) and are_parts_of_one_run(self.release_ids + other.release_ids)
+        if units_disjoint or (is_one_run and not self.unit.over_horizon):  # `within_horizon` is for trees over time
             return self._joined(other, max(self.rho, other.rho))
         return self._joined(other, self.rho + other.rho)
 
     def within_horizon(self, other: PrivacyStatement) -> PrivacyStatement:
-        """The statement of two nodes of one tree over time together: rho stays.
+        """Return the statement of two nodes of one tree over time together: rho stays.
 
         The noise of each node was calibrated to what a unit can change in all nodes of the horizon, so rho is the
         price of the whole tree, paid once, and reading several nodes of it costs no more.
         """
-        if not self.unit.over_horizon or any(
-            getattr(self, name) != getattr(other, name) for name in ("rho", "bounds", "window_count")
-        ):
+        if not self.unit.over_horizon or not self._has_terms_of(other):
             raise IncompatibleSketchError(
                 "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
             )
@@ -134,16 +129,11 @@ class PrivacyStatement:
             )
         return joined
 
-    def _is_of_the_run_of(self, other: PrivacyStatement) -> bool:
-        """Whether one rho covers both; of a tree over time, `within_horizon` says so."""
-        return (
-            not self.unit.over_horizon
-            and (self.rho, self.bounds, self.window_count) == (other.rho, other.bounds, other.window_count)
-            and are_parts_of_one_run(self.release_ids + other.release_ids)
-        )
+    def _has_terms_of(self, other: PrivacyStatement) -> bool:
+        return all(getattr(self, name) == getattr(other, name) for name in ("rho", "bounds", "window_count"))
 
     def _joined(self, other: PrivacyStatement, rho: Fraction) -> PrivacyStatement:
-        """The statement of the sum of two releases that together cost this rho."""
+        """Return the statement of the sum of two releases that together cost this rho."""
         for name in ("relation", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
@@ -170,7 +160,7 @@ class PrivacyStatement:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The statement as plain Python values, for JSON or a table."""
+        """Return the statement as plain Python values, for JSON or a table."""
         return {
             "rho": _rounded_up(self.rho),
             "epsilon": self.epsilon(self.shown_delta),
@@ -181,13 +171,13 @@ class PrivacyStatement:
             **dataclasses.asdict(self.bounds),
             "window_count": self.window_count,
             "period_seconds": self.period_micros / 1_000_000,
-            "disclosed": self._disclosed(),
+            "disclosed": statement_text.disclosed(self.disclosed),
             "randomness": self.randomness.value,
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 
     def to_dp_event(self) -> Any:
-        """The loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package."""
+        """Return the loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package."""
         try:
             import dp_accounting
         except ImportError as error:
@@ -195,58 +185,17 @@ class PrivacyStatement:
         return dp_accounting.ZCDpEvent(rho=_rounded_up(self.rho))
 
     def __str__(self) -> str:
-        sigmas = sorted({math.sqrt(value) for value in self.sigma_squared_per_level})
-        noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
-        lines = [
-            f"Protected: {self.unit.value}. Someone who sees the release cannot reliably tell whether this "
-            f"{_RELATION[self.relation]} ({self.relation.name}).",
-            f"How well: rho = {_up(self.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
-            f"epsilon = {_up(self.epsilon(self.shown_delta), 4):g} at delta = {_up(self.shown_delta, 6):g}.",
-            f"Bounds enforced on each: {self._bounds_in_words()}.",
-            *self._about(),
-            f"Noise: a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
-            f"{len(self.release_ids)} release(s){self._keyed()}.",
-            f"Not protected: when the release was made{''.join(', ' + name for name in self._disclosed())}.",
-        ]
-        return "\n".join(lines)
+        return "\n".join(f"{heading}: {words}" for heading, words in statement_text.facts(self).items())
 
-    def _bounds_in_words(self) -> str:
-        bounds = self.bounds
-        weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
-        records = f"{bounds.max_contributions_per_partition} record(s)"
-        if self.unit.over_horizon:
-            return f"{records} per window, {bounds.max_partitions} of the {self.window_count} windows, {weights}"
-        partitions, windows = f"{bounds.max_partitions} partition(s)", f"{self.window_count} window(s)"
-        if self.window_count > 1 or self.period_micros:
-            partitions += " per window"
-        if self.period_micros:
-            seconds = decimal.Decimal(self.period_micros).scaleb(-6).normalize()
-            windows += f" of each period of {seconds:f} seconds"
-        return f"{records} per partition, {partitions}, {weights}, {windows}"
+    def __repr__(self) -> str:
+        rho = f"{statement_text.round_up(self.rho, 6):g}"
+        return f"<PrivacyStatement of {len(self.release_ids)} release(s), rho={rho}, {self.relation.name}>"
 
-    def _about(self) -> list[str]:
-        """What answers are about, where the bounds can drop anything of a unit."""
-        if self.unit.is_one_record and not self.bounds.has_weights:
-            return []
-        single = self.unit.is_one_record
-        about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
-        return [f"Answers: about {about}. Intervals do not cover what the bounds dropped."]
-
-    def _keyed(self) -> str:
-        return "" if self.randomness is Randomness.SYSTEM else f", from {self.randomness.value}"
-
-    def _disclosed(self) -> list[str]:
-        return [words for flag, words in _DISCLOSED.items() if flag in self.disclosed]
+    def _repr_html_(self) -> str:
+        return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
 
 
 def _rounded_up(value: Fraction) -> float:
-    """The shortest float at or above an exact value."""
+    """Return the shortest float at or above an exact value."""
     nearest = float(value)
     return nearest if Fraction(repr(nearest)) >= value else math.nextafter(nearest, math.inf)
-
-
-def _up(value: Fraction | float, digits: int) -> float:
-    """The value, of a float its decimal spelling, rounded up to this many significant digits."""
-    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
-    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
-    return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))

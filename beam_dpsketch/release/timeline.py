@@ -9,6 +9,7 @@ the whole tree, so their rho is that of the horizon, for any number of questions
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
 
@@ -84,8 +85,8 @@ class SketchTimeline:
                 raise ValueError(f"no node {place} is in a tree over {windows} windows")
             if place in self._nodes:
                 raise ValueError(f"node {place} was given twice: the nodes are of more than one release")
-            statement = node.release.privacy
-            if not statement.unit.over_horizon or statement.window_count != windows:
+            privacy = node.release.privacy
+            if not privacy.unit.over_horizon or privacy.window_count != windows:
                 raise ValueError(f"node {place} was not released for a horizon of {windows} windows")
             self._check_run(node)
             self._nodes[place] = node.release
@@ -104,10 +105,7 @@ class SketchTimeline:
     def between(self, first: int, last: int) -> ReleasedSketch:
         """Return the release of the windows first to last, both included: the sum of at most 2 log2(T) nodes."""
         nodes = [self._nodes[place] for place in self._places(first, last)]
-        total = nodes[0]
-        for node in nodes[1:]:
-            total = total.combine_within_horizon(node)
-        return total
+        return functools.reduce(ReleasedSketch.combine_within_horizon, nodes)
 
     def prefix(self, last: int) -> ReleasedSketch:
         """Return the release of everything from the start of the horizon to the end of a window."""
@@ -136,8 +134,7 @@ class SketchTimeline:
     def _average(self, place: tuple[int, int]) -> np.ndarray:
         """Return the averaged counters of a node."""
         if place not in self._averages:
-            level, index = place
-            counters = self._nodes[place].counters.astype(np.float64)
+            (level, index), counters = place, self._nodes[place].counters.astype(np.float64)
             if level:
                 children = self._average((level - 1, 2 * index)) + self._average((level - 1, 2 * index + 1))
                 own_share = averaged_variance(level)
@@ -149,29 +146,26 @@ class SketchTimeline:
         """Refuse a node of another run than the first one, or of another horizon, level or index."""
         place, release_ids = (node.level, node.index), node.release.privacy.release_ids
         run = release_ids[0][:RUN_BYTES]
-        if any(other.privacy.release_ids[0][:RUN_BYTES] != run for other in list(self._nodes.values())[:1]):
+        first, other = next(iter(self._nodes.items()), (place, node.release))
+        if other.privacy.release_ids[0][:RUN_BYTES] != run:
             raise ValueError(
-                f"node {place} is of another run than node {next(iter(self._nodes))}: a timeline is made of the nodes "
-                "of one run of one transform"
+                f"node {place} is of another run than node {first}: a timeline is made of the nodes of one run of one "
+                "transform"
             )
-        start, end = (
-            self._horizon.start_micros + self._horizon.size_micros * window
-            for window in (node.windows.start, node.windows.stop)
-        )
-        if [*map(run_and_part, release_ids)] != [part_of_run(run, part_name(("level", node.level), start, end))]:
+        start, size = self._horizon.start_micros, self._horizon.size_micros
+        name = part_name(("level", node.level), start + size * node.windows.start, start + size * node.windows.stop)
+        if [*map(run_and_part, release_ids)] != [part_of_run(run, name)]:
             raise ValueError(
-                f"node {place} was released for other windows: give the horizon that "
-                "it is of, and its own level and index"
+                f"node {place} was released for other windows: give the horizon, level and index it was made with"
             )
 
     def _places(self, first: int, last: int) -> list[tuple[int, int]]:
         """Return the nodes of a range; refuse what is not in the horizon or not released yet."""
         self._check(first, last)
         places = list(covering(first, last))
-        if any(place not in self._nodes for place in places):
-            available = self.available
-            there = f"windows 0 to {available - 1} are available" if available else "no window is available"
-            raise ValueError(f"windows {first} to {last} are not all released yet: {there}")
+        if not self._nodes.keys() >= set(places):
+            known = f"windows 0 to {self.available - 1} are available" if self.available else "no window is available"
+            raise ValueError(f"windows {first} to {last} are not all released yet: {known}")
         return places
 
     def _check(self, first: int, last: int) -> None:
@@ -193,7 +187,4 @@ def averaged_variance(level: int) -> float:
 
     It is also the share of the node's own counters in the average.
     """
-    variance = 1.0
-    for _ in range(level):
-        variance = 1 / (1 + 1 / (2 * variance))
-    return variance
+    return 2**level / (2 ** (level + 1) - 1)

@@ -63,7 +63,7 @@ class RawSketch(ABC):
         return self._weighted
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
-        """Adds items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
+        """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
         if not isinstance(items, (list, np.ndarray, pa.Array, str, bytes)):
             items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
         if weights is None:
@@ -87,20 +87,20 @@ class RawSketch(ABC):
 
     @classmethod
     def key_type(cls, spec: Any) -> np.dtype[Any]:
-        """The numpy type of keys."""
+        """Return the numpy type of keys."""
         return np.dtype(np.uint64)
 
     @classmethod
     @abstractmethod
     def tables(cls, spec: Any) -> tuple[Table, ...]:
-        """The tables of a sketch with this spec."""
+        """Return the tables of a sketch with this spec."""
 
     @abstractmethod
     def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
-        """Adds items given by their keys, with int64 weights."""
+        """Add items given by their keys, with int64 weights."""
 
     def merge(self: Self, other: RawSketch) -> Self:
-        """Adds the counters of another sketch of the same kind and spec to this one."""
+        """Add the counters of another sketch of the same kind and spec to this one."""
         if type(self) is not type(other) or self._spec != other._spec:
             raise IncompatibleSketchError(
                 f"only sketches of one kind and spec can be merged: {self!r} and {other!r} differ"
@@ -111,12 +111,12 @@ class RawSketch(ABC):
         return self
 
     def to_vector(self) -> np.ndarray:
-        """A copy of all counters, int64 of shape (spec.cells,)."""
+        """Return a copy of all counters, int64 of shape (spec.cells,)."""
         return np.concatenate([counters.ravel() for counters in self.counter_tables()])
 
     @classmethod
     def from_vector(cls: type[Self], spec: Any, vector: np.ndarray) -> Self:
-        """The raw sketch with these counters."""
+        """Return the raw sketch with these counters."""
         sketch = cls(spec)
         start = 0
         for counters in sketch.counter_tables():
@@ -126,7 +126,7 @@ class RawSketch(ABC):
 
     @abstractmethod
     def counter_tables(self) -> Sequence[np.ndarray]:
-        """The counters of each table, as arrays that may be changed in place."""
+        """Return the counters of each table, as arrays that may be changed in place."""
 
     @abstractmethod
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
@@ -170,7 +170,7 @@ class LinearSketch(RawSketch):
 
     @classmethod
     def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
-        """The items as 64-bit keys (uint64); raises for those that cannot be counted."""
+        """Return the items as 64-bit keys (uint64); raise for those that cannot be counted."""
         return fingerprints(items, item_hash=spec.item_hash, item_key=spec.item_key)
 
     @classmethod
@@ -201,7 +201,7 @@ class LinearSketch(RawSketch):
 
 
 def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The keys of a column that may have nulls."""
+    """Return the keys of a column that may have nulls."""
     usable = np.asarray(items.is_valid())
     try:
         found = kind.keys(spec, items.drop_null() if items.null_count else items)

@@ -65,7 +65,7 @@ class SketchSpec:
         item_hash: str = "murmur3",
         item_key: bytes = b"",
     ) -> SketchSpec:
-        """The smallest spec whose collisions keep the estimate of any one item within relative_error * N.
+        """Return the smallest spec whose collisions keep the estimate of any one item within relative_error * N.
 
         Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for
         each item with probability at least 1 - failure_probability / 2 over the seed. The other half is left for
@@ -92,7 +92,7 @@ class SketchSpec:
     def paper_dimensions(
         cls, *, relative_error: float, failure_probability: float, kind: str = "count_sketch", seed: int = 0
     ) -> SketchSpec:
-        """The paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
+        """Return the paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
 
         No guarantee: on about 1 / relative_error equal items the error exceeds relative_error * N more often than
         failure_probability. Use `for_accuracy`.
@@ -114,7 +114,7 @@ def _rows(failure_probability: float) -> int:
 
 
 def _median_width(depth: int, relative_error: float, failure_probability: float) -> int:
-    """The smallest width at which the median of `depth` rows fails with probability <= failure_probability / 2."""
+    """Return the smallest width at which the median of `depth` rows fails with probability <= failure_probability / 2."""
     too_small, enough = 0, math.ceil(1 / relative_error)
     while _median_fails(depth, 1 / (2 * relative_error * enough)) > failure_probability / 2:
         too_small, enough = enough, 2 * enough

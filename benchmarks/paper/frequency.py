@@ -6,6 +6,7 @@ paper writes it in the space that the axis says, with noise that is safe. N = 10
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 
@@ -50,7 +51,7 @@ def estimates(
     """Curve, rho, counters and estimates of the items of one data set."""
     rerun_spec = prototype.spec(prototype.figure_1(gamma, BETA, None), seed)
     sketches = {
-        curve: kind(spec).accumulate(items, counts)
+        curve: kind(dataclasses.replace(spec, kind=kind.name)).accumulate(items, counts)
         for curve, spec in (("re-run", rerun_spec), ("as written", as_written(gamma, seed)))
     }
     for rho in RHOS:
@@ -62,7 +63,7 @@ def estimates(
             found = readings.frequencies(raw, items)
         else:  # one record has the weight 1, though records of an item were added together
             found = release(
-                raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE), RecordBounds(1))
+                raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE), RecordBounds(1, max_weight=1))
             ).estimate(items)
         yield "as written", rho, raw.spec.cells, found
 

@@ -61,7 +61,10 @@ def worst_pair(
 
 def squared_distance(kind: type[LinearSketch], spec: SketchSpec, pair: tuple[int, int]) -> int:
     """|v|^2 between the sketches of one item and of the other, from their counters."""
-    one, other = (kind(spec).accumulate(np.array([item], dtype=np.uint64)).counters for item in pair)
+    one, other = (
+        kind(dataclasses.replace(spec, kind=kind.name)).accumulate(np.array([item], dtype=np.uint64)).counters
+        for item in pair
+    )
     return int(np.sum((one - other) ** 2))
 
 
@@ -88,7 +91,7 @@ def measure(limit: int = 1 << 24) -> list[Row]:
         seeds = SEEDS if universe <= 1 << 16 else 1
         spec, pair = worst_pair(kind, spec, np.arange(min(universe, limit), dtype=np.uint64), seeds)
         moved = squared_distance(kind, spec, pair)
-        (ours,) = calibrate(spec, ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE), RecordBounds(1)))
+        (ours,) = calibrate(spec, ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE), RecordBounds(1, max_weight=1)))
         worst = (4 if kind is CountSketch else 2) * spec.depth
         rows.append(
             {

@@ -33,7 +33,7 @@ class Noise:
     def __init__(self, raw: LinearSketch, rho: float) -> None:
         self._raw = raw
         (self.sigma_squared,) = calibrate(
-            raw.spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE), RecordBounds(1))
+            raw.spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE), RecordBounds(1, max_weight=1))
         )
 
     def added_error(self, items: np.ndarray) -> np.ndarray:
@@ -58,7 +58,10 @@ def uniform_bound(sketches: int, rho: float = 1.0) -> list[Row]:
     for kind in KINDS:
         largest = np.empty(sketches)
         for seed in range(sketches):
-            noise = Noise(kind(SketchSpec(depth=SHAPE[0], width=SHAPE[1], seed=seed)).accumulate(items, counts), rho)
+            noise = Noise(
+                kind(SketchSpec(kind=kind.name, depth=SHAPE[0], width=SHAPE[1], seed=seed)).accumulate(items, counts),
+                rho,
+            )
             largest[seed] = np.max(np.abs(noise.added_error(UNIVERSE))) / noise.bound()
         about = {"sketch": kind.name, "rho": f"{rho:g}", "sketches": sketches, "above": int(np.sum(largest > 1))}
         for share in np.linspace(0, 1, 51):
@@ -71,7 +74,7 @@ def lower_bound(releases: int, rho: float = 1.0) -> list[Row]:
     rows = []
     for kind in KINDS:
         for depth in DEPTHS:
-            spec = SketchSpec(depth=depth, width=256, seed=depth)
+            spec = SketchSpec(kind=kind.name, depth=depth, width=256, seed=depth)
             items, weights = adversarial(spec, kind)
             for data, raw, asked, times in (
                 ("adversarial", kind(spec).accumulate(items, weights), items[:1], releases),
@@ -108,7 +111,9 @@ def size_independence(sizes: tuple[int, ...], seeds: int) -> list[Row]:
         for seed in range(seeds):
             items, counts = zipf(seed, size)
             for kind in KINDS:
-                raw = kind(SketchSpec(depth=SHAPE[0], width=SHAPE[1], seed=seed)).accumulate(items, counts)
+                raw = kind(SketchSpec(kind=kind.name, depth=SHAPE[0], width=SHAPE[1], seed=seed)).accumulate(
+                    items, counts
+                )
                 for rho in ("0.1", "1", "10"):
                     error = float(np.mean(np.abs(Noise(raw, float(rho)).added_error(items))))
                     values.setdefault((kind.name, rho, size), []).append(error)
@@ -130,7 +135,7 @@ def accuracy_guarantee(seeds: int, relative_error: float = GAMMA) -> list[Row]:
             for seed in range(seeds):
                 wanted = {"relative_error": relative_error, "failure_probability": BETA, "seed": seed}
                 if dimensions == "paper":
-                    spec = SketchSpec.paper_dimensions(**wanted)
+                    spec = SketchSpec.paper_dimensions(**wanted, kind=kind.name)
                 else:
                     spec = SketchSpec.for_accuracy(**wanted, kind=kind.name)
                 errors = readings.frequencies(kind(spec).accumulate(items), items) - 1

@@ -105,15 +105,15 @@ def _bytes(table: Table) -> None:
     counts = [table.sizes(0, count)[1] for count in (10, 1_000, 1_000_000)]
     print(f"  {'':<30}" + "".join(f"{f'{count:,}':>14}" for count in counts) + f"{'release':>14}")
     numbers = skewed(counts[-1])
-    for name, kind, spec in (
-        ("CountSketch 5 x 4096", CountSketch, SHAPE),
-        ("quantile tree, U = 2^32", DyadicCountSketch, TreeSpec.for_memory(IPv4Domain())),
+    for name, spec in (
+        ("CountSketch 5 x 4096", SHAPE),
+        ("quantile tree, U = 2^32", TreeSpec.for_memory(IPv4Domain())),
     ):
-        recipe = SketchInput(spec, ONE_RECORD)
+        sketch_input = SketchInput(spec, ONE_RECORD)
         sizes = []
         for count in counts:
-            accumulator = SketchAccumulator(recipe)
-            accumulator.add_contributions(recipe.contributions(numbers[:count].tolist(), None))
+            accumulator = SketchAccumulator(sketch_input)
+            accumulator.add_contributions(sketch_input.contributions(numbers[:count].tolist(), None))
             sizes.append(len(accumulator.to_bytes()))
         sizes.append(
             len(release(accumulator.to_sketch(), ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE))).to_bytes())

@@ -2,7 +2,7 @@
 
 PipelineDP counts all records of one public partition, or answers 99 percentiles; here a release holds the frequencies
 of all items, or all quantiles. Both keep one record of each id and use Gaussian noise. "Unbounded" reads batches
-without privacy ids, unit="record": a weaker guarantee, shown as what it is.
+without privacy ids, Record(): a weaker guarantee, shown as what it is.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def measure(table: Table) -> None:
             pipelines.SPEC,
             pipelines.PRIVACY,
             item="port",
-            unit=PrivacyId("address", RecordBounds(1)),
+            unit=PrivacyId("address", RecordBounds(1, max_weight=1)),
         )
         runs: dict[str, Callable[[], None]] = {
             "text": lambda: pipelines.run("text", str, 1, pipelines.sketch, elements),

@@ -60,7 +60,7 @@ def test_continual_delays(
     capsys: Capture,
 ) -> None:
     on_engine += ["--streaming"] if streaming else []
-    test_streaming_pipelines.test_continual_delays("flight", 100, departures, [*options, *on_engine], tmp_path, capsys)
+    test_streaming_pipelines.test_continual_delays("flight", 62, departures, [*options, *on_engine], tmp_path, capsys)
 
 
 def test_demo(

@@ -158,7 +158,7 @@ def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["global", "declared", "keyed", "ids"])
-def test_one_release_of_each_key_and_window_says_what_a_batch_says(name: str, engine: Engine) -> None:
+def test_releases_say_what_those_of_a_batch_say(name: str, engine: Engine) -> None:
     windows, make = CASES[name]
     stream = for_any_runner(stepped(VISITS, 60, END, late=LATE))
     here = outputs(stream, make(), windows, *with_late_data(engine), runner=engine.runner)

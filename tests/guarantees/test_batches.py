@@ -31,7 +31,7 @@ class _Windowed(beam.DoFn):
 
 
 @pytest.mark.parametrize("make", [pa.RecordBatch.from_pydict, pa.Table.from_pydict, pd.DataFrame])
-def test_the_bound_is_of_privacy_id_and_window_and_not_of_the_batch(make: Any) -> None:
+def test_the_bound_is_of_id_and_window_and_not_of_the_batch(make: Any) -> None:
     """Three batches in each of two windows; id a has 6 records in each window and keeps 2, id b 3 and keeps 2."""
     timed = [TimestampedValue(make(COLUMNS), time) for time in (0, 1, 2, 10, 11, 12)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:

@@ -139,7 +139,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
-def test_what_is_spent_pays_on_every_runner_and_if_sent_elsewhere(runner: str) -> None:
+def test_what_is_spent_pays_on_every_runner(runner: str) -> None:
     (released,) = run(["a"] * 9, frequencies(spent()), runner=runner)
     assert released.privacy.rho == spent().rho
     pipeline = beam.Pipeline(runner=runner)

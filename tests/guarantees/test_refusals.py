@@ -396,7 +396,7 @@ def test_sigma_of_one_half_is_the_least_that_is_accepted() -> None:
         globally(privacy=PrivacySpec(rho=6.001))
 
 
-def test_the_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
+def test_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
     windowed = pipeline() | beam.Create(["a"]) | beam.WindowInto(window.SlidingWindows(60, 10))
     assert windowed | globally(privacy=PrivacySpec(rho=6)) is not None
 

@@ -14,14 +14,14 @@ from tests.helpers.pipelines import FN_API, seen_by_sink
 pytestmark = pytest.mark.engine
 
 
-def test_exact_counters_are_the_same_for_every_kind_of_element_and_without_beam() -> None:
+def test_counters_are_the_same_for_every_kind_of_element() -> None:
     outputs = seen_by_sink(functools.partial(branches, KINDS), runner=FN_API)
     assert dict(outputs) == expected(KINDS)
     assert len(outputs) == len(expected(KINDS))
 
 
 @pytest.mark.parametrize("name", RUNNERS)
-def test_exact_counters_are_the_same_on_every_runner_and_without_beam(name: str, importable_in_workers: None) -> None:
+def test_counters_are_the_same_on_every_runner(name: str, importable_in_workers: None) -> None:
     runner, options = RUNNERS[name]
     outputs = seen_by_sink(functools.partial(branches, KEYED), *options, runner=runner)
     assert dict(outputs) == expected(KEYED)

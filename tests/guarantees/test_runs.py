@@ -119,7 +119,7 @@ def test_runs_add_up_even_those_of_one_pipeline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_releases_of_a_stream_add_up_unless_the_noise_is_idempotent(idempotent: bool) -> None:
+def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None:
     """A stream does not wait for a side input, and a name in its graph would be that of two runs of the graph."""
     elements = [({"user": "u", "key": key, "item": 1}, 5.0) for key in "ab"]
     transform: Any = PrivateFrequencies.PerKey(

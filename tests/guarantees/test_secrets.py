@@ -51,7 +51,7 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
 
 
-def test_records_that_cannot_be_counted_leave_nothing_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_cannot_be_counted_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="beam_dpsketch"):
         for _, transform, rows in failing_selectors():
             run(rows, transform)

@@ -43,7 +43,7 @@ def mostly_slow(cases: dict[str, Case]) -> list[Any]:
 
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", mostly_slow(RECORDS | IDS))
-def test_a_stream_gives_the_counters_of_a_batch_without_late_data(name: str) -> None:
+def test_a_stream_gives_the_counters_of_a_batch(name: str) -> None:
     windows, make = CASES[name]
     found = outputs(live(windows), ExactCounters(make()), windows, "--streaming", runner=BUNDLE_BASED)
     assert found == of_batch(name)
@@ -160,7 +160,7 @@ def test_prism_is_told_not_to_split_what_has_state(streamed: bool, runner: str) 
 @pytest.mark.parametrize(
     "options", [(BUNDLE_BASED,), ("DirectRunner",), (FN_API,), ("PortableRunner", "--job_endpoint=embed")]
 )
-def test_a_runner_that_would_lose_what_timers_emit_does_without_state(options: tuple[str, ...]) -> None:
+def test_a_runner_that_loses_timers_does_without_state(options: tuple[str, ...]) -> None:
     pipeline = beam.Pipeline(runner=options[0], options=PipelineOptions([*options[1:]]))
     elements = unbounded(VISITS)(pipeline)
     assert not keeps_state(elements)

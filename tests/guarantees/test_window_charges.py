@@ -78,7 +78,7 @@ def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) 
     signed=st.booleans(),
     relation=st.sampled_from([REPLACE_ONE, ADD_OR_REMOVE_ONE]),
 )
-def test_the_declared_rho_covers_every_record_in_overlapping_windows(
+def test_the_declared_rho_covers_every_record_in_windows(
     kind: str,
     depth: int,
     width: int,

@@ -82,7 +82,7 @@ def accumulators(recipe: SketchInput, parts: list[Any]) -> list[SketchAccumulato
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(RECIPES), PARTS)
-def test_one_accumulator_in_any_state_holds_the_sketch_of_what_was_added(recipe: SketchInput, parts: list[Any]) -> None:
+def test_an_accumulator_in_any_state_holds_the_sketch(recipe: SketchInput, parts: list[Any]) -> None:
     if len({how for _, how, _ in parts} & {"plain", "weighted"}) > 1:
         parts = [(records, "hashed" if how == "plain" else how, what) for records, how, what in parts]
     accumulator = SketchAccumulator(recipe)
@@ -95,9 +95,7 @@ def test_one_accumulator_in_any_state_holds_the_sketch_of_what_was_added(recipe:
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(RECIPES), PARTS, st.randoms(use_true_random=False))
-def test_merging_in_any_grouping_and_order_gives_identical_counters(
-    recipe: SketchInput, parts: list[Any], random: Any
-) -> None:
+def test_merging_in_any_grouping_gives_identical_counters(recipe: SketchInput, parts: list[Any], random: Any) -> None:
     fn = RawSketchFn(recipe, Selectors())
     waiting = accumulators(recipe, parts)
     while len(waiting) > 1:
@@ -146,9 +144,7 @@ def test_the_steps_from_waiting_to_dense_lose_nothing(spec: SketchSpec, count: i
 
 
 @pytest.mark.parametrize("distinct", [5000, 50_000])
-def test_hashed_keys_that_repeat_reach_the_counters_once_and_others_do_not_pile_up(
-    distinct: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_keys_count_once_and_others_do_not_pile_up(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, accumulator = RECIPES[-1], SketchAccumulator(RECIPES[-1])
     counted: list[int] = []
     exact = CountSketch.accumulate_keys
@@ -200,7 +196,7 @@ def test_counters_of_any_size_survive_the_bytes() -> None:
             np.testing.assert_array_equal(copied.to_sketch().counters, accumulator.to_sketch().counters)
 
 
-def test_what_cannot_be_counted_contributes_nothing_wherever_it_waits() -> None:
+def test_what_cannot_be_counted_contributes_nothing() -> None:
     recipe = SketchInput(SMALL, BOUNDS)
     accumulator = SketchAccumulator(recipe)
     bad = [None, 1.5, True, [], {}, object(), 1 << 64, -(1 << 63) - 1, ("a", None), (1, (2.0,)), np.float64(1)]
@@ -240,7 +236,7 @@ print(peak() - before)
 
 
 @pytest.mark.slow
-def test_ten_thousand_keys_of_one_element_each_take_less_than_250_megabytes() -> None:
+def test_ten_thousand_keys_take_less_than_250_megabytes() -> None:
     """Dense counters from the start would take 10,000 * 5 * 2048 * 8 bytes = 780 megabytes."""
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, cwd=REPOSITORY)
     assert float(done.stdout) < 250

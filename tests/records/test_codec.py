@@ -53,7 +53,7 @@ def test_what_is_read_is_what_was_written_whole_and_in_parts(table: pa.Table, da
     assert concat_tables(parts).combine_chunks().equals(table.take(pa.array(order)).combine_chunks())
 
 
-def test_columns_of_one_value_take_no_room_and_numbers_as_much_as_they_need() -> None:
+def test_columns_take_as_much_room_as_they_need() -> None:
     rows = 1000
     table = pa.table(
         {
@@ -86,7 +86,7 @@ def test_other_bytes_are_refused_without_showing_them() -> None:
         assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_ids_of_two_forms_are_joined_as_bytes_and_missing_columns_are_null() -> None:
+def test_ids_of_two_forms_are_joined_as_bytes() -> None:
     def table(units: pa.Array, **more: Any) -> pa.Table:
         return pa.table({"unit": units, "item": pa.array([7] * len(units)), **more})
 

@@ -164,6 +164,7 @@ class _Vectors(ExactCounters):
         return sums | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_count_the_same_in_every_form_fused_and_moved(kind: str, unit: str) -> None:
@@ -270,9 +271,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
 @example(list(range(len(ODD))), "user", RECIPES[0])
 @example(list(range(len(ODD))), "key", RECIPES[0])
 @example(list(range(len(ODD))), "n", RECIPES[0])
-def test_odd_values_in_columns_count_as_in_rows_and_raise_nothing(
-    places: list[int], name: str, recipe: SketchInput
-) -> None:
+def test_odd_values_in_columns_count_as_in_rows(places: list[int], name: str, recipe: SketchInput) -> None:
     rows = [{**GOOD, name: ODD[place]} for place in places]
     made = pd.DataFrame(
         {batch_column: pd.Series([row[batch_column] for row in rows], dtype=object) for batch_column in GOOD}
@@ -288,6 +287,7 @@ def test_every_odd_value_alone_counts_as_in_a_row(recipe: SketchInput) -> None:
         assert counted([made], recipe) == counted([{**GOOD, "item": value}], recipe)
 
 
+@pytest.mark.pipeline
 def test_one_odd_value_in_a_column_costs_at_most_its_own_record() -> None:
     """End to end; each odd value is in a batch of its own, among good ones."""
     good = [{"user": number, "page": "good", "n": 1} for number in range(20)]
@@ -321,7 +321,7 @@ class _EachWay(beam.PTransform):
         ] | beam.Flatten()
 
 
-def test_floats_that_pandas_makes_of_integers_where_one_is_missing_are_read_as_integers() -> None:
+def test_integers_that_pandas_made_floats_are_read_as_integers() -> None:
     large = float(1 << 53)
     made = pd.DataFrame({"number": [1, None, -2, large - 1, large, -large, 2.5, np.inf, -np.inf]})
     assert made["number"].dtype == np.float64
@@ -336,7 +336,7 @@ def test_floats_that_pandas_makes_of_integers_where_one_is_missing_are_read_as_i
             batch_column(declared, "item", "number", HASHED)
 
 
-def test_columns_that_a_batch_names_twice_or_that_arrow_does_not_know_are_errors() -> None:
+def test_columns_named_twice_or_unknown_to_arrow_are_errors() -> None:
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
     for batch in (twice, pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"])):
         with pytest.raises(ValueError, match="item='a' is the name of 2 columns of the batch"):

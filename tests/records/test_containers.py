@@ -80,7 +80,7 @@ LISTS: list[Any] = [
 
 
 @pytest.mark.parametrize("element", LISTS, ids=lambda element: type(element).__name__)
-def test_lists_and_arrays_are_refused_by_type_where_records_have_names_or_are_items(element: Any) -> None:
+def test_lists_and_arrays_are_refused_by_type(element: Any) -> None:
     for elements in (Selectors(), Selectors(item="page"), Selectors(item=len, weight="n")):
         with pytest.raises(TypeError, match="this is a container, not a record; ") as caught:
             elements.is_batch_type(type(element))
@@ -95,6 +95,7 @@ def _rest(row: list[Any]) -> Any:
     return tuple(row[1:])
 
 
+@pytest.mark.pipeline
 def test_callables_may_read_a_record_from_a_list() -> None:
     rows = [["u", "good"], ["v", "good"], [], ["w"]]
     counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item=_rest, unit=PrivacyId(_first, BOUNDS)))
@@ -116,6 +117,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("way", WAYS)
 def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
     with pytest.raises(Exception, match=r"unpack it with beam\.FlatMap") as caught:
@@ -123,6 +125,7 @@ def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.pipeline
 def test_groups_are_refused_as_values_of_keys() -> None:
     """What GroupByKey makes is no record."""
     per_key = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
@@ -156,6 +159,7 @@ def _without_ids(records: RecordReader, element: Any, elements: Selectors) -> An
     return total.compact(total.add_inputs(total.create_accumulator(), values))
 
 
+@pytest.mark.pipeline
 def test_lists_as_values_are_data() -> None:
     rows = [{"page": ["p"]}, {"page": {"p": 1}}, {"page": "good"}, {"page": ()}]
     counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", unit=Record()))

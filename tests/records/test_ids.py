@@ -35,7 +35,7 @@ TYPES = [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("as_dictionary", [False, True])
-def test_batches_have_the_canonical_bytes_of_each_whatever_their_type(kind: pa.DataType, as_dictionary: bool) -> None:
+def test_batches_of_any_type_have_the_canonical_bytes_of_each(kind: pa.DataType, as_dictionary: bool) -> None:
     ids = [3, None, 0, 3, 127] if pa.types.is_integer(kind) else [b"3", None, b"", b"3", b"a longer one"]
     values = pa.array(ids, pa.int64() if pa.types.is_integer(kind) else pa.binary()).cast(kind)
     expected = [None if value is None else encode(value) for value in values.to_pylist()]
@@ -63,7 +63,7 @@ def test_numpy_numbers_and_empty_columns() -> None:
 
 @pytest.mark.parametrize("read", [id_column, encode_all])
 @pytest.mark.parametrize("values", [["secret", "b"], [1, 2]])
-def test_columns_in_chunks_are_refused_because_nothing_would_be_read(read: Any, values: list[Any]) -> None:
+def test_columns_in_chunks_are_refused(read: Any, values: list[Any]) -> None:
     with pytest.raises(TypeError, match="a column must be one array, not several chunks") as caught:
         read(pa.chunked_array([values, values]))
     assert "secret" not in str(caught.value)

@@ -74,9 +74,7 @@ records = st.lists(
 
 @settings(max_examples=60)
 @given(rows=records, signed=st.booleans(), data=st.data())
-def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_parts(
-    rows: list[Any], signed: bool, data: st.DataObject
-) -> None:
+def test_what_is_kept_does_not_depend_on_order_and_parts(rows: list[Any], signed: bool, data: st.DataObject) -> None:
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3, signed=signed)
     if signed:
         rows = [(unit, key, item, weight if item else -weight) for unit, key, item, weight in rows]
@@ -93,7 +91,7 @@ def test_what_is_kept_is_a_function_of_the_records_whatever_their_order_and_part
         assert max(partitions.values()) <= 2
 
 
-def test_copies_of_net_weights_are_kept_as_often_as_if_each_were_a_record() -> None:
+def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
     """Of 4 + 1 + 2 pieces of each unit 5 are kept: chi-square at a nominal 1e-10, 140 expected or more.
 
     It can fail: if the words do not depend on the unit, all units keep the same.
@@ -129,7 +127,7 @@ def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others
 
 
 @pytest.mark.slow
-def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
+def test_over_release_ids_every_record_is_as_likely() -> None:
     """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""
     bounds = RecordBounds(max_contributions_per_partition=2)
     rows = [("A", "x", 0, 1)] * 6 + [("A", "x", item, 1) for item in range(1, 5)]
@@ -144,16 +142,14 @@ def test_over_release_ids_every_record_is_as_likely_equal_ones_too() -> None:
     assert stats.chisquare([counts[item] for item in range(5)], whole_groups).pvalue < 1e-10
 
 
-def test_equal_records_are_counted_and_not_held_before_all_are_there() -> None:
+def test_equal_records_are_counted_and_not_held() -> None:
     bound = BoundingRule(RecordBounds(1), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
 @settings(max_examples=60)
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
-def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_counted_ones(
-    rows: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[int, int]], data: st.DataObject) -> None:
     bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
@@ -171,7 +167,7 @@ def test_numbers_as_ids_and_records_not_counted_yet_are_as_canonical_bytes_and_c
 
 @pytest.mark.parametrize("chosen", [RandomPriorities(), priorities()], ids=["random", "keyed"])
 @pytest.mark.parametrize("units", [20, 1])
-def test_signed_bounds_take_memory_for_records_and_not_for_what_they_allow(units: int, chosen: Any) -> None:
+def test_signed_bounds_take_memory_for_records_only(units: int, chosen: Any) -> None:
     """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
     bounds = RecordBounds(max_contributions_per_partition=1_000_000, max_weight=2, signed=True)
     rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
@@ -226,8 +222,9 @@ def released_bytes(rows: list[Any], name: str, runner: str) -> list[bytes]:
     return sorted((output[1] if type(output) is tuple else output).to_bytes() for output in outputs)
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("name", PIPELINES)
-def test_running_again_keeps_the_same_records_and_releases_identical_bytes(name: str) -> None:
+def test_running_again_releases_identical_bytes(name: str) -> None:
     again = np.random.default_rng(3).permutation(np.array(HOT, dtype=object)).tolist()
     first, second = released_bytes(HOT, name, "FnApiRunner"), released_bytes(again, name, BUNDLE_BASED)
     assert first == second

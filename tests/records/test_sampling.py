@@ -90,7 +90,7 @@ def test_large_numbers_have_the_mean_and_the_variance_of_theory(copies: tuple[in
 
 
 @pytest.mark.parametrize("power", range(13))
-def test_tables_are_the_binomial_distribution_to_the_last_bit_but_one(power: int) -> None:
+def test_tables_are_binomial_to_the_last_bit_but_one(power: int) -> None:
     low, thresholds = _binomial_table(power)
     n, below = 1 << power, 0
     sums = list(itertools.accumulate(math.comb(n, value) for value in range(n + 1)))

@@ -49,9 +49,7 @@ def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]
 
 
 @given(records(), st.integers(1, 4))
-def test_all_records_of_the_windows_of_smallest_priority_are_kept(
-    columns: tuple[np.ndarray, ...], max_windows: int
-) -> None:
+def test_all_records_of_the_first_windows_are_kept(columns: tuple[np.ndarray, ...], max_windows: int) -> None:
     units, windows, window_priorities, _ = columns
     found: dict[int, set[tuple[int, int]]] = defaultdict(set)
     places = list(zip(units.tolist(), window_priorities.tolist(), windows.tolist(), strict=True))
@@ -69,9 +67,7 @@ def test_windows_of_equal_priority_are_two_windows() -> None:
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
-def test_as_many_records_are_kept_as_the_bounds_allow_and_no_more(
-    columns: tuple[np.ndarray, ...], bounds: RecordBounds
-) -> None:
+def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     units, partitions, _, _ = columns
     groups = Counter(zip(units.tolist(), partitions.tolist(), strict=True))
     positions = select_within_bounds(*columns, bounds).tolist()
@@ -128,7 +124,7 @@ def test_with_random_priorities_every_choice_is_equally_likely(per_key: bool) ->
 
 
 @pytest.mark.parametrize("per_key", [False, True])
-def test_the_test_of_uniformity_notices_when_one_unit_in_thirty_keeps_its_first_records(per_key: bool) -> None:
+def test_one_unit_in_thirty_with_its_first_records_is_noticed(per_key: bool) -> None:
     priorities = np.random.default_rng(1).integers(0, 1 << 32, 500_000, dtype=np.uint32).reshape(-1, 5)
     priorities[::30].sort(axis=1)
     assert subset_p_value(priorities.ravel(), per_key) < LEVEL
@@ -138,7 +134,7 @@ WEIGHTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(
 
 
 @given(WEIGHTED)
-def test_netting_adds_up_the_weights_of_each_unit_partition_and_item(rows: list[tuple[int, ...]]) -> None:
+def test_netting_adds_up_weights_by_unit_partition_and_item(rows: list[tuple[int, ...]]) -> None:
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     expected: Counter[tuple[int, ...]] = Counter()
     for *place, weight in rows:

@@ -38,7 +38,7 @@ class Mishap:
         raise ValueError(name)
 
 
-def test_a_selector_reads_fields_of_any_kind_of_record_and_nothing_where_there_is_none() -> None:
+def test_a_selector_reads_fields_of_any_kind_of_record() -> None:
     by_name = make_getter("page")
     for record in (beam.Row(page="p"), Visit("u", "p"), {"page": "p"}, Plain("p")):
         assert by_name(record) == "p"
@@ -123,7 +123,8 @@ BAD = [
 ]
 
 
-def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> None:
+@pytest.mark.pipeline
+def test_bad_records_with_an_id_contribute_and_stop_nothing() -> None:
     good = [("user 1", "good"), ("user 2", "good")]
     counters = exact(
         [*BAD, *good, *BAD], PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, WEIGHTED))
@@ -132,6 +133,7 @@ def test_bad_records_contribute_nothing_and_stop_nothing_with_a_privacy_id() -> 
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good", "good", "e"]).counters)
 
 
+@pytest.mark.pipeline
 def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     bad = [{}, {"page": None}, {"page": 1.5}, {"page": "p"}, {"page": "p", "n": "1"}, None, 3, beam.Row(n=1)]
     good = [{"page": "good", "n": 2}, beam.Row(page="good", n=3)]
@@ -144,6 +146,7 @@ def test_bad_records_without_an_id_contribute_and_stop_nothing() -> None:
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["good"]).counters)
 
 
+@pytest.mark.pipeline
 def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     bad = [None, 3, ("a",), ("a", "b", "c"), (None, "p"), (1.5, "p"), (True, "p"), ([], "p"), ("a", None), ("a", 2.5)]
     transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
@@ -175,6 +178,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("with_id", [False, True])
 def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) -> None:
     unit = PrivacyId("user", WEIGHTED) if with_id else Record(max_weight=10)
@@ -193,6 +197,7 @@ def with_key(batch: pa.Table) -> pa.Table:
     return batch.append_column("k", pa.array(["k"] * len(batch), pa.string()))
 
 
+@pytest.mark.pipeline
 def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
     rows = [
         {"user": "u", "page": ("a", 1), "n": 50, "k": 7},
@@ -207,7 +212,7 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
 
 
 @pytest.mark.parametrize("weights", [[1 << 80, -(1 << 80)], pa.array([1e30, -1e30]), [1 << 63, -(1 << 63)]])
-def test_an_insert_and_a_delete_that_are_clipped_to_64_bits_still_cancel(weights: Any) -> None:
+def test_an_insert_and_a_delete_clipped_to_64_bits_still_cancel(weights: Any) -> None:
     values, whole = parse_weights(weights)
     assert whole.all()
     assert values[0] > 1 << 61

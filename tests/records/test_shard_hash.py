@@ -21,7 +21,7 @@ def alone(value: bytes) -> int:
 
 @settings(deadline=None)
 @given(VALUES, st.integers(0, 40))
-def test_words_are_those_of_each_value_alone_in_any_column_and_slice(values: list[bytes], start: int) -> None:
+def test_words_are_those_of_each_value_alone(values: list[bytes], start: int) -> None:
     expected = [alone(value) for value in values]
     column = pa.array(values, pa.large_binary())
     assert shard_hash(column).tolist() == expected

@@ -82,6 +82,7 @@ DROPPED = {
 }
 
 
+@pytest.mark.pipeline
 def test_an_argument_that_finds_nothing_is_logged_once_by_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -89,6 +90,7 @@ def test_an_argument_that_finds_nothing_is_logged_once_by_name(
     assert PLANTED not in caplog.text
 
 
+@pytest.mark.pipeline
 def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     columns = pa.table({"x": pa.nulls(unused.MANY, pa.string()), "y": ["k"] * unused.MANY})
     transforms = [frequencies(RECORD, item="x"), per_key("y", PrivacyId("y", ONE), item="x")]
@@ -108,6 +110,7 @@ def test_few_elements_and_a_single_one_that_counts_log_nothing(caplog: pytest.Lo
         assert logged(caplog, transforms, elements) == []
 
 
+@pytest.mark.pipeline
 def test_a_stream_logs_it_too(caplog: pytest.LogCaptureFixture) -> None:
     stream = Stream().add_elements([window.TimestampedValue(row, 1) for row in ROWS]).advance_watermark_to_infinity()
     transform = frequencies(PrivacyId("usr", ONE, max_windows=2, period=600), item="city")
@@ -124,6 +127,7 @@ WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("name", WINDOWED)
 def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
     with pytest.raises(Exception, match=r"elements have no timestamps \(MIN_TIMESTAMP\).*TimestampedValue") as caught:
@@ -135,6 +139,7 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
     assert PLANTED not in str(caught.value)
 
 
+@pytest.mark.pipeline
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
     transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), item="city", unit=unit)

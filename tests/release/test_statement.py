@@ -28,6 +28,7 @@ from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release import statement_text
 from tests.helpers import strategies
 from tests.helpers.by_hand import statement
 
@@ -208,3 +209,14 @@ def test_statements_that_cannot_be_true_are_refused(changes, message):
 def test_a_statement_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         statement().rho = Fraction(1)
+
+
+def test_notebooks_show_the_words_escaped_and_logs_a_line(monkeypatch):
+    it = statement(rho=Fraction("1.2345600001"), bounds=RecordBounds(3, max_weight=7))
+    assert repr(it) == "<PrivacyStatement of 1 release(s), rho=1.23457, REPLACE_ONE>"
+    shown = it._repr_html_()
+    for line in str(it).splitlines():
+        heading, words = line.split(": ", 1)
+        assert f"<tr><td>{heading}</td><td>{words}</td></tr>" in shown
+    monkeypatch.setitem(statement_text._CHANGE, it.relation, "was <script>")
+    assert "was &lt;script&gt; (REPLACE_ONE)" in it._repr_html_()

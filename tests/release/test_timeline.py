@@ -32,6 +32,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
 from tests.helpers.raw import raw_of
@@ -54,7 +55,7 @@ def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -
             yield TimelineNode(
                 level,
                 index,
-                release(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run),
+                release_part(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run),
             )
         if len(nodes) == 1:
             return
@@ -278,7 +279,7 @@ def test_two_draws_of_a_node_do_not_make_a_range() -> None:
     """As after a failure: their sum is no range, and both together cost twice."""
     raw = CountSketch(SPEC)
     terms = ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=8)
-    first, second = (release(raw, terms, run=bytes(16), part=b"a node") for _ in range(2))
+    first, second = (release_part(raw, terms, run=bytes(16), part=b"a node") for _ in range(2))
     with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
         first.combine_within_horizon(second)
 

@@ -200,7 +200,7 @@ def test_answers_are_near_the_truth() -> None:
     assert empty.total() < 200
 
 
-def test_listed_keys_get_a_release_and_assumed_ones_are_disclosed() -> None:
+def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
     pairs = [("a", 5)] * 2000 + [("b", 9)]
     outputs = dict(
         run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"])))

@@ -18,24 +18,8 @@ from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.release.format.fields import (
-    F64,
-    U16,
-    U32,
-    U64,
-    Bytes,
-    Choice,
-    Constant,
-    Exact,
-    Field,
-    Flags,
-    Object,
-    Reader,
-    Repeated,
-    Text,
-    read_fields,
-    write_fields,
-)
+from beam_dpsketch.release.format import fields
+from beam_dpsketch.release.format.fields import U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -47,7 +31,7 @@ FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
 
 _START: dict[str, Field] = {
-    "magic": Constant(b"DPSK"),
+    "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
     "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix")),
 }
@@ -55,7 +39,7 @@ _START: dict[str, Field] = {
 _FLAT_SPEC: dict[str, Field] = {
     "hash_version": U16,
     "item_hash": Choice(ITEM_HASHES),
-    "item_key": Text(64),
+    "item_key": fields.Text(64),
     "seed": U64,
     "depth": U32,
     "width": U32,
@@ -69,30 +53,23 @@ _SPECS = {
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
 }
-
 _BOUNDS = Object(
     RecordBounds,
-    {
-        "max_contributions_per_partition": U32,
-        "max_partitions": U32,
-        "max_weight": U32,
-        "signed": Choice((False, True)),
-    },
+    {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": Choice((False, True))},
 )
-
 _STATEMENT = Object(
     PrivacyStatement,
     {
-        "rho": Exact,
-        "sigma_squared_per_level": Repeated(Exact),
+        "rho": fields.Exact,
+        "sigma_squared_per_level": Repeated(fields.Exact),
         "relation": Choice(tuple(NeighboringRelation)),
         "unit": Choice(tuple(PrivacyUnit)),
         "window_count": U32,
-        "disclosed": Flags(Disclosure),
+        "disclosed": fields.Flags(Disclosure),
         "period_micros": U64,
         "randomness": Choice(tuple(Randomness)),
-        "shown_delta": F64,
-        "release_ids": Repeated(Bytes(RELEASE_ID_BYTES)),
+        "shown_delta": fields.F64,
+        "release_ids": Repeated(fields.Bytes(RELEASE_ID_BYTES)),
         "bounds": _BOUNDS,
     },
 )
@@ -103,7 +80,7 @@ _DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
 def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> bytes:
     """Return the bytes of a release; counters take the narrowest integers that hold them."""
     dtype = next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
-    start = write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
+    start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
     header = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + _DTYPE.write(dtype)
     body = header + counters.astype(dtype).tobytes()
     return body + _digest(body)
@@ -116,7 +93,7 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
     data = bytes(data)
     reader = Reader(data)
     try:
-        start = read_fields(_START, reader)
+        start = fields.read_fields(_START, reader)
         kind, version = start["kind"], start["format_version"]
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")

@@ -6,14 +6,7 @@ import dataclasses
 import datetime
 from typing import Any
 
-from beam_dpsketch.domains import (
-    BytesDomain,
-    FloatDomain,
-    IntegerDomain,
-    IPv4Domain,
-    TextDomain,
-    TimestampDomain,
-)
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.release.format.fields import F64, I128, U8, U32, Choice, Exact, Object, OneOf, Reader
 from beam_dpsketch.sketches.tree_spec import Level
@@ -53,11 +46,5 @@ BYTES_DOMAIN = OneOf((Object(TextDomain, {"max_bytes": U8}), Object(BytesDomain,
 
 LEVEL = Object(
     Level,
-    {
-        "bits": U8,
-        "sketch": Choice(("exact", "count_sketch", "count_min")),
-        "depth": U32,
-        "width": U32,
-        "share": Exact,
-    },
+    {"bits": U8, "sketch": Choice(("exact", "count_sketch", "count_min")), "depth": U32, "width": U32, "share": Exact},
 )

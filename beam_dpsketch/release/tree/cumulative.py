@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from beam_dpsketch.release.tree.least_squares import Nodes
-from beam_dpsketch.release.tree.levels import TreeLevel
+from beam_dpsketch.release.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.release.tree.variances import TreeVariances
 
 Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -20,14 +20,7 @@ Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class CumulativeTree:
-    """Ranks by position, from a fitted tree.
-
-    Args:
-      levels: the levels of the tree.
-      tree: its fitted nodes.
-      size: the number of positions, U.
-      total: the total weight, if it is known.
-    """
+    """Ranks by position, 0 to size - 1, from a fitted tree and the total weight if it is known."""
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, size: int, total: float | None) -> None:
         self._size = size
@@ -48,7 +41,7 @@ class CumulativeTree:
         self._cumulated = np.clip(isotonic(self._fitted), 0.0, top)
         self._cumulated[0], self._cumulated[-1] = 0.0, top
         self._known_total = total
-        self._variances = TreeVariances(levels, tree, known_total=total is not None)
+        self.variances = TreeVariances(levels, tree, known_total=total is not None)
 
     @property
     def total(self) -> float:
@@ -60,7 +53,7 @@ class CumulativeTree:
         return self._interpolated(self._cumulated, positions)
 
     def fitted_rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return the same before it is made monotone: `rank_variance` and `range_variance` are about this."""
+        """Return the same before it is made monotone: `variances` is about this."""
         return self._interpolated(self._fitted, positions)
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
@@ -70,47 +63,36 @@ class CumulativeTree:
         weight = self._cumulated[node + 1] - self._cumulated[node]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(weight > 0, (ranks - self._cumulated[node]) / weight, ranks > self._cumulated[node])
-        steps = np.ceil(np.clip(share, 0.0, 1.0) * self._lengths[node]) - 1
-        steps = np.clip(steps, 0, self._lengths[node] - 1)
-        last = (self._lengths[node] - 1).astype(np.float64)
-        whole = np.where(steps >= last, _whole(last), _whole(steps))
-        return self._starts[node] + np.minimum(whole, np.uint64(self._size - 1) - self._starts[node])
+        steps = np.clip(np.ceil(np.clip(share, 0.0, 1.0) * self._lengths[node]) - 1, 0, self._lengths[node] - 1)
+        return self._starts[node] + np.minimum(_whole(steps), np.uint64(self._size - 1) - self._starts[node])
 
-    def rank_variance(self, positions: np.ndarray, *, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the variance of fitted_rank(position) - total_share * total."""
-        return self._variances.rank_variance(positions, total_share)
-
-    def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the variance of fitted_rank(high) - fitted_rank(low), for low <= high."""
-        return self._variances.range_variance(low, high)
-
-    def total_bounds(self, deviations: float) -> Bounds:
-        """Return the total, in arrays of one, with bounds at this many standard deviations, as all methods below do."""
+    def total_bounds(self, confidence: float) -> Bounds:
+        """Return the total, in arrays of one, with bounds of this confidence, as all methods below do."""
         total, last = np.array([self.total]), np.array([self._size - 1], dtype=np.uint64)
-        known = self._known_total is not None
-        margin = np.zeros(1) if known else _margin(self.rank_variance(last), deviations)
+        variance = self.variances.rank_variance(last) if self._known_total is None else np.zeros(1)
+        margin = _margin(variance, confidence)
         return total, np.maximum(0.0, total - margin), total + margin
 
-    def rank_bounds(self, positions: np.ndarray, deviations: float) -> Bounds:
+    def rank_bounds(self, positions: np.ndarray, confidence: float) -> Bounds:
         """Return ranks with bounds."""
-        margin = _margin(self.rank_variance(positions), deviations)
+        margin = _margin(self.variances.rank_variance(positions), confidence)
         top = np.inf if self._known_total is None else self._known_total
         return _clipped(self.rank(positions), margin, top, centre=self.fitted_rank(positions))
 
-    def share_bounds(self, positions: np.ndarray, deviations: float) -> Bounds:
+    def share_bounds(self, positions: np.ndarray, confidence: float) -> Bounds:
         """Return ranks divided by the total, with bounds."""
         share = share_of(self.rank(positions), self.total)
-        margin = _margin(self.rank_variance(positions, total_share=share), deviations) / max(self.total, 1.0)
+        margin = _margin(self.variances.rank_variance(positions, share), confidence) / max(self.total, 1.0)
         return _clipped(share, margin, 1.0)
 
-    def position_bounds(self, shares: np.ndarray, deviations: float) -> Bounds:
+    def position_bounds(self, shares: np.ndarray, confidence: float) -> Bounds:
         """Return the first positions whose ranks are these shares of the total, with bounds, as positions."""
         ranks = shares * self.total
         middle = self.position(ranks)
 
         # A lower value is the quantile if its rank is high enough, a higher one if the rank before it is too low.
         def margin(positions: np.ndarray) -> np.ndarray:
-            return _margin(self.rank_variance(positions, total_share=shares), deviations)
+            return _margin(self.variances.rank_variance(positions, shares), confidence)
 
         below, above = margin(_before(middle)), margin(middle)
         lower, upper = self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
@@ -118,10 +100,10 @@ class CumulativeTree:
         below, above = np.maximum(below, margin(_before(lower))), np.maximum(above, margin(upper))
         return middle, self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
 
-    def range_bounds(self, low: np.ndarray, high: np.ndarray, deviations: float) -> Bounds:
+    def range_bounds(self, low: np.ndarray, high: np.ndarray, confidence: float) -> Bounds:
         """Return the weights from low to high, both included, with bounds."""
-        ranges = self.range_variance(np.minimum(_before(low), high), high)
-        margin = _margin(np.where(low == 0, self.rank_variance(high), ranges), deviations)
+        ranges = self.variances.range_variance(np.minimum(_before(low), high), high)
+        margin = _margin(np.where(low == 0, self.variances.rank_variance(high), ranges), confidence)
         centre = weight_between(self.fitted_rank, low, high)
         return _clipped(weight_between(self.rank, low, high), margin, np.inf, centre=centre)
 
@@ -146,8 +128,8 @@ def _before(positions: np.ndarray) -> np.ndarray:
     return positions - np.minimum(positions, np.uint64(1))
 
 
-def _margin(variance: np.ndarray, deviations: float) -> np.ndarray:
-    return deviations * np.sqrt(np.maximum(variance, 0.0))
+def _margin(variance: np.ndarray, confidence: float) -> np.ndarray:
+    return deviations_for(confidence) * np.sqrt(np.maximum(variance, 0.0))
 
 
 def _clipped(middle: np.ndarray, margin: np.ndarray, top: float, centre: np.ndarray | None = None) -> Bounds:

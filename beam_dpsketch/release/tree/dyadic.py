@@ -16,15 +16,14 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.release.answers import Frequencies, Interval, Intervals, Many, One, as_asked, as_many
 from beam_dpsketch.release.tree.cumulative import CumulativeTree, share_of, weight_between
-from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree, heavy_leaves
-from beam_dpsketch.release.tree.least_squares import Nodes, fitted_tree
+from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS, Nodes, fitted_tree
 from beam_dpsketch.release.tree.levels import TreeLevel, deviations_for, tree_levels
 from beam_dpsketch.release.tree.paper import PaperTree
 from beam_dpsketch.release.tree.residual import residual_tree
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 
 Method: TypeAlias = Literal["least_squares", "residual", "paper"]
-METHODS = get_args(Method)
 
 
 class ReleasedDyadicCountSketch(ReleasedTree):
@@ -63,7 +62,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     def total_interval(self, confidence: float = 0.95) -> Interval:
         """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0."""
-        return Intervals(*self._least_squares.total_bounds(deviations_for(confidence)))[0]
+        return Intervals(*self._least_squares.total_bounds(confidence))[0]
 
     @overload
     def rank(self, values: One, *, method: Method = ...) -> float: ...
@@ -81,8 +80,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return ranks, among the records that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        bounds = self._least_squares.rank_bounds(positions, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.rank_bounds(positions, confidence)), single)
 
     @overload
     def cdf(self, values: One, *, method: Method = ...) -> float: ...
@@ -101,8 +99,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return shares of the weight that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        bounds = self._least_squares.share_bounds(positions, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.share_bounds(positions, confidence)), single)
 
     @overload
     def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
@@ -129,7 +126,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         ids with few records weigh more than in the raw data.
         """
         wanted, single = _shares(shares)
-        bounds = self._least_squares.position_bounds(wanted, deviations_for(confidence))
+        bounds = self._least_squares.position_bounds(wanted, confidence)
         return as_asked(Intervals(*map(self.spec.domain.values, bounds)), single)
 
     @overload
@@ -152,8 +149,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
         """Return weights of ranges, of the records that bounding kept, with bounds."""
         lows, highs, single = self._ends(low, high)
-        bounds = self._least_squares.range_bounds(lows, highs, deviations_for(confidence))
-        return as_asked(Intervals(*bounds), single)
+        return as_asked(Intervals(*self._least_squares.range_bounds(lows, highs, confidence)), single)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
         """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds."""
@@ -162,16 +158,20 @@ class ReleasedDyadicCountSketch(ReleasedTree):
             raise ValueError("edges must be at least two different values of the domain, ascending")
         ends = positions[1:].copy()
         ends[:-1] -= np.uint64(1)
-        return Intervals(*self._least_squares.range_bounds(positions[:-1], ends, deviations_for(confidence)))
+        return Intervals(*self._least_squares.range_bounds(positions[:-1], ends, confidence))
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
         """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
 
         Values of a true weight below `detection_limit` may be missing.
         """
-        positions, weights, deviations = heavy_leaves(self._levels, self._tree, threshold=threshold)
-        margin = deviations_for(confidence) * deviations
-        items = self.spec.domain.values(positions)
+        leaves, has_leaves = self._tree[-1], len(self._tree) == len(self._levels)
+        weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
+        # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
+        found = (weights >= threshold) & (weights > EXPANSION_DEVIATIONS * deviations) & has_leaves
+        order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
+        weights, margin = weights[order], deviations_for(confidence) * deviations[order]
+        items = self.spec.domain.values(leaves.ids[order])
         return Frequencies(items, weights, np.maximum(weights - margin, 0.0), weights + margin, self._detection_limit)
 
     def _estimates(self, items: Any) -> np.ndarray:
@@ -180,7 +180,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = self._positions(items=items)
-        bounds = self._least_squares.range_bounds(positions, positions, deviations_for(confidence))
+        bounds = self._least_squares.range_bounds(positions, positions, confidence)
         return Frequencies(self.spec.domain.values(positions), *bounds)
 
     def _positions(self, **argument: Any) -> tuple[np.ndarray, bool]:
@@ -199,7 +199,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         return lows, highs, is_one_low and is_one_high
 
     def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:
-        _validate.one_of(METHODS, method=method)
+        _validate.one_of(get_args(Method), method=method)
         fitted: CumulativeTree | PaperTree = getattr(self, f"_{method}")
         return fitted
 

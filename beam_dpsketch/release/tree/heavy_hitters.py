@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import ClassVar
 
-import numpy as np
-
 from beam_dpsketch.release.answers import Frequencies
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS, Nodes
+from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 FOUND = 0.95
@@ -50,34 +48,12 @@ class ReleasedTree(ReleasedSketch):
         return self.heavy_hitters(0.0, confidence)
 
 
-def heavy_leaves(
-    levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, threshold: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return position, weight and standard deviation of each leaf above the noise with a weight of the threshold.
-
-    Sorted by weight, largest first. Siblings of a heavy leaf are reached with it; they are left out unless they exceed
-    the noise threshold themselves.
-    """
-    if len(tree) < len(levels):
-        return np.zeros(0, dtype=np.uint64), np.zeros(0), np.zeros(0)
-    leaves = tree[-1]
-    deviations = np.sqrt(leaves.upward_variance)
-    order = np.argsort(-leaves.fitted, kind="stable")
-    order = order[(leaves.fitted >= threshold)[order] & (leaves.fitted > EXPANSION_DEVIATIONS * deviations)[order]]
-    return leaves.ids[order], leaves.fitted[order], deviations[order]
-
-
 def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:
     """Return the weight of a value that is found with a probability, if no other value shares a node with it.
 
     It is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
     noise and hashes, and errors are taken as normal, so the probability is the product over levels of
     Phi(weight / deviation - expansion). What shares a node with it makes it likelier to be found.
-
-    Args:
-      deviations: the standard deviation of an estimate on each level.
-      expansion: how many of them an estimate must exceed.
-      probability: in (0, 1).
     """
     normal, largest = NormalDist(), max(deviations)
     low, high = 0.0, (expansion + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest

@@ -24,26 +24,16 @@ _KNOWN_TOTAL_VARIANCE = 1e-9
 
 @dataclasses.dataclass
 class Nodes:
-    """The nodes reached on one level, in order; arrays of equal length.
+    """The nodes reached on one level, in order; arrays of equal length."""
 
-    Attributes:
-      ids: node numbers, uint64, ascending.
-      parents: the position of the parent among the nodes of the level above.
-      expanded: whether the children were reached.
-      raw: what the level says of each node, before fitting.
-      raw_variance: its variance.
-      upward, upward_variance: the estimate from the node and all below it.
-      fitted: the final estimate.
-    """
-
-    ids: np.ndarray
-    parents: np.ndarray
-    expanded: np.ndarray
-    raw: np.ndarray
+    ids: np.ndarray  # node numbers, uint64, ascending
+    parents: np.ndarray  # the position of the parent among the nodes of the level above
+    expanded: np.ndarray  # whether the children were reached
+    raw: np.ndarray  # what the level says of each node, before fitting
     raw_variance: float
-    upward: np.ndarray
+    upward: np.ndarray  # the estimate from the node and all below it
     upward_variance: np.ndarray
-    fitted: np.ndarray
+    fitted: np.ndarray  # the final estimate
 
 
 Subtracted = dict[int, tuple[np.ndarray, np.ndarray]]
@@ -57,13 +47,9 @@ def fitted_tree(
     subtracted: Subtracted | None = None,
     means: frozenset[int] = frozenset(),
 ) -> list[Nodes]:
-    """Return the nodes reached on each level, with estimates that agree with each other.
+    """Return the nodes reached on each level, with estimates that agree with each other and with a known total.
 
-    Args:
-      levels: from the coarsest to the finest.
-      total: the total weight, if it is known; otherwise it is estimated.
-      subtracted: what was subtracted from the counters, by level.
-      means: levels whose rows are averaged instead of taking the median.
+    `means` are the levels whose rows are averaged instead of taking the median.
     """
     tree = _reached(levels, subtracted or {}, means)
     _fit_upward(tree)
@@ -75,17 +61,13 @@ def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozens
     tree: list[Nodes] = []
     ids = np.arange(levels[0].nodes, dtype=np.uint64)
     parents = np.zeros(len(ids), dtype=np.int64)
-    for number, level in enumerate(levels):
+    for number, (level, below) in enumerate(itertools.zip_longest(levels, levels[1:])):
         raw = level.estimates(ids, mean=number in means) + _looked_up(ids, subtracted.get(number))
-        variance = level.variance(mean=number in means)
-        expanded = np.zeros(len(ids), dtype=bool)
-        if number + 1 < len(levels):
-            expanded = _worth_expanding(raw, variance, MAX_NODES >> levels[number + 1].bits)
-        blank = np.zeros(len(ids))
+        variance, blank = level.variance(mean=number in means), np.zeros(len(ids))
+        expanded = _worth_expanding(raw, variance, MAX_NODES >> below.bits) if below else blank.astype(bool)
         tree.append(Nodes(ids, parents, expanded, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
         if not expanded.any():
             break
-        below = levels[number + 1]
         children = np.arange(1 << below.bits, dtype=np.uint64)
         ids = ((ids[expanded] << np.uint64(below.bits))[:, None] + children).ravel()
         parents = np.repeat(np.flatnonzero(expanded), len(children))
@@ -97,10 +79,7 @@ def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozens
 def _worth_expanding(raw: np.ndarray, variance: float, limit: int) -> np.ndarray:
     expanded = raw > EXPANSION_DEVIATIONS * math.sqrt(variance)
     if expanded.sum() > limit:
-        largest = np.argsort(-raw, kind="stable")[: max(1, limit)]
-        few = np.zeros(len(raw), dtype=bool)
-        few[largest] = True
-        expanded &= few
+        expanded[np.argsort(-raw, kind="stable")[max(1, limit) :]] = False
     return expanded
 
 

@@ -26,15 +26,15 @@ _MIN_VARIANCE = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class TreeLevel:
-    """A level with its counters (depth, width), noisy or exact, and the sigma^2 of the noise in them."""
+    """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes."""
 
-    bits: int
-    shift: int
-    nodes: int
     sketch: str
     spec: SketchSpec
     counters: np.ndarray
     sigma_squared: float
+    bits: int = 8
+    shift: int = 0
+    nodes: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -63,8 +63,7 @@ class TreeLevel:
         """Return the variance of an estimate of one node, noise and collisions together."""
         if self.is_exact:
             return max(self.sigma_squared, _MIN_VARIANCE)
-        errors = self._row_errors()
-        depth = self.spec.depth
+        errors, depth = self._row_errors(), self.spec.depth
         noise_share = 1 / depth if mean else median_variance(depth)
         found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
         return max(found, self.sigma_squared * noise_share, _MIN_VARIANCE)
@@ -106,20 +105,9 @@ def deviations_for(confidence: float) -> float:
 
 def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:
     """Return the levels of a tree, from the coarsest, given all counters (spec.cells,)."""
-    levels, start = [], 0
-    for number, (level, variance) in enumerate(zip(spec.levels, sigma_squared, strict=True)):
-        size = level.depth * level.width
-        table = counters[start : start + size].reshape(level.depth, level.width)
-        levels.append(
-            TreeLevel(
-                bits=level.bits,
-                shift=spec.shift(number),
-                nodes=spec.nodes(number),
-                sketch=level.sketch,
-                spec=spec.level_spec(number),
-                counters=table,
-                sigma_squared=variance,
-            )
-        )
-        start += size
+    tables = np.split(counters, np.cumsum([level.depth * level.width for level in spec.levels])[:-1])
+    levels = []
+    for number, (level, table, variance) in enumerate(zip(spec.levels, tables, sigma_squared, strict=True)):
+        own, table = spec.level_spec(number), table.reshape(level.depth, level.width)
+        levels.append(TreeLevel(level.sketch, own, table, variance, level.bits, spec.shift(number), spec.nodes(number)))
     return levels

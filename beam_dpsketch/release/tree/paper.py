@@ -15,17 +15,10 @@ from beam_dpsketch.release.tree.levels import TreeLevel
 
 
 class PaperTree:
-    """Ranks by position, from the levels of a tree, each on its own.
-
-    Args:
-      levels: the levels of the tree.
-      size: the number of positions, U.
-      total: the total weight, if it is known.
-    """
+    """Ranks by position, 0 to size - 1, from the levels of a tree, each on its own."""
 
     def __init__(self, levels: Sequence[TreeLevel], *, size: int, total: float | None) -> None:
-        self._levels = levels
-        self._size = size
+        self._levels, self._size = levels, size
         self._estimated = float(_estimates(levels[0], np.arange(levels[0].nodes, dtype=np.uint64)).sum())
         self.total = self._estimated if total is None else total
 

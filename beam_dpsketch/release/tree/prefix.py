@@ -26,12 +26,13 @@ _MAX_EXPANDED = 1024
 
 @dataclasses.dataclass
 class _Found:
-    """Prefixes above the noise threshold: their hashes, symbols (n, level), and what levels after their ends said."""
+    """Prefixes above the noise threshold: hashes, symbols (n, level), what levels after their ends said, weights."""
 
     prefixes: np.ndarray
     symbols: np.ndarray
     sums: np.ndarray
     counts: np.ndarray
+    weights: np.ndarray
 
 
 class ReleasedPrefixTree(ReleasedTree):
@@ -50,31 +51,27 @@ class ReleasedPrefixTree(ReleasedTree):
         Items of a true weight below `detection_limit` may be missing. Those of max_bytes bytes or more are reported by
         their beginning and listed as `truncated`. Bytes that are not valid text are left out where items are text.
         """
-        items, weights, counts, truncated = [], [], [], set()
+        found, truncated = [], set()
         # A cut text that ends within a character may be left with the name of a whole one, or of another cut one.
         whole = {self._item(data, cut=False) for data, _, count in self._heavy if count}
         for data, weight, count in self._heavy:
             item = self._item(data, cut=count == 0)
             is_taken = count == 0 and (item in whole or item in truncated)
-            if item is None or is_taken or weight < threshold:
-                continue
-            items.append(item)
-            weights.append(weight)
-            counts.append(count)
-            if count == 0:
-                truncated.add(item)
-        estimates, margin = np.array(weights), self._margin(np.array(counts), confidence)
-        lower = np.maximum(estimates - margin, 0.0)
-        limit = self._detection_limit
-        return Frequencies(items, estimates, lower, estimates + margin, limit, frozenset(truncated))
+            if item is not None and not is_taken and weight >= threshold:
+                found.append((item, weight, count))
+                if count == 0:
+                    truncated.add(item)
+        items, (weights, counts) = [item for item, *_ in found], np.array([row[1:] for row in found]).reshape(-1, 2).T
+        margin, limit = self._margin(counts, confidence), self._detection_limit
+        lower, upper = np.maximum(weights - margin, 0.0), weights + margin
+        return Frequencies(items, weights, lower, upper, limit, frozenset(truncated))
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._weights(items)[0]
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        weights, counts = self._weights(items)
+        (weights, counts), items = self._weights(items), as_list(items)
         margin = self._margin(counts, confidence)
-        items = as_list(items)
         truncated = frozenset(item for item, count in zip(items, counts, strict=True) if count == 0)
         return Frequencies(items, weights, weights - margin, weights + margin, truncated=truncated)
 
@@ -96,8 +93,7 @@ class ReleasedPrefixTree(ReleasedTree):
     def _item(self, data: bytes, *, cut: bool) -> Any:
         """Return the item with these bytes; a cut text may end within a character, which is then left out."""
         for missing in range(4 if cut else 1):
-            item = self.spec.domain.from_bytes(data[: len(data) - missing])
-            if item is not None:
+            if (item := self.spec.domain.from_bytes(data[: len(data) - missing])) is not None:
                 return item
         return None
 
@@ -106,41 +102,30 @@ class ReleasedPrefixTree(ReleasedTree):
         spec = self.spec
         tables = self.counters.reshape(spec.domain.max_bytes, spec.depth, spec.width)
         return [
-            TreeLevel(
-                bits=8,
-                shift=0,
-                nodes=0,
-                sketch="count_sketch",
-                spec=spec.level_spec(number),
-                counters=table,
-                sigma_squared=float(variance),
-            )
+            TreeLevel("count_sketch", spec.level_spec(number), table, float(variance))
             for number, (table, variance) in enumerate(zip(tables, self.privacy.sigma_squared_per_level, strict=True))
         ]
 
     @functools.cached_property
     def _heavy(self) -> list[tuple[bytes, float, int]]:
         """Bytes, weight and number of levels after the end (0 if cut) of all above the noise, largest first."""
-        empty = np.zeros(1)
-        found = _Found(root(self.spec), np.zeros((1, 0), dtype=np.int64), empty, empty.copy())
-        weights = empty
+        zero = np.zeros(1)
+        found = _Found(root(self.spec), np.zeros((1, 0), dtype=np.int64), zero, zero, zero)
         for level in self._levels:
-            found, weights = self._expanded(found, level)
-        order = np.argsort(-weights, kind="stable")
+            found = self._expanded(found, level)
         return [
-            (bytes(row[row < END].astype(np.uint8)), float(weights[place]), int(found.counts[place]))
-            for place, row in zip(order, found.symbols[order], strict=True)
+            (bytes(symbols[symbols < END].astype(np.uint8)), float(weight), int(count))
+            for symbols, weight, count in zip(found.symbols, found.weights, found.counts, strict=True)
         ]
 
-    def _expanded(self, found: _Found, level: TreeLevel) -> tuple[_Found, np.ndarray]:
-        """Return prefixes one symbol longer that exceed the noise, with their weights: averages after their ends."""
+    def _expanded(self, found: _Found, level: TreeLevel) -> _Found:
+        """Return prefixes one symbol longer that exceed the noise, largest first; weights after an end are averages."""
         ended = found.counts > 0
         going_on = np.flatnonzero(~ended)
         parents = np.concatenate([np.repeat(going_on, END + 1), np.flatnonzero(ended)])
         symbols = np.concatenate([np.tile(np.arange(END + 1), len(going_on)), np.full(int(ended.sum()), END)])
         prefixes = extend(self.spec, found.prefixes[parents], symbols)
-        estimates = level.estimates(prefixes)
-        at_end = symbols == END
+        estimates, at_end = level.estimates(prefixes), symbols == END
         sums = found.sums[parents] + np.where(at_end, estimates, 0.0)
         counts = found.counts[parents] + at_end
         weights = np.where(at_end, sums / np.maximum(counts, 1), estimates)
@@ -148,7 +133,7 @@ class ReleasedPrefixTree(ReleasedTree):
         kept = np.flatnonzero(weights > limits)
         kept = kept[np.argsort(-weights[kept], kind="stable")[:_MAX_EXPANDED]]
         longer = np.column_stack([found.symbols[parents[kept]], symbols[kept]])
-        return _Found(prefixes[kept], longer, sums[kept], counts[kept]), weights[kept]
+        return _Found(prefixes[kept], longer, sums[kept], counts[kept], weights[kept])
 
     @property
     def _size(self) -> str:

@@ -19,7 +19,7 @@ from beam_dpsketch.release.tree.levels import TreeLevel
 
 ROUNDS = 8
 _HEAVY_DEVIATIONS = 3.0
-_MAX_SHARE_OF_COUNTERS = 8
+_COUNTERS_PER_HEAVY_NODE = 8
 
 
 def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) -> tuple[list[TreeLevel], list[Nodes]]:
@@ -45,16 +45,14 @@ def residual_tree(levels: Sequence[TreeLevel], *, total: float | None = None) ->
 def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes that exceed the noise threshold, ascending, with their fitted weights."""
     heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * np.sqrt(nodes.upward_variance))
-    most = max(1, level.counters.size // _MAX_SHARE_OF_COUNTERS)
-    if len(heavy) > most:
-        heavy = np.sort(heavy[np.argsort(-nodes.fitted[heavy], kind="stable")[:most]])
+    limit = max(1, level.counters.size // _COUNTERS_PER_HEAVY_NODE)
+    heavy = np.sort(heavy[np.argsort(-nodes.fitted[heavy], kind="stable")[:limit]])
     return nodes.ids[heavy], nodes.fitted[heavy]
 
 
 def _without(level: TreeLevel, heavy: tuple[np.ndarray, np.ndarray]) -> TreeLevel:
     """Return the level with the sketch of these nodes subtracted from its counters."""
-    nodes, weights = heavy
-    counters = level.counters.astype(np.float64)
+    (nodes, weights), counters = heavy, level.counters.astype(np.float64)
     for row in range(level.spec.depth):
         columns, signs = cells.columns_and_signs(nodes, seed=level.spec.seed, row=row, width=level.spec.width)
         signed = weights * signs if level.sketch == "count_sketch" else weights

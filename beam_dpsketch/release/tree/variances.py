@@ -8,7 +8,6 @@ path. In a node that was not expanded, weight may sit anywhere; the variance if 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,17 +16,15 @@ from beam_dpsketch.release.tree.least_squares import Nodes
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 
-@dataclasses.dataclass(frozen=True)
 class _Siblings:
     """The nodes of one level, with their variances and the groups that share a parent."""
 
-    ids: np.ndarray
-    shift: int
-    weight: np.ndarray
-    variance: np.ndarray
-    cumulated: np.ndarray
-    group_start: np.ndarray
-    group_end: np.ndarray
+    def __init__(self, level: TreeLevel, nodes: Nodes) -> None:
+        self.ids, self.shift, self.weight, self.variance = nodes.ids, level.shift, nodes.fitted, nodes.upward_variance
+        self.cumulated = np.append(0.0, np.cumsum(self.variance))
+        starts = np.flatnonzero(np.append(True, nodes.parents[1:] != nodes.parents[:-1]))
+        sizes = np.diff(np.append(starts, len(nodes.ids)))
+        self.group_start, self.group_end = np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
 
     def group(self, node: np.ndarray) -> np.ndarray:
         """Return the variance of all siblings of a node together."""
@@ -46,17 +43,16 @@ class TreeVariances:
     """Variances of sums of node weights, from the fitted nodes of each level."""
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, known_total: bool) -> None:
-        self._levels = [_siblings(level, nodes) for level, nodes in zip(levels, tree, strict=False)]
+        self._levels = [_Siblings(level, nodes) for level, nodes in zip(levels, tree, strict=False)]
         self._known_total = known_total
 
-    def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
+    def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the variance of rank(position) - total_share * total."""
         path = _Path(positions)
         variance = np.zeros(len(positions))
         for level in reversed(self._levels[1:]):
             variance += path.enter(level)
-            first, second = path.sums(level)
-            variance += path.climb(level, first, second)
+            variance += path.climb(level, *path.sums(level))
         top = self._levels[0]
         variance += path.enter(top)
         return variance + self._top_variance(*path.sums(top), total_share)
@@ -139,17 +135,3 @@ def _sums_between(level: _Siblings, lower: _Path, upper: _Path) -> tuple[np.ndar
     first = np.where(same, difference * high, rest * low + between + upper.part * high)
     second = np.where(same, difference**2 * high, rest**2 * low + between + upper.part**2 * high)
     return first, second
-
-
-def _siblings(level: TreeLevel, nodes: Nodes) -> _Siblings:
-    starts = np.flatnonzero(np.append(True, nodes.parents[1:] != nodes.parents[:-1]))
-    sizes = np.diff(np.append(starts, len(nodes.ids)))
-    return _Siblings(
-        ids=nodes.ids,
-        shift=level.shift,
-        weight=nodes.fitted,
-        variance=nodes.upward_variance,
-        cumulated=np.append(0.0, np.cumsum(nodes.upward_variance)),
-        group_start=np.repeat(starts, sizes),
-        group_end=np.repeat(starts + sizes, sizes),
-    )

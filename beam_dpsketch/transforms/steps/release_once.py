@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
@@ -63,7 +63,7 @@ class ReleaseOnce(beam.DoFn):
         if self._idempotent_noise is not None:
             assert self._randomness is not None
             run, randomness = name_run(self._randomness), release_randomness(self._randomness, part, pane.index)
-        released = release(accumulator.to_sketch(), self._terms, randomness, run=run, part=part)
+        released = release_part(accumulator.to_sketch(), self._terms, randomness, run=run, part=part)
         yield (key, released) if self._per_key else released
 
     def _part(self, key: Any) -> tuple[Any, ...]:

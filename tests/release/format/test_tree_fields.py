@@ -206,7 +206,7 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
     assert both.privacy.sigma_squared_per_level == (Fraction(18),) * len(both.spec.levels)
     assert first.combine(second, units_disjoint=True).privacy.rho == Fraction(1, 2)
     assert ReleasedSketch.from_bytes(both.to_bytes()) == both
-    last = [tree._least_squares.rank_variance(np.array([999], np.uint64))[0] for tree in (first, both)]
+    last = [tree._least_squares.variances.rank_variance(np.array([999], np.uint64))[0] for tree in (first, both)]
     assert last[1] == pytest.approx(2 * last[0], rel=0.05)  # not exactly: fewer nodes are expanded
 
 

@@ -376,6 +376,7 @@ SMALL = functools.cache(lambda: trees.without_noise(DyadicCountSketch(trees.exac
         (lambda tree: tree.with_total(0), "total must be finite and greater than 0"),
         (lambda tree: tree.with_total(math.inf), "total must be finite and greater than 0"),
         (lambda tree: tree.with_total(-1.0), "total must be finite and greater than 0"),
+        (lambda tree: tree.with_total(5).total_interval(2), "confidence must be"),
         (lambda tree: tree.top_k(0), "k must be between 1 and"),
         (lambda tree: tree.top_k(2.5), "k must be a whole number, got float"),
     ],

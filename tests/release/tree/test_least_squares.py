@@ -171,8 +171,8 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
     last = np.array([19], dtype=np.uint64)
     for total in (None, 500.0):
         tree = CumulativeTree(noisy.levels, fitted_tree(noisy.levels, total=total), size=20, total=total)
-        assert (tree.rank_variance(last)[0] > 1e-3) == (total is None)
-        assert tree.rank_variance(last, total_share=1.0)[0] == pytest.approx(0, abs=1e-6)
+        assert (tree.variances.rank_variance(last)[0] > 1e-3) == (total is None)
+        assert tree.variances.rank_variance(last, 1.0)[0] == pytest.approx(0, abs=1e-6)
 
 
 def test_a_range_inside_a_node_that_was_not_expanded_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

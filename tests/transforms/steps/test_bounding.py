@@ -179,7 +179,7 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
     return float(stats.chisquare(np.bincount(kept["item"].to_numpy().astype(int), minlength=5)).pvalue)
 
 
-def test_records_whose_priorities_are_drawn_later_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_with_later_priorities_are_kept_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm <= 1e-9: nominal 1e-10, and counts of records drawn without replacement vary less.
 
     It can fail: if priorities that are not drawn yet are taken for the least.

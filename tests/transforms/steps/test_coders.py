@@ -52,7 +52,7 @@ def test_accumulators_come_back_and_go_on_accumulating(count: int, pickler: obje
     assert accumulator.to_sketch() == copied.to_sketch() == expected
 
 
-def test_accumulators_are_small_while_they_hold_little_and_narrow_when_dense() -> None:
+def test_accumulators_are_small_at_first_and_narrow_when_dense() -> None:
     one, many = filled(1), filled(30_000)
     assert len(one.to_bytes()) < 64
     assert len(pickle.dumps(one)) < 1000

@@ -340,9 +340,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_in_place_of_its_variable_is_refused_without_being_shown(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_in_place_of_its_variable_is_refused_unshown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, SECRETS["in the environment"])
     with pytest.raises(ValueError, match="name of an environment variable, such as DPSKETCH_SECRET") as caught:
         EnvironmentSecret(SECRETS[name])
@@ -369,9 +367,7 @@ def test_a_release_id_is_a_text(release_id: Any) -> None:
         TRANSFORMS["frequencies"].with_idempotent_noise(release_id=release_id, secret=FROM_ENVIRONMENT)
 
 
-def test_a_missing_or_short_secret_stops_the_worker_before_anything_is_released(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_a_missing_or_short_secret_stops_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     def fails(secret: Secret, message: str) -> None:
         with pytest.raises(Exception, match=message) as caught:
             run(ELEMENTS, TRANSFORMS["frequencies"].with_idempotent_noise(release_id="r", secret=secret))

@@ -62,7 +62,7 @@ def test_a_server_may_be_one_that_replays() -> None:
 
 
 @pytest.mark.parametrize("make", [frequencies, continual])
-def test_the_runner_that_may_run_a_failed_pipeline_again_is_warned_of(make: Any) -> None:
+def test_the_runner_that_may_run_a_pipeline_again_is_warned_of(make: Any) -> None:
     assert warned(make(), runner=SwitchingDirectRunner) == {"DirectRunner"}
     assert not warned(make().with_idempotent_noise(**TERMS), runner=SwitchingDirectRunner)
     for runner in (FnApiRunner, BundleBasedDirectRunner):

@@ -94,7 +94,7 @@ def _shortened(payloads: Iterable[bytes]) -> bytes:
     return b"".join(payloads)[:5000]
 
 
-def test_a_bundle_without_keys_is_in_one_shard_and_all_shards_are_used() -> None:
+def test_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
     sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors()), per_key=False)
     shards = Counter()
     for _ in range(600):  # misses one of the shards with probability 8 * (7/8)**600 < 1e-33
@@ -160,7 +160,7 @@ class ItemsAsPriorities(RandomPriorities):
     salt=st.integers(0, 1 << 32),
 )
 @example(tables=[[(1, 0), (1, 0)], [(2, 0)]], records=1, partitions=None, as_bytes=set(), salt=0)
-def test_parts_with_priorities_and_without_and_ids_in_both_forms_are_bounded_in_state_as_all_at_once(
+def test_parts_of_every_form_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
     """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
@@ -207,7 +207,7 @@ def in_state(merge: Callable[[Iterable[bytes]], bytes], parts: list[pa.Table]) -
 
 
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
-def test_state_grows_with_the_sketch_and_the_ids_but_not_with_the_elements(unit: str) -> None:
+def test_state_does_not_grow_with_the_elements(unit: str) -> None:
     few, many = benchmark.measured(unit, (10_000, 30_000), bundle=2_000)
     assert many.raw == 3 * few.raw
     assert many.peak <= (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)

@@ -99,9 +99,7 @@ def test_few_elements_are_kept_however_many_windows_they_are_in(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_what_cannot_be_read_fails_its_bundle_and_leaves_nothing_for_the_next(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_fails_its_bundle_alone(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the element with which enough can be read, or at the end of the bundle."""
     monkeypatch.setattr(steps, "_READ_ELEMENTS", 10)
     shard = shard_records(per_key=True)

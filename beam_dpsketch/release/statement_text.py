@@ -1,0 +1,82 @@
+"""The words of the privacy statement, apart from its arithmetic, for reviewers and translators."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
+
+if TYPE_CHECKING:
+    from beam_dpsketch.release.statement import PrivacyStatement
+
+_CHANGE = {
+    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
+}
+_DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
+
+
+def facts(statement: PrivacyStatement) -> dict[str, str]:
+    """Return what a statement says, by heading. Losses are rounded up."""
+    delta = statement.shown_delta
+    sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
+    noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
+    source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
+    return {
+        "Protected": (
+            f"{statement.unit.value}. Someone who sees the release cannot reliably tell whether this "
+            f"{_CHANGE[statement.relation]} ({statement.relation.name})."
+        ),
+        "How well": (
+            f"rho = {round_up(statement.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
+            f"epsilon = {round_up(statement.epsilon(delta), 4):g} at delta = {round_up(delta, 6):g}."
+        ),
+        "Bounds enforced on each": f"{_bounds(statement)}.",
+        **_answers(statement),
+        "Noise": (
+            f"a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
+            f"{len(statement.release_ids)} release(s){source}."
+        ),
+        "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
+    }
+
+
+def disclosed(what: Disclosure) -> list[str]:
+    """Return what is published without noise."""
+    return [words for flag, words in _DISCLOSED.items() if flag in what]
+
+
+def round_up(value: Fraction | float, digits: int) -> float:
+    """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+
+
+def _bounds(statement: PrivacyStatement) -> str:
+    bounds, window_count = statement.bounds, statement.window_count
+    weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
+    records = f"{bounds.max_contributions_per_partition} record(s)"
+    if statement.unit.over_horizon:
+        return f"{records} per window, {bounds.max_partitions} of the {window_count} windows, {weights}"
+    partitions, windows = f"{bounds.max_partitions} partition(s)", f"{window_count} window(s)"
+    if window_count > 1 or statement.period_micros:
+        partitions += " per window"
+    if statement.period_micros:
+        seconds = decimal.Decimal(statement.period_micros).scaleb(-6).normalize()
+        windows += f" of each period of {seconds:f} seconds"
+    return f"{records} per partition, {partitions}, {weights}, {windows}"
+
+
+def _answers(statement: PrivacyStatement) -> dict[str, str]:
+    """Return what answers are about, where the bounds can drop anything of a unit."""
+    single = statement.unit.is_one_record
+    if single and not statement.bounds.has_weights:
+        return {}
+    about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
+    return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

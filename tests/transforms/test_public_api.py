@@ -1,0 +1,161 @@
+"""What users import is small: few parameters, no bags of options, each name documented and in its place."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+
+import beam_dpsketch
+from beam_dpsketch import transforms
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    PrivateContinualFrequencies,
+    PrivateContinualQuantiles,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+
+MODULES = [beam_dpsketch, transforms]
+FAMILIES = [
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+    PrivateContinualFrequencies,
+    PrivateContinualQuantiles,
+]
+MAX_PARAMETERS, MAX_IN_ALL = 9, 60
+MADE_BY_THE_PACKAGE = {"Plan", "PrivacyStatement"}
+"""Results that users read and do not construct; their fields are as many as there is to say."""
+
+
+def members(family: type) -> dict[str, type]:
+    """Return the transforms that a family names, by their public name."""
+    return {f"{family.__name__}.{name}": value for name, value in vars(family).items() if inspect.isclass(value)}
+
+
+def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return what a caller gives to a function, or to the constructor of a class."""
+    return list(inspect.signature(function).parameters.values())
+
+
+def alternatives(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the other constructors of a class: its own public class methods."""
+    for name, value in vars(kind).items():
+        if isinstance(value, classmethod) and not name.startswith("_"):
+            yield f"{kind.__name__}.{name}", getattr(kind, name)
+
+
+def callables(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the functions and constructors that a module exports; errors and enumerations have those of Python."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value) and not issubclass(value, (BaseException, enum.Enum)):
+            found |= (members(value) if value in FAMILIES else {name: value}) | dict(alternatives(value))
+        elif inspect.isfunction(value):
+            found[name] = value
+    return {name: value for name, value in found.items() if name not in MADE_BY_THE_PACKAGE}
+
+
+def faults(function: Callable[..., Any]) -> list[str]:
+    """Return what makes a call hard to read, in words."""
+    given = parameters(function)
+    found = [f"{len(given)} parameters"] if len(given) > MAX_PARAMETERS else []
+    for parameter in given:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            found.append(f"**{parameter.name}")
+        elif re.search(r"\b(?:dict|\w*Mapping|TypedDict)\b", str(parameter.annotation), re.IGNORECASE):
+            found.append(f"{parameter.name} is a dict")
+    return found
+
+
+def documentation(value: Any) -> str:
+    """Return the docstring of a name's own, not one that Python makes up or that is inherited."""
+    own = (vars(value) if inspect.isclass(value) else {"__doc__": inspect.getdoc(value)}).get("__doc__") or ""
+    return "" if inspect.isclass(value) and own.startswith(f"{value.__name__}(") else own
+
+
+def test_all_transforms_have_at_most_sixty_parameters_together() -> None:
+    constructors = [member for family in FAMILIES for member in members(family).values()]
+    assert len(constructors) == 8
+    assert sum(len(parameters(each)) for each in [*constructors, BoundContributions]) <= MAX_IN_ALL
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+def test_no_call_takes_many_parameters_or_a_bag_of_options(module: ModuleType) -> None:
+    found = {name: faults(function) for name, function in callables(module).items()}
+    assert len(found) >= 15
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_long_calls_and_bags_of_options_would_be_found() -> None:
+    def long(a, b, c, d, e, f, g, h, i, j):
+        pass
+
+    def bag(**options: Any) -> None:
+        pass
+
+    def settings(options: dict[str, Any] | None = None) -> None:
+        pass
+
+    assert [faults(each) for each in (long, bag, settings)] == [["10 parameters"], ["**options"], ["options is a dict"]]
+    assert {"PrivateTopK.PerKey", "PrivacyId", "TreeSpec.for_memory", "plan"} <= (
+        callables(beam_dpsketch) | callables(transforms)
+    ).keys()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family.__name__))
+def test_a_family_is_not_called_and_names_its_transforms(family: type) -> None:
+    for arguments in ((), (beam_dpsketch.SketchSpec(), beam_dpsketch.PrivacySpec(rho=1.0))):
+        with pytest.raises(TypeError, match=f"{family.__name__} names several transforms: use ") as caught:
+            family(*arguments)
+        assert set(re.findall(r"\w+\.\w+(?=\(\.\.\.\))", str(caught.value))) == members(family).keys()
+
+
+def test_globally_and_per_key_are_both_named() -> None:
+    with pytest.raises(TypeError, match=r"PrivateFrequencies\.Globally\(.*PrivateFrequencies\.PerKey\("):
+        PrivateFrequencies(beam_dpsketch.SketchSpec(), beam_dpsketch.PrivacySpec(rho=1.0), unit=beam_dpsketch.Record())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+def test_every_exported_name_is_there_and_documented(module: ModuleType) -> None:
+    values = {name: getattr(module, name) for name in module.__all__}
+    constants = {name for name, value in values.items() if isinstance(value, (str, enum.Enum))}
+    assert constants <= {"ADD_OR_REMOVE_ONE", "REPLACE_ONE", "__version__"}
+    assert [name for name, value in values.items() if name not in constants and not documentation(value)] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+def test_exported_names_are_sorted_and_no_more_are_public(module: ModuleType) -> None:
+    assert list(module.__all__) == sorted(set(module.__all__))
+    public = {name for name, value in vars(module).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public == set(module.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family.__name__))
+def test_every_parameter_of_a_transform_is_documented(family: type) -> None:
+    for name, member in members(family).items():
+        described = re.search(r"Args:\n(.*)", documentation(member), re.DOTALL)
+        assert described, name
+        words = re.findall(r"^\s+([\w, ]+):", described.group(1), re.MULTILINE)
+        assert {parameter.name for parameter in parameters(member)} <= set(", ".join(words).split(", ")), name
+
+
+def test_names_without_words_of_their_own_would_be_found() -> None:
+    class Bare:
+        pass
+
+    class Inherited(PrivateFrequencies.Globally):
+        pass
+
+    def silent() -> NoReturn:
+        raise NotImplementedError
+
+    assert [documentation(each) for each in (Bare, Inherited, silent)] == ["", "", ""]
