@@ -79,7 +79,7 @@ class ContinualRelease(PrivateTransform):
         """Return the plan of the windows: their one period is the horizon; a partition of the bounds is a window."""
         horizon, max_windows = self._horizon, self._declaration.unit.bounds.max_partitions
         starts = range(horizon.start_micros, horizon.end_micros, horizon.size_micros)
-        return WindowPlan(self._terms(), starts, _windows(horizon, horizon.windows), max_windows, is_global=False)
+        return WindowPlan(self._terms(), starts, _windows(horizon, horizon.windows), False, max_windows)
 
 
 def _windows(horizon: Horizon, size: int) -> FixedWindows:

@@ -25,15 +25,15 @@ class WindowPlan(NamedTuple):
       terms: the terms of each release.
       starts: when each window opens that is released with data or without; `None` releases those that have data.
       periods: the windows in which `max_windows` of a privacy id count; `None` if its windows are not limited.
-      max_windows: in how many windows of a period a privacy id counts.
       is_global: whether there is only the global window.
+      max_windows: in how many windows of a period a privacy id counts.
     """
 
     terms: ReleaseTerms
     starts: range | None
     periods: WindowFn | None
-    max_windows: int
     is_global: bool
+    max_windows: int = 1
 
     @classmethod
     def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
@@ -63,4 +63,4 @@ class WindowPlan(NamedTuple):
         disclosed = Disclosure.NONE if in_global or starts is not None else Disclosure.WINDOWS
         if declaration.is_keyed and declaration.public_keys is None:
             disclosed |= Disclosure.KEYS
-        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, terms.window_count, in_global)
+        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, in_global, terms.window_count)
