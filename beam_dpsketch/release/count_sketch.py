@@ -13,7 +13,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.answers import Frequencies
-from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.release.released_sketch import ReleasedFrequencies
 from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.binomial import half_or_more
 from beam_dpsketch.sketches.spec import SketchSpec
