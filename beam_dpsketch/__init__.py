@@ -33,10 +33,9 @@ from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Inte
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.format.release_file import read_releases
-from beam_dpsketch.release.frequencies import ReleasedFrequencies
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch

@@ -80,7 +80,10 @@ class Rows(Sequence[Row]):
     def take(self: Self, places: Iterable[int]) -> Self:
         """Return the rows at these places, in this order."""
         places = list(places)
-        columns = {name: _taken(column, places) for name, column in self._columns().items()}
+        columns = {
+            name: column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
+            for name, column in self._columns().items()
+        }
         return dataclasses.replace(self, **columns)  # type: ignore[type-var]
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Rows(Sequence[Row]):
         return map(self._row_type, *(as_list(column) for column in self._columns().values()))
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have equal rows."""
+        """Return whether both have equal rows."""
         return isinstance(other, Rows) and self._row_type is other._row_type and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -189,10 +192,6 @@ def _frozen(column: Any) -> np.ndarray | tuple[Any, ...]:
     column = column.copy()
     column.flags.writeable = False
     return column
-
-
-def _taken(column: Any, places: list[int]) -> Any:
-    return column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
 
 
 def as_list(column: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
-from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.release.released_sketch import ReleasedFrequencies
 from beam_dpsketch.sketches import CountMin
 from beam_dpsketch.sketches.spec import SketchSpec
 

@@ -13,7 +13,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.answers import Frequencies
-from beam_dpsketch.release.frequencies import ReleasedFrequencies
+from beam_dpsketch.release.released_sketch import ReleasedFrequencies
 from beam_dpsketch.sketches import CountSketch
 from beam_dpsketch.sketches.binomial import half_or_more
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -46,9 +46,8 @@ def median_margin(counters: np.ndarray, *, confidence: float) -> float:
     the noisy counters show its distribution, heavy tails included. The median is off by more than t only if half the
     rows or more are, on one side. The margin is the t at which that has probability 1 - confidence.
     """
-    magnitudes = np.abs(counters.astype(np.float64)).ravel()
     row_fails = _row_failure(len(counters), (1 - confidence) / 2)
-    return float(np.quantile(magnitudes, 1 - 2 * row_fails, method="higher"))
+    return float(np.quantile(np.abs(counters.astype(np.float64)), 1 - 2 * row_fails, method="higher"))
 
 
 def _row_failure(depth: int, median_fails: float) -> float:

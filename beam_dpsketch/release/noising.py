@@ -28,7 +28,7 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.format.release_format import pack
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
@@ -40,11 +40,6 @@ Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
 NOISE_VERSION = 2
-
-_RELEASED: dict[type[RawSketch], type[ReleasedSketch]] = {
-    kind.raw_type: kind
-    for kind in (ReleasedCountMin, ReleasedCountSketch, ReleasedDyadicCountSketch, ReleasedPrefixTree)
-}
 
 
 @overload
@@ -105,7 +100,7 @@ def release_part(
     statement = dataclasses.replace(statement, release_ids=(release_id,))
     add = add_noise if randomness is None else functools.partial(add_noise, random_bytes=random_bytes)
     noisy = [add(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
-    return _RELEASED[type(raw)](raw.spec, np.concatenate(noisy, axis=None), statement)
+    return KINDS[raw.name](raw.spec, np.concatenate(noisy, axis=None), statement)
 
 
 def _all_of(raw: RawSketch, statement: PrivacyStatement) -> bytes:

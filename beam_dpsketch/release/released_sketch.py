@@ -13,6 +13,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
+from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
@@ -21,7 +22,8 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 
 Self = TypeVar("Self", bound="ReleasedSketch")
 
-_KINDS: dict[str, type[ReleasedSketch]] = {}
+KINDS: dict[str, type[ReleasedSketch]] = {}
+"""Classes by the name of their kind; a class that is defined enters itself."""
 
 
 class ReleasedSketch(ABC):
@@ -36,7 +38,7 @@ class ReleasedSketch(ABC):
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
-            _KINDS[cls.name] = cls
+            KINDS[cls.name] = cls
 
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
@@ -143,7 +145,6 @@ class ReleasedSketch(ABC):
     def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
         """Return the release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
 
-        The rho of each is already that of all nodes of the horizon together, so it neither adds nor is a maximum.
         `SketchTimeline` combines this way. Nodes of another run are refused. A pipeline that is built once and run
         twice gives both runs one id: there, keep their nodes apart yourself.
         """
@@ -171,7 +172,7 @@ class ReleasedSketch(ABC):
         Raises `FormatError`, and nothing else, for any other bytes. `ReleasedSketch.from_bytes` reads every kind.
         """
         name, spec, counters, privacy = release_format.unpack(data)
-        kind = _KINDS[name]
+        kind = KINDS[name]
         if not issubclass(kind, cls):
             raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; ReleasedSketch.from_bytes reads every kind")
         try:
@@ -198,3 +199,23 @@ class ReleasedSketch(ABC):
     @abstractmethod
     def _size(self) -> str:
         """The shape in a few words."""
+
+
+class ReleasedFrequencies(ReleasedSketch):
+    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""
+
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> None:
+        super().__init__(spec, counters, privacy)
+        self._counters = self._counters.reshape(spec.depth, spec.width)
+
+    @property
+    def _size(self) -> str:
+        return f"{self._spec.depth} x {self._spec.width} counters"
+
+    def _keys(self, items: Any) -> np.ndarray:
+        return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
+
+    def _search(self, confidence: float) -> Frequencies:
+        raise ValueError(
+            "candidates must be given: a flat sketch stores no items; PrivateTopK makes releases that find them"
+        )

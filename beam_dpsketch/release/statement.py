@@ -144,13 +144,11 @@ class PrivacyStatement:
             raise IncompatibleSketchError("releases with periods of different lengths cannot be combined")
         if set(self.release_ids) & set(other.release_ids):
             raise IncompatibleSketchError("a release cannot be combined with itself: a release id is in both")
+        levels = zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
         return dataclasses.replace(
             self,
             rho=rho,
-            sigma_squared_per_level=tuple(
-                mine + theirs
-                for mine, theirs in zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
-            ),
+            sigma_squared_per_level=tuple(mine + theirs for mine, theirs in levels),
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
             disclosed=self.disclosed | other.disclosed,

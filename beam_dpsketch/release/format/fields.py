@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -215,3 +216,23 @@ class _Exact:
 
 
 Exact = _Exact()
+
+
+@dataclasses.dataclass(frozen=True)
+class Micros:
+    """Whole microseconds from an origin: the time since 1970 in UTC, or the length of a period."""
+
+    origin: Any
+
+    def write(self, value: Any) -> bytes:
+        return I128.write((value - self.origin) // datetime.timedelta(microseconds=1))
+
+    def read(self, reader: Reader) -> Any:
+        try:
+            return self.origin + datetime.timedelta(microseconds=I128.read(reader))
+        except OverflowError:
+            raise FormatError("a time is out of range") from None
+
+
+TIME = Micros(datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc))
+DURATION = Micros(datetime.timedelta(0))

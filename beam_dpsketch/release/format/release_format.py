@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.format import fields
-from beam_dpsketch.release.format.fields import U16, U32, U64, Choice, Field, Object, Reader, Repeated
-from beam_dpsketch.release.format.tree_fields import BYTES_DOMAIN, DOMAIN, LEVEL
+from beam_dpsketch.release.format.fields import I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
 
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
@@ -45,12 +45,23 @@ _FLAT_SPEC: dict[str, Field] = {
     "width": U32,
 }
 
+_DOMAIN = fields.OneOf(
+    (
+        Object(IntegerDomain, {"low": I128, "high": I128}),
+        Object(IPv4Domain, {}),
+        Object(FloatDomain, {"low": fields.F64, "high": fields.F64, "resolution": fields.F64}),
+        Object(TimestampDomain, {"start": fields.TIME, "end": fields.TIME, "resolution": fields.DURATION}),
+    )
+)
+_BYTES_DOMAIN = fields.OneOf((Object(TextDomain, {"max_bytes": U8}), Object(BytesDomain, {"max_bytes": U8})))
+_SKETCH = Choice(("exact", "count_sketch", "count_min"))
+_LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
 _SPECS = {
     "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
     "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
-    "dyadic": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": DOMAIN, "levels": Repeated(LEVEL)}),
+    "dyadic": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": _DOMAIN, "levels": Repeated(_LEVEL)}),
     "prefix": Object(
-        PrefixSpec, {"hash_version": U16, "seed": U64, "domain": BYTES_DOMAIN, "depth": U32, "width": U32}
+        PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
 }
 _BOUNDS = Object(

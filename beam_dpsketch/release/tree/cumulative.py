@@ -24,18 +24,16 @@ class CumulativeTree:
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, size: int, total: float | None) -> None:
         self._size = size
-        starts, ends, weights = [], [], []
+        parts = []
         for level, nodes in zip(levels, tree, strict=False):
             closed = ~nodes.expanded
             first = nodes.ids[closed] << np.uint64(level.shift)
             last = np.minimum(first + np.uint64((1 << level.shift) - 1), np.uint64(size - 1))
-            starts.append(first)
-            ends.append(last)
-            weights.append(nodes.fitted[closed])
-        order = np.argsort(np.concatenate(starts), kind="stable")
-        self._starts = np.concatenate(starts)[order]
-        self._lengths = (np.concatenate(ends)[order] - self._starts).astype(np.float64) + 1
-        self._fitted = np.append(0.0, np.cumsum(np.concatenate(weights)[order]))
+            parts.append((first, (last - first).astype(np.float64) + 1, nodes.fitted[closed]))
+        starts, lengths, weights = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(starts, kind="stable")
+        self._starts, self._lengths = starts[order], lengths[order]
+        self._fitted = np.append(0.0, np.cumsum(weights[order]))
         # The last value of an isotonic fit is never below, and so on average above, the sum that was fitted.
         top = max(0.0, self._fitted[-1]) if total is None else total
         self._cumulated = np.clip(isotonic(self._fitted), 0.0, top)

@@ -30,10 +30,10 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     """A released tree of sketches over an ordered domain.
 
     All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
-    confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may be others.
+    confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
 
-    Where little was counted, ranks and quantiles are noise, and nothing else tells. Ask `total_interval` first: if
-    its lower bound is near 0, the release may be empty.
+    Where little was counted, ranks and quantiles are noise. Ask `total_interval` first: if its lower bound is near 0,
+    the release may be empty.
 
     Values are of the domain; those outside are clamped. Items in answers are values of the domain too.
 

@@ -91,9 +91,8 @@ def _median_square(values: np.ndarray, draws: int) -> float:
 
     An even number of draws counts as one less, which is an upper bound: its median is the mean of those without one.
     """
+    ordered, below = np.sort(values), np.arange(len(values) + 1) / len(values)
     draws -= 1 - draws % 2
-    ordered = np.sort(values)
-    below = np.arange(len(ordered) + 1) / len(ordered)
     return float(np.sum(ordered**2 * np.diff(half_or_more(draws, below))))
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from beam_dpsketch.release.format import fields, release_file, release_format
-from beam_dpsketch.release.format.tree_fields import DURATION, TIME
 
 PAGE = Path(__file__).parents[3] / "docs" / "format.md"
 _NUMBERS = {"<B": "u8", "<H": "u16", "<I": "u32", "<Q": "u64", "<d": "f64"}
-_PLAIN = {id(fields.Exact): "fraction", id(TIME): "time", id(DURATION): "duration", id(fields.I128): "i128"}
+_PLAIN = {"fraction": fields.Exact, "time": fields.TIME, "duration": fields.DURATION, "i128": fields.I128}
 
 
 def tables() -> dict[str, str]:
@@ -72,8 +71,9 @@ def _rows(*rows: tuple[str, str, str]) -> str:
 
 def _described(field: Any) -> tuple[str, str]:
     """The type of a field, and its values."""
-    if id(field) in _PLAIN:
-        return _PLAIN[id(field)], ""
+    for name, plain in _PLAIN.items():
+        if field is plain:
+            return name, ""
     match field:
         case fields.Number(format):
             return _NUMBERS[format], ""
