@@ -79,9 +79,7 @@ class PrivateRelease(PrivateTransform):
         terms = window_plan.terms.paying_for(application(pcoll))
         output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
         single, run = window_plan.is_global and not per_key, {}
-        if (
-            not single and pcoll.is_bounded and self._idempotent_noise is None
-        ):  # a stream does not wait for a side input
+        if pcoll.is_bounded and not single and self._idempotent_noise is None:  # a stream would wait for a side input
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
         release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=self._idempotent_noise)
         return (
