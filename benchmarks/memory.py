@@ -35,10 +35,7 @@ def peak_after(stage: str, keys: int) -> float:
     from benchmarks import sources
 
     recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1, max_weight=1))
-    combines = {
-        "count": beam.combiners.Count.PerKey(),
-        "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors())),
-    }
+    combines = {"count": beam.combiners.Count.PerKey(), "sketch": beam.CombinePerKey(RawSketchFn(recipe, Selectors()))}
     sources.keep("pairs", [(f"key {key:05d}", f"/encyclopedia/article/{key:05d}") for key in range(keys)])
     if stage in combines:
         with sources.pipeline() as pipeline:

@@ -93,9 +93,7 @@ def aggregated(records: np.ndarray, parameters: dict[str, Any], epsilon: float, 
         **parameters,
     )
     extractors = pipeline_dp.DataExtractors(
-        privacy_id_extractor=lambda row: row[0],
-        partition_extractor=partition,
-        value_extractor=lambda row: row[1],
+        privacy_id_extractor=lambda row: row[0], partition_extractor=partition, value_extractor=lambda row: row[1]
     )
 
     def build(graph: beam.Pipeline) -> beam.PCollection:

@@ -7,12 +7,4 @@ from beam_dpsketch.domains.ipv4 import IPv4Domain
 from beam_dpsketch.domains.text import BytesDomain, TextDomain
 from beam_dpsketch.domains.timestamps import TimestampDomain
 
-__all__ = [
-    "BytesDomain",
-    "Domain",
-    "FloatDomain",
-    "IPv4Domain",
-    "IntegerDomain",
-    "TextDomain",
-    "TimestampDomain",
-]
+__all__ = ["BytesDomain", "Domain", "FloatDomain", "IPv4Domain", "IntegerDomain", "TextDomain", "TimestampDomain"]

@@ -19,12 +19,7 @@ MAX_HORIZON = 1 << 20
 
 
 def squared_l2_sensitivity(
-    *,
-    cells_per_item: int,
-    has_signs: bool,
-    bounds: RecordBounds,
-    relation: NeighboringRelation,
-    window_count: int = 1,
+    *, cells_per_item: int, has_signs: bool, bounds: RecordBounds, relation: NeighboringRelation, window_count: int = 1
 ) -> int:
     """Return the largest squared L2 change of all counters that one privacy unit can cause.
 
@@ -57,12 +52,7 @@ def squared_l2_sensitivity(
 
 
 def squared_l2_sensitivity_over_time(
-    *,
-    cells_per_item: int,
-    has_signs: bool,
-    bounds: RecordBounds,
-    relation: NeighboringRelation,
-    window_count: int,
+    *, cells_per_item: int, has_signs: bool, bounds: RecordBounds, relation: NeighboringRelation, window_count: int
 ) -> int:
     """Return the largest squared L2 change that one privacy unit can cause in all nodes of a binary tree over time.
 

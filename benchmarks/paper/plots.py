@@ -149,9 +149,7 @@ def theorems(path: Path, uniform: list[Row], lower: list[Row], sizes: list[Row],
             three.plot(x, y, line, marker=marker, color=color, label=f"{name}, rho = {rho}", markersize=5)
     one.axvline(1, color=BLACK, linestyle="--", linewidth=0.9, label="E at beta = 1 %")
     one.set(
-        xlabel="largest |private - exact| over 65,535 items, in units of E",
-        ylabel="share of sketches",
-        xlim=(0.3, 1.2),
+        xlabel="largest |private - exact| over 65,535 items, in units of E", ylabel="share of sketches", xlim=(0.3, 1.2)
     )
     one.set_title("Uniform bound: at most 1 % of sketches beyond E, rho = 1", fontsize=10)
     two.set(xlabel="rows k", ylabel="rms error added to an answer, records", ylim=(0, None))

@@ -105,10 +105,7 @@ def _bytes(table: Table) -> None:
     counts = [table.sizes(0, count)[1] for count in (10, 1_000, 1_000_000)]
     print(f"  {'':<30}" + "".join(f"{f'{count:,}':>14}" for count in counts) + f"{'release':>14}")
     numbers = skewed(counts[-1])
-    for name, spec in (
-        ("CountSketch 5 x 4096", SHAPE),
-        ("quantile tree, U = 2^32", TreeSpec.for_memory(IPv4Domain())),
-    ):
+    for name, spec in (("CountSketch 5 x 4096", SHAPE), ("quantile tree, U = 2^32", TreeSpec.for_memory(IPv4Domain()))):
         sketch_input = SketchInput(spec, ONE_RECORD)
         sizes = []
         for count in counts:

@@ -52,12 +52,7 @@ def test_windowed_top_k(
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_continual_delays(
-    streaming: bool,
-    departures: list,
-    options: list[str],
-    on_engine: list[str],
-    tmp_path: Path,
-    capsys: Capture,
+    streaming: bool, departures: list, options: list[str], on_engine: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     on_engine += ["--streaming"] if streaming else []
     test_streaming_pipelines.test_continual_delays("flight", 62, departures, [*options, *on_engine], tmp_path, capsys)

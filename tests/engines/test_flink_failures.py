@@ -87,12 +87,7 @@ class Beats(beam.DoFn):
         self._folder = folder
 
     @beam.DoFn.unbounded_per_element()
-    def process(
-        self,
-        element: Any,
-        tracker: Any = TRACKER,
-        watermark: Any = WATERMARK,
-    ) -> Any:
+    def process(self, element: Any, tracker: Any = TRACKER, watermark: Any = WATERMARK) -> Any:
         for number in range(tracker.current_restriction().start, BEATS + 1):
             seconds = START + number / PER_SECOND
             watermark.set_watermark(Timestamp(seconds))

@@ -19,11 +19,7 @@ from tests.helpers.streams import WithStart, with_late_data
 
 PRIVACY = PrivacySpec(rho=0.1)
 
-WINDOWS = {
-    "fixed": window.FixedWindows(60),
-    "sliding": window.SlidingWindows(60, 20),
-    "global": window.GlobalWindows(),
-}
+WINDOWS = {"fixed": window.FixedWindows(60), "sliding": window.SlidingWindows(60, 20), "global": window.GlobalWindows()}
 FIRINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "early": {"trigger": AfterWatermark(early=AfterCount(1))},

@@ -350,11 +350,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an empty privacy id": (lambda: PrivacyId("", RecordBounds(1)), TypeError, "field must be a field name"),
     "a key of a wrong type": (lambda: AssumePublicKeys(1), TypeError, "field must be a field name"),
     "an id of nobody": (lambda: PrivacyId(None, RecordBounds(1)), TypeError, "field must say where .* the privacy id"),
-    "bounding of records": (
-        lambda: BoundContributions(RECORD),
-        TypeError,
-        "unit must be a PrivacyId, got Record",
-    ),
+    "bounding of records": (lambda: BoundContributions(RECORD), TypeError, "unit must be a PrivacyId, got Record"),
     "bounding over windows": (
         lambda: BoundContributions(PrivacyId("user", RecordBounds(1), max_windows=2)),
         ValueError,
@@ -445,10 +441,7 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
         "key='word' is not a column of the batch",
     ),
     "float item": (lambda: globally(item="share"), "the item column must hold text, bytes or integers, got double"),
-    "float id": (
-        lambda: of_id("share"),
-        "the privacy_id column must hold text, bytes or integers, got double",
-    ),
+    "float id": (lambda: of_id("share"), "the privacy_id column must hold text, bytes or integers, got double"),
     "float key": (
         lambda: per_key(item="page", keys=AssumePublicKeys("share")),
         "the key column must hold text, bytes or integers, got double",

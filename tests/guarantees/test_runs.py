@@ -24,11 +24,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.transforms import (
-    EnvironmentSecret,
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-)
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink, run, seen_by_sink
 from tests.helpers.streams import unbounded
 

@@ -39,11 +39,7 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     """Pipelines that go through with records that hold the secret in every place and type."""
     rows = [{"user": SECRET, "item": SECRET, "n": SECRET}, {"user": [SECRET], "item": {SECRET}, "n": 1.5}]
     names = {"item": "item", "weight": "n"}
-    yield (
-        "record",
-        PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)),
-        rows,
-    )
+    yield ("record", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)), rows)
     yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
     yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
     keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}

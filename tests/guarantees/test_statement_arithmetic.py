@@ -47,12 +47,7 @@ from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import KINDS
-from beam_dpsketch.transforms import (
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.over_time import worst as worst_over_time
@@ -309,12 +304,7 @@ def test_a_record_in_overlapping_windows(
 @settings(max_examples=12, deadline=None)
 @given(**SETTINGS, windows=st.sampled_from([2, 4, 8]), record=st.booleans(), unbounded=st.booleans())
 def test_all_nodes_of_a_horizon(
-    sketch: str,
-    relation: NeighboringRelation,
-    bounds: RecordBounds,
-    windows: int,
-    record: bool,
-    unbounded: bool,
+    sketch: str, relation: NeighboringRelation, bounds: RecordBounds, windows: int, record: bool, unbounded: bool
 ) -> None:
     """Of a record, or of an id that reaches max_partitions windows of the horizon."""
     unit = Record(max_weight=bounds.max_weight, signed=bounds.signed) if record else PrivacyId(str, bounds)

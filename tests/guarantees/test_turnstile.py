@@ -33,12 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records.bounding import BoundingRule
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.transforms import (
-    BoundContributions,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.continual import START, frequencies, same, sums, unpacked
 from tests.helpers.pipelines import SPEC, exact_sums, seen_by_sink
@@ -192,10 +187,7 @@ def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
-    [
-        Record(max_weight=1, signed=True),
-        PrivacyId("who", RecordBounds(1, max_partitions=2, max_weight=1, signed=True)),
-    ],
+    [Record(max_weight=1, signed=True), PrivacyId("who", RecordBounds(1, max_partitions=2, max_weight=1, signed=True))],
     ids=UNITS,
 )
 def test_nodes_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:

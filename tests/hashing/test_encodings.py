@@ -76,8 +76,7 @@ def test_decoding_junk_is_a_value_error_and_what_is_decoded_encodes_to_the_same_
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"x", b"u", b"u1234567", b"u123456789", b"n" + bytes(8), b"t\x01", b"t\xff\xff\xff\xffsa", b"s\xff"],
+    "data", [b"", b"x", b"u", b"u1234567", b"u123456789", b"n" + bytes(8), b"t\x01", b"t\xff\xff\xff\xffsa", b"s\xff"]
 )
 def test_bytes_that_encode_nothing_are_refused(data):
     with pytest.raises(ValueError, match=r".+"):

@@ -10,11 +10,7 @@ RUNNERS = {
     "default": (),
     "in memory": ("--runner=FnApiRunner",),
     "direct": ("--runner=DirectRunner",),
-    "two processes": (
-        "--runner=FnApiRunner",
-        "--direct_running_mode=multi_processing",
-        "--direct_num_workers=2",
-    ),
+    "two processes": ("--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"),
     "portable": ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"),
 }
 _WARNED_OF = {"direct": [pytest.mark.filterwarnings("ignore:DirectRunner")]}

@@ -141,10 +141,7 @@ class TestGaussianTable:
         table = gaussian_table(sigma_squared, step_bits, 128)
         with mpmath.workprec(400):
             for true, lower, upper in zip(
-                true_cumulative(sigma_squared, step_bits, len(table.lower)),
-                table.lower,
-                table.upper,
-                strict=True,
+                true_cumulative(sigma_squared, step_bits, len(table.lower)), table.lower, table.upper, strict=True
             ):
                 assert lower <= true * mpmath.mpf(2) ** 128 <= upper
                 assert upper - lower <= 2

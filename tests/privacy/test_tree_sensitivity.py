@@ -55,11 +55,7 @@ LAYOUTS = {
         ),
     ),
 }
-BOUNDS = [
-    RecordBounds(1),
-    RecordBounds(1, max_weight=2, signed=True),
-    RecordBounds(max_contributions_per_partition=2),
-]
+BOUNDS = [RecordBounds(1), RecordBounds(1, max_weight=2, signed=True), RecordBounds(max_contributions_per_partition=2)]
 RHO = Fraction(1, 7)
 every_case = [
     pytest.mark.parametrize("layout", LAYOUTS),

@@ -84,10 +84,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "part of a window": (lambda: PrivacyId("user", ONE, max_windows=1.5), "max_windows must be a whole number"),
     "a period alone": (lambda: PrivacyId("user", ONE, period=60), "period needs max_windows: in how many windows of"),
     "no period": (lambda: PrivacyId("user", ONE, max_windows=1, period=0), "period must be greater than 0"),
-    "a fine period": (
-        lambda: PrivacyId("user", ONE, max_windows=1, period=1e-4),
-        "period must be whole milliseconds",
-    ),
+    "a fine period": (lambda: PrivacyId("user", ONE, max_windows=1, period=1e-4), "period must be whole milliseconds"),
     "no weight": (lambda: Record(max_weight=0), "max_weight must be between 1 and"),
     "signs": (lambda: Record(signed=1), "signed must be a bool, got int"),
     "no keys": (lambda: PublicKeys([]), "keys must not be empty"),

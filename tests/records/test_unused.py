@@ -83,9 +83,7 @@ DROPPED = {
 
 
 @pytest.mark.pipeline
-def test_an_argument_that_finds_nothing_is_logged_once_by_name(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_argument_that_finds_nothing_is_logged_once_by_name(caplog: pytest.LogCaptureFixture) -> None:
     assert sorted(logged(caplog, DROPPED.values(), ROWS * 3)) == sorted(map(warning, DROPPED))
     assert PLANTED not in caplog.text
 

@@ -34,11 +34,7 @@ def _scaled(factor):
     return interval
 
 
-_METHODS = {
-    "0.95": _scaled(1),
-    "0.99": lambda released, items: released.interval(items, 0.99),
-    "half": _scaled(0.5),
-}
+_METHODS = {"0.95": _scaled(1), "0.99": lambda released, items: released.interval(items, 0.99), "half": _scaled(0.5)}
 
 
 def _check_coverage(data, noise, depth, releases):

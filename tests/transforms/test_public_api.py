@@ -23,13 +23,7 @@ from beam_dpsketch.transforms import (
 )
 
 MODULES = [beam_dpsketch, transforms]
-FAMILIES = [
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-    PrivateContinualFrequencies,
-    PrivateContinualQuantiles,
-]
+FAMILIES = [PrivateFrequencies, PrivateQuantiles, PrivateTopK, PrivateContinualFrequencies, PrivateContinualQuantiles]
 MAX_PARAMETERS, MAX_IN_ALL = 9, 60
 MADE_BY_THE_PACKAGE = {"Plan", "PrivacyStatement"}
 """Results that users read and do not construct; their fields are as many as there is to say."""

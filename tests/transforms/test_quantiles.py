@@ -304,10 +304,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "bytes": (lambda: globally(BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
     "a number as layout": (lambda: globally(5), "domain must be a Domain, got int"),
     "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
-    "little memory": (
-        lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)),
-        "memory must be at least 5120 bytes",
-    ),
+    "little memory": (lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)), "memory must be at least 5120 bytes"),
     "a number as item": (lambda: globally(item=5), "item must be a field name, a callable or None, got int"),
     "little noise": (lambda: globally(privacy=PrivacySpec(1000.0)), "sigma is at least 0.5"),
     "no keys": (

@@ -27,12 +27,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import Priorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.shard_hash import shard_hash
-from beam_dpsketch.transforms.steps.bounding import (
-    BoundShard,
-    ShardWindowedRecords,
-    bound_contributions,
-    unpack_tables,
-)
+from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords, bound_contributions, unpack_tables
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.windows.guard import MILLISECOND

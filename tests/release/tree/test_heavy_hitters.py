@@ -87,11 +87,7 @@ def test_exact_trees_find_exactly_the_heaviest() -> None:
     raw = DyadicCountSketch(spec).accumulate(list(weights), list(weights.values()))
     released = trees.without_noise(raw, sigma_squared_per_level=(Fraction(25),) * len(spec.levels))
     found = released.heavy_hitters(0.0)
-    assert [frequency.item for frequency in found] == [
-        63,
-        0,
-        3,
-    ]  # the single one does not exceed it
+    assert [frequency.item for frequency in found] == [63, 0, 3]  # the single one does not exceed it
     assert [frequency.estimate for frequency in found] == pytest.approx([900, 700, 500], abs=1)
 
 

@@ -122,14 +122,8 @@ DECLARED: dict[str, Mistake] = {
     ),
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
-    "a float id": (
-        lambda: built(Visit, frequencies(item="city", unit=who("ms"))),
-        "privacy_id='ms' has type float",
-    ),
-    "a UUID id": (
-        lambda: built(Trip, frequencies(item="city", unit=who("user"))),
-        "privacy_id='user' has type UUID",
-    ),
+    "a float id": (lambda: built(Visit, frequencies(item="city", unit=who("ms"))), "privacy_id='ms' has type float"),
+    "a UUID id": (lambda: built(Trip, frequencies(item="city", unit=who("user"))), "privacy_id='user' has type UUID"),
     "a UUID in a Row": (lambda: created([beam.Row(user=ROW["id"])], frequencies(item="user")), "has type UUID"),
     "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
@@ -152,10 +146,7 @@ DECLARED: dict[str, Mistake] = {
     "a path": (lambda: built(Visit, frequencies(item="place.x")), "item='place.x' is not a field of the elements"),
     "a callable on batches": (lambda: built(pa.Table, frequencies(item=len)), "item must be a column name"),
     "continual": (lambda: built(Visit, continual(item="ms")), "item='ms' has type float"),
-    "bounding": (
-        lambda: built(Visit, BoundContributions(who("ms"), item="city")),
-        "privacy_id='ms' has type float",
-    ),
+    "bounding": (lambda: built(Visit, BoundContributions(who("ms"), item="city")), "privacy_id='ms' has type float"),
 }
 
 
@@ -248,11 +239,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
         [ROW],
         "element 0 .* no field for item='town': its fields are user, ",
     ),
-    "a missing id": (
-        frequencies(item="city", unit=who("usr")),
-        [ROW],
-        "no field for privacy_id='usr'",
-    ),
+    "a missing id": (frequencies(item="city", unit=who("usr")), [ROW], "no field for privacy_id='usr'"),
     "a path": (frequencies(item="geo.city"), [ROW], "item='geo.city'.*a name is one field, for a nested one give"),
     "a later element": (frequencies(item="city"), [ROW, {"user": "u"}], "element 1 of the sample has no field"),
     "None": (frequencies(item="city"), [{"city": None}], "item='city' is None: such a record is dropped"),
@@ -260,11 +247,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
-    "a UUID id": (
-        frequencies(item="city", unit=who("id")),
-        [ROW],
-        r"privacy_id='id' is UUID\(.* \(UUID\)",
-    ),
+    "a UUID id": (frequencies(item="city", unit=who("id")), [ROW], r"privacy_id='id' is UUID\(.* \(UUID\)"),
     "a float id": (frequencies(item="city", unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
@@ -317,10 +300,7 @@ def test_one_element_is_no_sample() -> None:
 
 
 def samples() -> Iterator[tuple[beam.PTransform, Any]]:
-    yield (
-        frequencies(item="city", weight="n", unit=who("user")),
-        [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)],
-    )
+    yield (frequencies(item="city", weight="n", unit=who("user")), [ROW, beam.Row(**ROW), pd.DataFrame([ROW] * 2)])
     yield frequencies(), ["a", 1, b"b", ("a", 1)]
     yield per_key(), [("a", "x"), (1, "y")]
     yield per_key(PublicKeys(["a"])), [("a", "x")]

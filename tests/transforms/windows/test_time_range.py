@@ -63,10 +63,7 @@ def paired(item: str) -> tuple[str, str]:
 
 
 def frequencies(
-    windows: TimeRange | None = RANGE,
-    *,
-    unit: Any = RECORD,
-    item: Any = None,
+    windows: TimeRange | None = RANGE, *, unit: Any = RECORD, item: Any = None
 ) -> PrivateFrequencies.Globally:
     return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
 
