@@ -95,6 +95,7 @@ def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -
     assert logged(caplog, transforms, [columns]) == [warning("item='x'")]
 
 
+@pytest.mark.pipeline
 @pytest.mark.slow
 def test_few_elements_and_a_single_one_that_counts_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
     good = {**ROWS[0], "town": "Oslo", "usr": "u", "n": 1}
