@@ -27,11 +27,18 @@ _PIPELINES = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the folders whose tests run pipelines; others say so themselves."""
+    """Mark the folders whose tests run pipelines, and as slow all but one case of long tables of cases."""
+    seen = set()
     for item in items:
         if item.nodeid.startswith(_PIPELINES):
             item.add_marker(pytest.mark.pipeline)
+        if item.get_closest_marker("one_fast_case") is not None:
+            test = item.nodeid.split("[")[0]
+            if test in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(test)
 
 
 @pytest.fixture(autouse=True)

@@ -176,6 +176,7 @@ def run_top_sources(path: str, output: Path, capsys: pytest.CaptureFixture[str],
     return capsys.readouterr().out
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("form", Log._fields)
 def test_top_sources_reads_all_forms(form: str, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run_top_sources(getattr(log, form), tmp_path / "top", capsys, "--k=4")

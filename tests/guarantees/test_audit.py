@@ -77,6 +77,7 @@ def alarms(transform: PrivateFrequencies.PerKey, sketch: str) -> set[str]:
     return audit(released["first"].counters - exact, released["second"].counters - exact, SIGMA_SQUARED)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("sketch", SPECS)
 @pytest.mark.parametrize("path", [record_path, privacy_id_path])
 def test_released_noise_is_the_documented_discrete_gaussian(path: Callable[[str], Any], sketch: str) -> None:
@@ -149,6 +150,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("fault", "alarm"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_a_fault_planted_in_the_real_path_is_found(
     fault: Callable[[pytest.MonkeyPatch], None], alarm: str, monkeypatch: pytest.MonkeyPatch

@@ -30,6 +30,7 @@ class _Windowed(beam.DoFn):
         yield window.start.micros // 1_000_000, element.item
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("make", [pa.RecordBatch.from_pydict, pa.Table.from_pydict, pd.DataFrame])
 def test_the_bound_is_of_id_and_window_and_not_of_the_batch(make: Any) -> None:
     """Three batches in each of two windows; id a has 6 records in each window and keeps 2, id b 3 and keeps 2."""
@@ -70,6 +71,7 @@ def test_callables_are_refused_on_batches(argument: str) -> None:
         _ = pipeline | beam.Create([pa.table(COLUMNS)]) | transform
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("make", [pa.RecordBatch.from_pydict, pa.Table.from_pydict, pd.DataFrame])
 def test_every_transform_takes_batches(make: Any) -> None:
     domain, elements = IntegerDomain(0, 9), [make(COLUMNS), make(COLUMNS)]

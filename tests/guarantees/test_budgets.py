@@ -50,6 +50,7 @@ def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
     return (pipeline or beam.Pipeline(FN_API)) | beam.Create(["a", "b"])
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("make", [frequencies, continual])
 def test_a_transform_is_not_applied_twice(make: Any) -> None:
     transform, first = make(spent()), elements()
@@ -137,6 +138,7 @@ def test_a_runner_may_expand_the_application_again(make: Any) -> None:
         elements() | transform
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.filterwarnings("ignore:DirectRunner, which Beam takes")
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED, "DirectRunner"])
 def test_what_is_spent_pays_on_every_runner(runner: str) -> None:

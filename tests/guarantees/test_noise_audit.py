@@ -129,6 +129,7 @@ def test_correct_noise_raises_no_alarm() -> None:
     assert audit(first, second, SIGMA_SQUARED) == set()
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("fault", "expected"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 def test_fault_raises_the_alarm(fault: Callable[[np.random.Generator], Pair], expected: set[str]) -> None:
     first, second = fault(np.random.default_rng(20_200_401))

@@ -67,6 +67,7 @@ def named(cells: list[tuple[str, str, str, bool]]) -> dict[str, Any]:
     return {"argnames": ("windows", "firings", "mode", "keyed"), "argvalues": cells, "ids": names}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(**named(REFUSED))
 def test_what_might_fire_again_or_never_is_refused(windows: str, firings: str, mode: str, keyed: bool) -> None:
     elements = windowed(beam.Pipeline(runner=FN_API) | with_late_data(), windows, firings, mode)
@@ -77,6 +78,7 @@ def test_what_might_fire_again_or_never_is_refused(windows: str, firings: str, m
         elements | "Declared" >> private(PublicKeys(["a"]) if keyed else None, TimeRange(0, 180))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(**named(ACCEPTED))
 def test_each_key_and_window_is_released_once(windows: str, firings: str, mode: str, keyed: bool) -> None:
     transform = private(AssumePublicKeys() if keyed else None)
@@ -84,6 +86,7 @@ def test_each_key_and_window_is_released_once(windows: str, firings: str, mode: 
     assert released(transform, windows, firings, mode, keyed) == Counter(expected)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(**named(ACCEPTED))
 def test_each_listed_key_and_declared_window_is_released_once(
     windows: str, firings: str, mode: str, keyed: bool

@@ -114,6 +114,7 @@ TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("windowing", WINDOWINGS)
 def test_windowings_that_release_more_than_once_are_refused(windowing: str, transform: str) -> None:
@@ -454,6 +455,7 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", BATCHES)
 def test_columns_that_cannot_be_read_are_errors(name: str) -> None:
     transform, message = BATCHES[name]

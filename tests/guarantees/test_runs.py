@@ -68,6 +68,7 @@ def combined(releases: list[ReleasedSketch]) -> ReleasedSketch:
     return first
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_keys_of_one_run_have_one_rho(idempotent: bool, runner: str) -> None:
@@ -114,6 +115,7 @@ def test_runs_add_up_even_those_of_one_pipeline(tmp_path: Path) -> None:
     assert first.combine(again).combine(second.combine(other)).privacy.rho == 4 * PRIVACY.rho  # safe, if not tight
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None:
     """A stream does not wait for a side input, and a name in its graph would be that of two runs of the graph."""
@@ -133,6 +135,7 @@ def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None
     assert combined(releases).privacy.rho == (1 if idempotent else 2) * PRIVACY.rho
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
     def nodes(horizon: Horizon = HORIZON) -> list[Any]:

@@ -393,6 +393,7 @@ def _stamp(timed: Any) -> window.TimestampedValue:
     return window.TimestampedValue(*timed)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("name", "windows", "unbounded"),
     [
@@ -410,6 +411,7 @@ def test_a_greedy_id_costs_rho_in_each_period(name: str, windows: Any, unbounded
     assert found.get(2, 0) <= RHO
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", ["frequencies", "quantiles per key"])
 def test_a_greedy_id_costs_rho_over_all_windows(name: str) -> None:
     found, _ = losses(transforms(max_windows=3)[name], SLIDING, unbounded=False)

@@ -41,6 +41,7 @@ def mostly_slow(cases: dict[str, Case]) -> list[Any]:
     return [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.slow) for name in cases]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", mostly_slow(RECORDS | IDS))
 def test_a_stream_gives_the_counters_of_a_batch(name: str) -> None:
@@ -49,6 +50,7 @@ def test_a_stream_gives_the_counters_of_a_batch(name: str) -> None:
     assert found == of_batch(name)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", mostly_slow(CASES))
 def test_a_portable_runner_gives_the_counters_of_a_batch(name: str) -> None:
@@ -125,6 +127,7 @@ def test_a_replayed_bundle_shows_one_release_of_each_window() -> None:
         assert [len(values) for values in found.values()] == [1] * (END // 60)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("name", CASES)
 def test_only_streams_are_merged_in_state(name: str) -> None:
@@ -142,6 +145,7 @@ def test_streaming_runners_keep_state(runner: str) -> None:
     assert keeps_state(unbounded([])(beam.Pipeline(runner=runner)))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.filterwarnings("ignore:DirectRunner")
 @pytest.mark.parametrize("runner", ["PrismRunner", "DirectRunner"])
 @pytest.mark.parametrize("streamed", [True, False])

@@ -62,6 +62,7 @@ class Peek(beam.DoFn):
             yield bytes_in_states()
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("elements", [50, 3000])
 def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
     """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""

@@ -77,6 +77,7 @@ def test_levels_are_independent_of_each_other() -> None:
                 assert "cross-correlation" not in found
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("number", range(3))
 def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     right = noising.calibrate

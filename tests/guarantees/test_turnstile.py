@@ -172,6 +172,7 @@ def test_the_same_by_every_single_way(ways: Ways, log: Any) -> None:
     check_log(ways, log)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None:
     """In another window both stay: one more, and one less."""

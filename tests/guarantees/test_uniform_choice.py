@@ -69,6 +69,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
     return float(stats.chisquare(counts).pvalue)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("bundles", BUNDLES.values(), ids=BUNDLES)
 @pytest.mark.parametrize("kind", [int, str, None], ids=["numbers", "text", "both forms"])
 def test_all_records_are_kept_as_often_whatever_comes_with_them(

@@ -97,6 +97,7 @@ def test_the_declared_rho_covers_every_record_in_windows(
     assert worst(records, relation) / (2 * noise(spec, windowfn, bounds, relation)) <= RHO
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

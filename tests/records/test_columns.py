@@ -164,6 +164,7 @@ class _Vectors(ExactCounters):
         return sums | beam.MapTuple(lambda key, found: ((branch, key), found.to_sketch().to_vector().tolist()))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,6 +281,7 @@ def test_odd_values_in_columns_count_as_in_rows(places: list[int], name: str, re
     assert counted([made], recipe, key=key) == counted(rows, recipe, key=key)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: str(getattr(recipe.spec, "domain", "flat"))[:40])
 def test_every_odd_value_alone_counts_as_in_a_row(recipe: SketchInput) -> None:
     for value in ODD:

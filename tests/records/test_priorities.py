@@ -222,6 +222,7 @@ def released_bytes(rows: list[Any], name: str, runner: str) -> list[bytes]:
     return sorted((output[1] if type(output) is tuple else output).to_bytes() for output in outputs)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("name", PIPELINES)
 def test_running_again_releases_identical_bytes(name: str) -> None:

@@ -73,6 +73,7 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert p_value([3, 1, 2], 3) < LEVEL
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("copies", "most"), [((900_000, 100_000), 400_000), ((1 << 31, 1 << 30), (1 << 31) - 1), ((5, 1 << 31), 1 << 30)]
 )

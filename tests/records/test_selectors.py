@@ -178,6 +178,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("with_id", [False, True])
 def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) -> None:

@@ -126,6 +126,7 @@ WINDOWED: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("name", WINDOWED)
 def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
@@ -138,6 +139,7 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
     assert PLANTED not in str(caught.value)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:

@@ -70,6 +70,7 @@ def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
     assert not np.array_equal(first.counters, second.counters)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("raw", SPECS)
 def test_in_a_pipeline_with_fanout(raw: Any) -> None:
     combine_fn = PrivateSketchFn(SPECS[raw], PrivacySpec(0.9, relation=REPLACE_ONE))

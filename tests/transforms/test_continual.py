@@ -60,6 +60,7 @@ AUDITED = SketchSpec(depth=4, width=512)
 LOUD = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("spec", [SPEC, COUNT_MIN], ids=["count_sketch", "count_min"])
 def test_every_node_is_the_exact_sum_of_its_windows(spec: SketchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows without data are nodes too, and records outside the horizon are in none."""
@@ -73,6 +74,7 @@ def test_edges_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [int(np.abs(nodes[0, index]).sum() / SPEC.depth) for index in range(WINDOWS)] == [2, 1, 0, 0, 0, 0, 0, 1]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("start", "size"), [(0, 10), (0.001, 0.001), (107.5, 2.25), (1.7e9, 86_400)])
 def test_windows_of_any_start_and_length(start: float, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """One record at the start of each window but the second, so that each node has as many as it has windows."""

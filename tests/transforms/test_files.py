@@ -91,6 +91,7 @@ def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
     )
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
 def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
@@ -121,6 +122,7 @@ def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
         pipeline | beam.Create([RELEASED]) | twice | WriteReleases(str(tmp_path / "out"))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (unbounded, BUNDLE_BASED)])
 def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_path: Path) -> None:
     """When a window closes, all nodes that end with it are in its file."""
@@ -146,6 +148,7 @@ def test_unbounded_releases_in_the_global_window_are_not_written(tmp_path: Path)
         pipeline | Stream().add_elements([RELEASED]).advance_watermark_to_infinity() | WriteReleases(f"{tmp_path}/out")
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("damage", [b"", b"of an earlier run", None])
 def test_a_file_that_holds_no_releases_stops_reading_and_is_named(damage: bytes | None, tmp_path: Path) -> None:
     written_and_read([RELEASED], tmp_path)

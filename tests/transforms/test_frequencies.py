@@ -47,6 +47,7 @@ def second(value: tuple[Any, Any]) -> Any:
     return value[1]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> None:
     """sigma^2 = Delta^2 / (2 rho); to exchange one costs Count-Min twice and CountSketch four times Delta^2."""
@@ -81,6 +82,7 @@ PUBLIC = ["a", 1, b"a", ("a", 1), "absent"]
 WIDE = PrivacyId(lambda item: f"all of {item}", RecordBounds(10, max_partitions=5))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", [Record(), WIDE], ids=["record", "id"])
 def test_listed_keys_all_get_a_release_and_others_none(unit: Any) -> None:
     pairs = [("a", "x"), ("a", "y"), (1, "x"), (np.int64(1), "y"), (b"a", "z"), (("a", 1), "x"), ("other", "x")]
@@ -129,6 +131,7 @@ def test_a_key_may_be_a_field() -> None:
 TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), (("w", "x"), 200)]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 def test_fixed_windows_have_one_release_each(runner: str) -> None:
     """It protects an id within each of them."""

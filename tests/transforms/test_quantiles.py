@@ -86,6 +86,7 @@ BOUND = RecordBounds(max_contributions_per_partition=50)
 UNITS = {"record": Record(), "privacy id": PrivacyId("tail", WIDE)}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("elements", batches())
 def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
@@ -129,6 +130,7 @@ BY_RECORD, BY_USER = Record(), PrivacyId("user", RecordBounds(1))
 BY_SIGNED_USER = PrivacyId("user", RecordBounds(1, signed=True))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     "unit",
     [BY_RECORD, BY_SIGNED_USER, pytest.param(BY_USER, marks=pytest.mark.slow)],
@@ -151,6 +153,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         )
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("domain", "column", "unit"),
     [
@@ -226,6 +229,7 @@ def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
 DELETIONS = RecordBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("domain", [DELAYS, IPv4Domain()], ids=["exact", "sketched"])
 def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
     """Insert A and B and delete B: exact counters as of A alone, so the release has the distribution of A's."""

@@ -68,6 +68,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     assert top.truncated == frozenset()
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
 def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
@@ -97,6 +98,7 @@ def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> No
 BYTES = [b"", b"\0", b"\0\0", b"a\0", b"a", b"\xff\xfe", b"longer than that", b"long"]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("signed", [False, True])
 def test_the_bounded_path_keeps_every_byte_of_strange_items(signed: bool) -> None:
     """Zero bytes at the end are what arrays of fixed-size bytes lose."""

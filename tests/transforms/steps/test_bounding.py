@@ -214,6 +214,7 @@ ODD_WEIGHTS = [3, 0, None, float("nan"), 2.5, float("inf"), True, "2", 2.0, -1, 
 CLAMPED = {False: [3, 0, 2, 0, 5, 5, 0, 4], True: [3, 0, 2, -1, 5, 5, -5, 4]}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("path", ["record", "privacy id", "per key"])
 def test_weights_are_clamped_and_odd_ones_count_nothing(path: str, signed: bool) -> None:

@@ -91,6 +91,7 @@ def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> T
     return {place: total for place, total in found.items() if total}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("windows", [FIXED, SLIDING], ids=["fixed", "sliding"])
 def test_a_greedy_id_is_bounded_in_every_period(windows: Any, runner: str) -> None:
@@ -102,6 +103,7 @@ def test_a_greedy_id_is_bounded_in_every_period(windows: Any, runner: str) -> No
     assert_within(whole, windows, BOUNDS, 2, 1e9)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("windows", [FIXED, SLIDING], ids=["fixed", "sliding"])
 def test_a_greedy_id_of_a_stream_is_bounded_in_every_period(windows: Any) -> None:
     """Out of order: of each minute a half comes with the one after it."""
@@ -123,6 +125,7 @@ def batches(kind: str) -> list[Timed]:
     return found
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "stream"])
 @pytest.mark.parametrize("kind", ["table", "record batch", "pandas"])
 def test_batches_are_bounded_like_records(kind: str, streaming: bool) -> None:
@@ -173,6 +176,7 @@ def test_a_window_once_taken_passes_all_but_late_elements() -> None:
     assert found == {(120, None): 2, (0, None): 3, (180, None): 1}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("streaming", [False, True], ids=["bounded", "stream"])
 def test_elements_outside_the_declared_range_take_no_window(streaming: bool) -> None:
     timed = [(row("u"), 60 * i) for i in range(10)]
@@ -191,6 +195,7 @@ def test_periods_count_from_the_start_of_the_declared_range() -> None:
     assert len(totals([(row("u"), 60 * i + 7) for i in range(6)], shifted, globally(max_windows=1, period=180))) == 2
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("windows", [FIXED, SLIDING], ids=["fixed", "sliding"])
 def test_times_before_1970_stay_in_their_windows(windows: Any, runner: str) -> None:
@@ -234,6 +239,7 @@ class _Passed(beam.DoFn):
 ENGINES = [name if name == "bundle based" else pytest.param(name, marks=pytest.mark.engine) for name in RUNNERS]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", ["fn api", *ENGINES])
 def test_every_kind_of_element_passes_in_its_first_windows(name: str) -> None:
     """Seven ids, each with records in five minutes, as streams would pass them: two minutes of each pass."""
@@ -467,6 +473,7 @@ STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] 
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_statement_says_what_is_protected(name: str) -> None:
     windows, arguments, unit, disclosed, words = STATEMENTS[name]

@@ -108,6 +108,7 @@ def test_the_file_of_a_window_is_refused_by_the_worker(tmp_path: Path) -> None:
     assert not set(contents(tmp_path).values()) & set(before.values())
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("windowed", [True, False])
 def test_the_same_releases_are_written_once_more(windowed: bool, tmp_path: Path) -> None:
     """As by a job that is run again, or a stream that goes on from a checkpoint."""
@@ -121,6 +122,7 @@ def test_the_same_releases_are_written_once_more(windowed: bool, tmp_path: Path)
         count(tmp_path / "out", windowed=windowed, idempotent=True)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("windowed", [True, False])
 def test_a_replayed_bundle_finds_its_own_file(windowed: bool, tmp_path: Path) -> None:
     count(tmp_path / "out", "--direct_runner_bundle_repeat=3", windowed=windowed)

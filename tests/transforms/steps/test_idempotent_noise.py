@@ -95,6 +95,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_another_order_and_runner_release_identical_bytes(name: str) -> None:
     transform = TRANSFORMS[name].with_idempotent_noise(**TERMS)
@@ -201,6 +202,7 @@ PLACED = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", PLACED)
 def test_a_renamed_or_wrapped_transform_releases_identical_bytes(name: str) -> None:
     def placed(label: str, wrap: Any, runner: str, *options: str) -> list[bytes]:

@@ -61,6 +61,7 @@ def test_a_server_may_be_one_that_replays() -> None:
     assert not warned(frequencies(), "--job_endpoint=embed", runner=PortableRunner)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("make", [frequencies, continual])
 def test_the_runner_that_may_run_a_pipeline_again_is_warned_of(make: Any) -> None:
     assert warned(make(), runner=SwitchingDirectRunner) == {"DirectRunner"}
@@ -74,6 +75,7 @@ def test_the_runner_that_beam_takes_by_default_is_warned_of() -> None:
         beam.Pipeline() | beam.Create(["a"]) | frequencies()
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("make", [frequencies, continual])
 @pytest.mark.parametrize("runner", [FlinkRunner, PortableRunner])
 def test_checkpoints_that_lose_records_are_warned_of(make: Any, runner: Any) -> None:

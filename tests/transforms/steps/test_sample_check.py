@@ -214,6 +214,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", WARNED)
 def test_types_that_tell_nothing_are_warned_of_once_by_name(name: str) -> None:
     element_type, transform, words = WARNED[name]

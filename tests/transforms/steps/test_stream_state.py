@@ -206,6 +206,7 @@ def in_state(merge: Callable[[Iterable[bytes]], bytes], parts: list[pa.Table]) -
     return from_bytes(merged)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_does_not_grow_with_the_elements(unit: str) -> None:
     few, many = benchmark.measured(unit, (10_000, 30_000), bundle=2_000)
@@ -221,6 +222,7 @@ def test_state_of_a_million_elements(unit: str) -> None:
     assert most.peak <= (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_that_is_not_merged_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_state, "MIN_WAITING", 1 << 62)

@@ -68,6 +68,7 @@ def frequencies(
     return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, unit: Any) -> None:
@@ -93,6 +94,7 @@ def test_each_window_of_a_stream_has_one_release_of_each_key(name: str, unit: An
 TIMED = [("before", -1), ("a", 0), ("b", 59.5), ("c", 131), ("d", 299.9), ("after", 300), ("long after", 9000)]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("unit", [RECORD, BOUNDED], ids=["record", "privacy id"])
 def test_data_outside_the_range_are_dropped(runner: str, unit: Any) -> None:
@@ -172,6 +174,7 @@ ELEMENTS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("kind", ELEMENTS)
 def test_every_kind_of_element_goes_with_windows_without_data(kind: str, runner: str) -> None:
@@ -307,6 +310,7 @@ def test_display_data_show_the_range() -> None:
     assert "windows" not in {item.key for item in DisplayData.create_from(frequencies(None)).items}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_every_sliding_window_has_a_release_without_data(count: int) -> None:
     transform = frequencies(TimeRange(0, 60 + 20 * (count - 1)))
