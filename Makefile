@@ -52,6 +52,7 @@ test-fast: $(VENV)/.demo $(VENV)/.test
 
 test-slow: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
+	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'not (pipeline or slow or engine or prism or flink)'
 
 engines: $(VENV)/.demo
 	$(RUN) tests.engines.fetch

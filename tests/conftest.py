@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure.
-settings.register_profile("project", deadline=None)
-settings.register_profile("fast", deadline=None, max_examples=20)
+for name, max_examples in (("fast", 20), ("project", 50), ("full", 200)):
+    settings.register_profile(name, deadline=None, max_examples=max_examples)
 settings.load_profile("project")
 
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose

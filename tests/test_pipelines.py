@@ -146,6 +146,7 @@ def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: p
     check_release(tmp_path / "top", truth)
 
 
+@pytest.mark.slow
 @on_every_runner
 def test_cancelled_flights(runner: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cancelled_flights.main([*sample.options(tmp_path / "flown"), "--epsilon=100000", *RUNNERS[runner]])

@@ -135,6 +135,7 @@ def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None
     assert combined(releases).privacy.rho == (1 if idempotent else 2) * PRIVACY.rho
 
 
+@pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:

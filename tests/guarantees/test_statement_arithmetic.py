@@ -278,6 +278,7 @@ def test_an_id_within_one_window(
         assert loss(worst(2 * inputs[:, :1], **of), statement) / 2 == 2 * RHO
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     sketch=SETTINGS["sketch"],

@@ -172,6 +172,7 @@ def test_a_runner_that_loses_timers_does_without_state(options: tuple[str, ...])
     assert stateful_steps(pipeline) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_that_runner_would_lose_it_where_the_watermark_jumps() -> None:
     """If this fails, the runner has learned to hold the watermark, and the exception can go."""

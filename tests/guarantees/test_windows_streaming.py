@@ -34,6 +34,7 @@ PRIVACY = PrivacySpec(rho=0.1)
 UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_contributions_per_partition=9))}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
     transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit)

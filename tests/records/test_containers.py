@@ -117,6 +117,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("way", WAYS)
 def test_lists_of_records_stop_the_job_with_the_way_out(way: str) -> None:

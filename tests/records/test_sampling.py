@@ -56,6 +56,7 @@ def p_value(copies: list[int], most: int, groups: int = 20_000) -> float:
     return float(stats.chisquare(counts, theirs, sum_check=False).pvalue)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("copies", [[1, 1, 1, 1], [3, 1, 2], [7, 1], [0, 5, 5, 2], [8, 8]], ids=str)
 def test_every_choice_of_copies_is_as_likely_as_any_other(copies: list[int]) -> None:
     """False alarm <= 1e-9 each."""

@@ -82,6 +82,7 @@ DROPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.pipeline
 def test_an_argument_that_finds_nothing_is_logged_once_by_name(caplog: pytest.LogCaptureFixture) -> None:
     assert sorted(logged(caplog, DROPPED.values(), ROWS * 3)) == sorted(map(warning, DROPPED))

@@ -134,6 +134,7 @@ def _accepts(failures, failure_probability):
     return stats.binomtest(int(failures), _SEEDS, failure_probability / 2, "greater").pvalue >= FALSE_ALARM
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 @pytest.mark.parametrize("failure_probability", [0.1, pytest.param(0.02, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weights_of", [_equal_items, _two_levels, _one_heavy])
@@ -145,6 +146,7 @@ def test_for_accuracy_keeps_its_promise_on_worst_inputs(kind, failure_probabilit
     assert _accepts(failures, failure_probability)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 @pytest.mark.parametrize("failure_probability", [0.1, pytest.param(0.02, marks=pytest.mark.slow)])
 def test_the_dimensions_of_the_paper_do_not_keep_it(kind, failure_probability):

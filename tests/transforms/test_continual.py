@@ -104,6 +104,7 @@ def test_the_statement() -> None:
     assert line.prefix(6).privacy.rho == Fraction(1, 10)
 
 
+@pytest.mark.slow
 def test_noise_is_drawn_once_for_each_node_and_independently() -> None:
     """Residuals of all nodes, halves against each other: shared or repeated noise would correlate."""
     nodes = sorted(released(frequencies(spec=AUDITED, privacy=LOUD)), key=lambda node: (node.level, node.index))
@@ -130,6 +131,7 @@ def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -
     assert "cross-correlation" in alarms
 
 
+@pytest.mark.slow
 def test_a_replayed_bundle_shows_one_value() -> None:
     nodes = seen_by_sink(bounded(frequencies()), "--direct_runner_bundle_repeat=3")
     seen = collections.defaultdict(set)
@@ -154,11 +156,13 @@ def test_nodes_come_in_the_last_of_their_windows() -> None:
         assert start <= when < end == start + SIZE
 
 
+@pytest.mark.slow
 def test_a_stream_gives_the_same_nodes_without_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sums(monkeypatch, lambda pipeline: pipeline | live() | frequencies(), "--streaming", runner=BUNDLE_BASED)
     assert same(found, expected(VISITS))
 
 
+@pytest.mark.slow
 def test_nodes_of_a_stream_are_out_when_their_last_window_closes() -> None:
     """What is grouped downstream, window by window, is what closed with the window."""
 

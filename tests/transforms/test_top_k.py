@@ -150,6 +150,7 @@ def test_keys_get_a_list_each_absent_ones_too() -> None:
     assert found(outputs["a"]) == ["to"]
 
 
+@pytest.mark.slow
 def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
     transform = PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=3, unit=Record())
     spec = TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
@@ -166,6 +167,7 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
     assert len({top.release.to_bytes() for top in seen}) == 1
 
 
+@pytest.mark.slow
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
     transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
 
@@ -231,6 +233,7 @@ def test_bad_settings_are_refused_while_the_pipeline_is_built(name: str) -> None
         build()
 
 
+@pytest.mark.slow
 def test_any_layout_of_a_tree_can_be_searched() -> None:
     for spec in (PrefixSpec.for_memory(TextDomain(5), 50_000), TreeSpec.for_memory(IPv4Domain(), arity=4)):
         values = WORDS if isinstance(spec, PrefixSpec) else ADDRESSES

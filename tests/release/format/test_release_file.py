@@ -197,6 +197,7 @@ def test_a_key_nested_without_end_raises_format_error() -> None:
         from_record(b"\x01" + len(key).to_bytes(4, "little") + key + RELEASE)
 
 
+@pytest.mark.slow
 def test_a_key_of_a_million_parts_is_read_in_linear_time() -> None:
     key = tuple([""] * 1_000_000)
     start = time.process_time()

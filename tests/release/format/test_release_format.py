@@ -213,6 +213,7 @@ def test_golden_trees_have_the_spec_and_the_counters_they_were_written_with(name
     assert it.counters.tolist() == list(range(expected.spec.cells))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", golden.good())
 def test_every_changed_byte_of_any_kind_of_release_is_refused_or_another_release(name):
     """Under a right digest, so the fields must defend themselves."""

@@ -137,6 +137,7 @@ def test_a_spec_that_no_constructor_allows_is_refused() -> None:
             ReleasedSketch.from_bytes(release.to_bytes())
 
 
+@pytest.mark.slow
 def test_thousands_of_levels_are_refused_before_their_shares_are_added() -> None:
     """Their common denominator would have millions of digits."""
     right = trees.exact_tree(5)

@@ -30,6 +30,7 @@ def english() -> collections.Counter[str]:
     return collections.Counter(re.findall(r"[a-z]+", text))
 
 
+@pytest.mark.slow
 def test_the_twenty_most_frequent_words_of_an_english_text_are_found() -> None:
     """Mean F1 of at least 0.9 in 6 releases; words that begin others ("a", "an", "in") are among them.
 

@@ -137,6 +137,7 @@ def test_a_greedy_unit_reaches_the_sensitivity() -> None:
     assert over > limit
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 4))
 def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:

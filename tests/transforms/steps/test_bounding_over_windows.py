@@ -149,6 +149,7 @@ def regulars(windows: int, ids: int = 30) -> list[list[Timed]]:
     return [[(row(f"u{user}"), 60 * i + user / 10) for user in range(ids)] for i in range(windows)]
 
 
+@pytest.mark.slow
 def test_first_come_starts_again_in_each_period_of_a_stream() -> None:
     """Without a period regular users would starve: 30, 30, 0, 0, 0 and nothing ever after."""
     source = stream(regulars(10), range(60, 660, 60))
@@ -185,6 +186,7 @@ def test_elements_outside_the_declared_range_take_no_window(streaming: bool) -> 
     assert totals(source, FIXED, transform, BUNDLE_BASED if streaming else FN_API) == {(300, None): 1}
 
 
+@pytest.mark.slow
 def test_periods_count_from_the_start_of_the_declared_range() -> None:
     timed = [(row("u"), 60 * i) for i in range(2, 8)]
     ranged = totals(timed, FIXED, globally(max_windows=3, period=180, windows=TimeRange(120, 480)))
@@ -216,6 +218,7 @@ def test_elements_and_ids_that_cannot_be_used_are_dropped() -> None:
         assert totals(source, FIXED, globally(period=300), runner) == {(0, None): 1}
 
 
+@pytest.mark.slow
 def test_pairs_and_rows_are_read_like_everywhere() -> None:
     pairs = [(("k", {"user": "u", "item": "x"}), 60.0 * i) for i in range(5)]
     of_pairs = per_key(keys=AssumePublicKeys(), period=300)

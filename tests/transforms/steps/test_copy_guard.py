@@ -162,6 +162,7 @@ def test_one_record_counts_as_often_as_said_in_many_graphs(size: int, monkeypatc
     assert accepted >= min(len(graphs), 60) / 4
 
 
+@pytest.mark.slow
 def test_without_the_guard_copies_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     copying = [("sliding", step, "global") for step in ("group", "distinct", "join", "map")]
     copying += [("twice",), ("twice after a shuffle", "map")]

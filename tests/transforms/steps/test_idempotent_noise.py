@@ -222,6 +222,7 @@ def stamped(city: str, number: int) -> window.TimestampedValue:
     return window.TimestampedValue((city, number), 20 * number)
 
 
+@pytest.mark.slow
 def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
     """Equal releases under one id would show that two inputs are equal."""
     again = pytest.raises(ValueError, match="release_id='visits of one day' names another transform of this pipeline")
@@ -283,6 +284,7 @@ def test_every_part_of_the_place_of_a_release_counts() -> None:
     assert placed(again, **here).random_bytes(b"")(16) == placed(of_transform, **here).random_bytes(b"")(16)
 
 
+@pytest.mark.slow
 def test_nodes_with_equal_counters_share_no_noise() -> None:
     """One record: the nodes above its window have its counters, and the same sigma."""
     transform = PrivateContinualFrequencies.Globally(

@@ -151,6 +151,7 @@ class ItemsAsPriorities(RandomPriorities):
         return assigned.set_column(place, self.column, assigned["item"].cast(pa.uint32()))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     tables=st.lists(st.lists(st.tuples(st.integers(-1, 4), st.integers(0, 2)), min_size=1, max_size=4), min_size=2),
