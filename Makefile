@@ -48,7 +48,7 @@ test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-fast: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow or engine or prism or flink)'
+	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 test-slow: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'

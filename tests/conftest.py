@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure.
-for name, max_examples in (("fast", 20), ("project", 50), ("full", 200)):
+for name, max_examples in (("fast", 10), ("project", 50), ("full", 200)):
     settings.register_profile(name, deadline=None, max_examples=max_examples)
 settings.load_profile("project")
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures(state_everywhere.__name__)
 STREAM = unbounded([(visit, visit.time) for visit in VISITS])
 
 
+@pytest.mark.slow
 def test_every_node_is_the_exact_sum_of_its_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(sums(monkeypatch, lambda pipeline: STREAM(pipeline) | frequencies()), expected(VISITS))
 

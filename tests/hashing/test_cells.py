@@ -36,6 +36,7 @@ def _accepts_independent(first: np.ndarray, second: np.ndarray, bins: int) -> bo
     return _accepts_uniform(first * bins + second, bins * bins)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("keys", KEY_SETS.values(), ids=KEY_SETS)
 @pytest.mark.parametrize("width", [2, 3, 7, 64, 100, 1000])
 def test_columns_are_uniform_and_signs_balanced_and_independent_of_them(keys, width):

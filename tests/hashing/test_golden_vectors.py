@@ -96,6 +96,7 @@ def test_cells_equal_the_second_derivation(values, seed, row, width):
     assert array.tolist() == values
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_cells():
     texts = [vector["item"] for vector in _GOLDEN["vectors"]]
     answers = {

@@ -82,6 +82,7 @@ def check_limits(name: str, releases: int) -> None:
     assert not at_least(even, releases, 0.93)  # the test sees a limit that is too low
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", ["one byte", "exact levels"])
 def test_the_search_finds_items_at_the_limits_as_often_as_said(name: str) -> None:
     check_limits(name, 150)
@@ -131,6 +132,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     assert abs(said.reaching - sum(frequencies >= said.likely)) <= 0.1 * said.reaching + 2
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("depth", [1, 5])
 def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""

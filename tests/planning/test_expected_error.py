@@ -50,6 +50,7 @@ def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, to
     assert closed**2 == pytest.approx(mean, rel=0.02 if size == 48 else 1e-6)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("total", [None, 500.0])
 def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
     """600 releases: the root mean square is known to about 1.5 %, so 15 % is ten standard deviations."""

@@ -160,6 +160,7 @@ class TestGaussianTable:
         assert list(table.upper) == sorted(table.upper)
         assert table.upper[-1] == 1 << 128
 
+    @pytest.mark.one_fast_case
     @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(9), Fraction(400)])
     def test_locate_decides_what_is_certain_and_nothing_else(self, sigma_squared: Fraction) -> None:
         bits = 11
@@ -381,6 +382,7 @@ class TestStatisticsCanFail:
         second = discrete_gaussian.sample(20_000, Fraction(33, 10) ** 2, random_bytes=seeded(8))
         assert tolerances.two_sample_p_value(first, second) < tolerances.APPROXIMATE_FALSE_ALARM
 
+    @pytest.mark.one_fast_case
     @pytest.mark.parametrize("level", [0.05, 0.5])
     def test_p_values_are_calibrated(self, level: float) -> None:
         # 400 reproducible runs. Chi-square p-values are uniform; Chernoff bounds are valid, hence larger.
@@ -402,6 +404,7 @@ class TestOracle:
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         return np.array(dp.m.make_gaussian(*space, scale=sigma)([0] * size), dtype=np.int64)
 
+    @pytest.mark.one_fast_case
     @pytest.mark.parametrize("sigma", [1, 3, 150])
     def test_agrees_with_opendp(self, sigma: int) -> None:
         theirs = self.opendp_samples(15_000, float(sigma))

@@ -53,6 +53,7 @@ def _exact_delta(sigma, change, epsilon):
     return math.fsum(np.maximum(0.0, np.exp(logarithms) - np.exp(epsilon + shifted))) / total
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("rho", "epsilon"), _GRID)
 def test_delta_is_the_true_minimum_rounded_up(rho, epsilon):
     true = _least_delta(rho, epsilon)

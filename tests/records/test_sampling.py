@@ -91,6 +91,7 @@ def test_large_numbers_have_the_mean_and_the_variance_of_theory(copies: tuple[in
         assert abs(sample.mean() - theory) <= 6.5 * sample.std() / math.sqrt(groups)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("power", range(13))
 def test_tables_are_binomial_to_the_last_bit_but_one(power: int) -> None:
     low, thresholds = _binomial_table(power)

@@ -163,6 +163,7 @@ class TestTopK:
             self.items(kind, ["a"], k)
 
 
+@pytest.mark.slow
 def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_covers_them_all():
     """Of 200 equal items, in 100 releases: the 5 listed are the luckiest, and one interval in 20 holds by far less.
 

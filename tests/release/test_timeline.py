@@ -161,6 +161,7 @@ def averaged_read(errors: SketchTimeline, last: int) -> np.ndarray:
     return errors.averaged_estimate(range(2000), 0, last)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("windows", "read", "theory"),
     [(64, plain_read, 4.59), (1024, plain_read, 7.42), (64, averaged_read, 3.65), (1024, averaged_read, 5.65)],

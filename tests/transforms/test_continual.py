@@ -200,6 +200,7 @@ def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.Monk
             np.testing.assert_array_equal(nodes[level + 1, index], children)
 
 
+@pytest.mark.slow
 def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = RecordBounds(max_contributions_per_partition=9, max_partitions=8)
     transform = frequencies(unit=PrivacyId("who", bounds), privacy=PrivacySpec(rho=0.1, relation=REPLACE_ONE))

@@ -142,6 +142,7 @@ def test_each_privacy_id_counts_as_often_as_allowed() -> None:
     assert set(rows_of_first_level.tolist()) <= {2, 4}
 
 
+@pytest.mark.slow
 def test_keys_get_a_list_each_absent_ones_too() -> None:
     pairs = [("a", word) for word in WORDS] + [("b", "other")] * 2000
     transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=PublicKeys(["a", "absent"]))

@@ -127,6 +127,7 @@ def _mutated(data, draw_integer):
     return golden.sealed(bytes(body))
 
 
+@pytest.mark.slow
 @given(it=releases(), data=st.data())
 @settings(max_examples=300)
 def test_mutants_under_a_right_digest_are_refused_or_written_again(it, data):

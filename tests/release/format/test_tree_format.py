@@ -100,6 +100,7 @@ def test_every_change_of_one_byte_is_refused(name: str) -> None:
                 ReleasedSketch.from_bytes(data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :])
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", SMALL)
 def test_every_change_of_one_byte_under_a_right_digest_is_refused_or_another_release(name: str) -> None:
     body = SMALL[name].to_bytes()[:-DIGEST_BYTES]

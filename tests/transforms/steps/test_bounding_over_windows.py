@@ -387,6 +387,7 @@ def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
     assert as_numbers.keys() == as_bytes.keys()
 
 
+@pytest.mark.slow
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):

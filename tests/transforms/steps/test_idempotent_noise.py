@@ -241,6 +241,7 @@ def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
     beam.Pipeline(FN_API) | beam.Create(ELEMENTS) | frequencies()
 
 
+@pytest.mark.slow
 def test_windows_with_equal_counters_share_no_noise() -> None:
     transform = PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record(), windows=TimeRange(0, 20))
 

@@ -207,6 +207,7 @@ def in_state(merge: Callable[[Iterable[bytes]], bytes], parts: list[pa.Table]) -
     return from_bytes(merged)
 
 
+@pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_does_not_grow_with_the_elements(unit: str) -> None:
