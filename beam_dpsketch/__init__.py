@@ -26,8 +26,7 @@ from beam_dpsketch.privacy.contributions import (
     RecordBounds,
 )
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
-from beam_dpsketch.records.keys import AssumePublicKeys, PublicKeys
-from beam_dpsketch.records.time_range import TimeRange
+from beam_dpsketch.records.public import AssumePublicKeys, PublicKeys, TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.count_min import ReleasedCountMin

@@ -25,7 +25,8 @@ def lines(plan: Plan) -> Iterator[str]:
         for number, (level, sigma) in enumerate(zip(spec.levels, sigmas, strict=True)):
             shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
             yield f"  level {number}: {level.sketch} {shape}, sigma = {sigma:.4g}"
-    yield f"Noise: sigma = {min(sigmas):.4g} to {max(sigmas):.4g} on each counter."
+    noise = " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
+    yield f"Noise: sigma = {noise} on each counter."
     epsilon = terms.privacy.epsilon(terms.privacy.shown_delta)
     yield (
         f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {epsilon:.4g} at "

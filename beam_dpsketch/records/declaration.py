@@ -11,9 +11,8 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.keys import AssumePublicKeys, Keys, check_partitions
+from beam_dpsketch.records.public import AssumePublicKeys, Keys, TimeRange, check_partitions
 from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
-from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_unit_type
 
 
@@ -79,7 +78,7 @@ class Declaration:
         return ReleaseTerms(
             self.privacy,
             self.unit.bounds,
-            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period else PrivacyUnit.PRIVACY_ID,
+            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID,
             window_count=self.privacy_id.max_windows or 1,
             period_micros=self.privacy_id.period_micros,
         )
@@ -87,8 +86,10 @@ class Declaration:
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
         spec, limit = self.spec, self.privacy_id
-        time_range = {} if self.windows is None else {"windows": str(self.windows)}
-        windows = {} if limit is None or limit.max_windows is None else {"max_windows": limit.max_windows}
+        windows = {} if self.windows is None else {"windows": str(self.windows)}
+        if limit is not None and limit.max_windows is not None:
+            windows["max_windows"] = str(limit.max_windows)
+            windows |= {"period": f"{limit.period_micros / 1_000_000:g} s"} if limit.period_micros else {}
         return {
             "sketch": self.sketch_input.kind.name,
             "counters": spec.cells,
@@ -97,5 +98,4 @@ class Declaration:
             "relation": self.privacy.relation.name,
             **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
             **windows,
-            **time_range,
         }

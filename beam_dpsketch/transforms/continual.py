@@ -21,7 +21,7 @@ from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.quantiles import tree_spec
 from beam_dpsketch.transforms.steps.continual_release import ContinualRelease
-from beam_dpsketch.transforms.steps.family import Family
+from beam_dpsketch.transforms.steps.private_release import Family
 
 
 class PrivateContinualFrequencies(metaclass=Family):

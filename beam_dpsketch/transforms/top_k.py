@@ -14,15 +14,13 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.keys import Keys, keyed
+from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
-from beam_dpsketch.records.time_range import TimeRange
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.outputs import TopK
-from beam_dpsketch.transforms.steps.family import Family
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Family, PrivateRelease
 
 Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
 

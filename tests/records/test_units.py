@@ -134,7 +134,7 @@ def test_the_settings_shown_are_public_and_hold_no_seed() -> None:
     unit = PrivacyId("user", RecordBounds(4, max_weight=2), max_windows=3)
     shown = declared(spec=spec, unit=unit, windows=TimeRange(0, 60)).display_data()
     assert {"sketch": "count_sketch", "counters": 5 * 4096, "relation": "ADD_OR_REMOVE_ONE"}.items() <= shown.items()
-    assert {"max_contributions_per_partition": "4", "max_weight": "2", "max_windows": 3}.items() <= shown.items()
+    assert {"max_contributions_per_partition": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
     assert shown["windows"] == "TimeRange(start=0, end=60)"
     assert "987654321" not in str(shown)
     tree = declared(spec=TreeSpec.for_memory(IntegerDomain(0, 9))).display_data()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import apache_beam as beam
 
@@ -18,6 +18,14 @@ from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+
+
+class Family(type):
+    """Metaclass of a namespace of transforms, which is not called itself."""
+
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
+        members = " or ".join(f"{cls.__name__}.{name}(...)" for name in ("Globally", "PerKey") if hasattr(cls, name))
+        raise TypeError(f"{cls.__name__} names several transforms: use {members}")
 
 
 class PrivateTransform(ReadsElements):

@@ -15,7 +15,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.records.time_range import TimeRange
+from beam_dpsketch.records.public import TimeRange
 from beam_dpsketch.transforms.windows.guard import check_timestamps, windows_per_element
 
 MAX_RELEASES = 1_000_000

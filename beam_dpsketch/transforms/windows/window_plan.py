@@ -12,7 +12,7 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.keys import PublicKeys
+from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 from beam_dpsketch.transforms.windows.time_range import window_starts
 from beam_dpsketch.transforms.windows.window_limit import limit_periods

@@ -442,7 +442,7 @@ def test_the_explanation_counts_the_windows() -> None:
     text = globally(bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
     (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds))
-    assert f"sigma = {3 * math.sqrt(once):.4g} to" in text
+    assert f"sigma = {3 * math.sqrt(once):.4g} on" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
         windows: PrivateQuantiles.Globally(
@@ -490,4 +490,4 @@ def test_the_statement_says_what_is_protected(name: str) -> None:
     assert (statement.unit, statement.window_count, statement.disclosed) == (unit, 2, disclosed)
     assert statement.period_micros == window.Duration.of(arguments.get("period", 0)).micros
     assert words in str(statement)
-    assert transform.display_data()["max_windows"] == 2
+    assert transform.display_data()["max_windows"] == "2"

@@ -1,4 +1,4 @@
-"""Which output keys are released, by the caller's decision: keys taken from the data show who is in it."""
+"""Which keys and windows are released, by the caller's decision: those taken from the data show who is in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.selectors import Selector, check_selector
@@ -74,3 +75,34 @@ def check_partitions(keys: Keys, bounds: RecordBounds) -> None:
             f"bounds.max_partitions must be at most {len(keys.keys)}, the number of keys, got {bounds.max_partitions}: "
             "no privacy id can be in more, and noise grows with it"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeRange:
+    """Release each window from start to end, with data or without; drop records of other windows.
+
+    It must begin and end with a window. Without it the windows with data are released, and the privacy statement says
+    that it is published which ones have data.
+
+    Args:
+      start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
+        1970.
+      end: when the last window closes.
+    """
+
+    start: Any
+    end: Any
+
+    def __post_init__(self) -> None:
+        if not self.start_micros < self.end_micros:
+            raise ValueError("end must be after start")
+
+    @property
+    def start_micros(self) -> int:
+        """The start in microseconds since 1970."""
+        return to_micros(start=self.start)
+
+    @property
+    def end_micros(self) -> int:
+        """The end in microseconds since 1970."""
+        return to_micros(end=self.end)
