@@ -74,8 +74,7 @@ class RecordBounds:
     signed: bool = False
 
     def __post_init__(self) -> None:
-        names = ("max_contributions_per_partition", "max_partitions", "max_weight")
-        object.__setattr__(self, "_says_max_weight", not isinstance(self.max_weight, _Default))
+        names = ("max_contributions_per_partition", "max_partitions", *(("max_weight",) * self.says_max_weight))
         _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
         _validate.instance(bool, signed=self.signed)
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
@@ -84,7 +83,7 @@ class RecordBounds:
     @property
     def says_max_weight(self) -> bool:
         """Whether max_weight was given, not left at its default."""
-        return bool(vars(self)["_says_max_weight"])
+        return not isinstance(self.max_weight, _Default)
 
     @property
     def max_weight_per_partition(self) -> int:

@@ -93,4 +93,5 @@ def test_a_largest_weight_that_was_given_is_told_from_the_default() -> None:
     assert repr(given) == repr(default)
     for bounds in (given, default):
         assert pickle.loads(pickle.dumps(bounds)).says_max_weight is bounds.says_max_weight is (bounds is given)
-        assert type(bounds.max_weight) is int
+        assert dataclasses.replace(bounds, max_partitions=2).says_max_weight is bounds.says_max_weight
+        assert isinstance(bounds.max_weight, int)
