@@ -74,7 +74,9 @@ class RecordBounds:
     signed: bool = False
 
     def __post_init__(self) -> None:
-        names = ("max_contributions_per_partition", "max_partitions", *(("max_weight",) * self.says_max_weight))
+        names = ["max_contributions_per_partition", "max_partitions"]
+        if self.says_max_weight:
+            names.append("max_weight")
         _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
         _validate.instance(bool, signed=self.signed)
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
