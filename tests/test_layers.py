@@ -130,3 +130,18 @@ def test_planted_violations_are_found(part, source):
 )
 def test_what_is_allowed_is_not_found(part, source):
     assert violations(part, source) == []
+
+
+def test_no_test_file_lends_to_another() -> None:
+    """What tests share is in `tests/helpers`; engines run the checks of the example pipelines again."""
+    folder = pathlib.Path(__file__).parent
+    lent = {
+        str(path.relative_to(folder)): [
+            name for name in _imports(path.read_text()) if name.startswith("tests.") and ".test_" in name
+        ]
+        for path in folder.rglob("*.py")
+    }
+    assert {path for path, names in lent.items() if names} <= {
+        "engines/test_examples.py",
+        "transforms/steps/test_idempotent_noise.py",
+    }

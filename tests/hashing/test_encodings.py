@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,23 +9,6 @@ from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import decode, encode, encode_all, is_item
 from tests.helpers import strategies
-
-SECRET = 8_675_309
-UNSUPPORTED = [
-    None,
-    True,
-    8_675_309.5,
-    float("nan"),
-    [SECRET],
-    {SECRET},
-    {SECRET: 1},
-    decimal.Decimal(SECRET),
-    datetime.datetime.fromtimestamp(SECRET, datetime.timezone.utc),
-    8_675_309j,
-    bytearray(b"8675309"),
-    np.float64(SECRET),
-    np.bool_(True),
-]
 
 
 @given(item=strategies.items)
@@ -83,7 +63,7 @@ def test_bytes_that_encode_nothing_are_refused(data):
         decode(data)
 
 
-@given(items=st.lists(st.one_of(strategies.items, st.sampled_from(UNSUPPORTED)), max_size=8))
+@given(items=st.lists(st.one_of(strategies.items, st.sampled_from(strategies.UNSUPPORTED)), max_size=8))
 def test_encode_all_is_encode_of_each_and_null_for_what_cannot_be_encoded(items):
     assert encode_all(items).to_pylist() == [encode(item) if is_item(item) else None for item in items]
 
@@ -103,7 +83,7 @@ def test_numpy_integers_are_the_integers_they_equal(number):
     assert encode_all([number]).to_pylist() == [encode(int(number))]
 
 
-@pytest.mark.parametrize("value", UNSUPPORTED, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", strategies.UNSUPPORTED, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: ("a", value), lambda value: (("a", value), 1)])
 def test_unsupported_types_are_type_errors_that_name_the_type_and_show_no_value(value, wrap):
     assert not is_item(wrap(value))

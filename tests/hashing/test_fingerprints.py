@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from tests.hashing.test_encodings import UNSUPPORTED
 from tests.helpers import strategies
+from tests.helpers.strategies import UNSUPPORTED
 
 _HASHES = [{}, {"item_hash": "blake2b", "item_key": bytes(range(16))}]
 pytestmark = pytest.mark.parametrize("hashed", _HASHES, ids=["murmur3", "blake2b"])

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION, fingerprints
-from tests.hashing import derivations
-from tests.helpers import strategies
+from tests.helpers import derivations, strategies
 
 _FILE = pathlib.Path(__file__).parents[1] / "vectors" / "hashing_v1.json"
 _GOLDEN = json.loads(_FILE.read_text())

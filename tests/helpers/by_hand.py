@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineNode
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
@@ -41,3 +41,8 @@ def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **change
 def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
     """The counters of a raw sketch as if they had been released."""
     return RELEASED[type(sketch)](sketch.spec, sketch.counters, statement(**changes))
+
+
+SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])
+COUNTS = released(CountMin, SketchSpec(depth=1, width=3), [[7, 8, 9]])
+NODE = TimelineNode(2, 5, SKETCH)

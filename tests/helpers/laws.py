@@ -11,6 +11,26 @@ Records = Sequence[tuple[Any, int]]
 SketchOf = Callable[[Records], Any]
 
 
+class Whole:
+    """A tree as the laws see a sketch: all its counters in one array."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+
+    @property
+    def counters(self) -> np.ndarray:
+        return self.tree.to_vector()
+
+    def merge(self, other: Whole) -> Whole:
+        assert self.tree.merge(other.tree) is self.tree
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Whole) and self.tree == other.tree
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def check_commutative_monoid(sketch_of: SketchOf, first: Records, second: Records, third: Records) -> None:
     """Any split, order and grouping of the records gives bit-identical counters, and nothing is neutral."""
     first, second, third = list(first), list(second), list(third)

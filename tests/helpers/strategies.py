@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, PrivacyUnit, RecordBounds, SketchSpec
@@ -30,6 +33,23 @@ item_lists = st.one_of(
     st.lists(st.binary(max_size=8), max_size=12),
     st.lists(integers, max_size=12),
 )
+
+SECRET = 8_675_309
+UNSUPPORTED = [
+    None,
+    True,
+    8_675_309.5,
+    float("nan"),
+    [SECRET],
+    {SECRET},
+    {SECRET: 1},
+    decimal.Decimal(SECRET),
+    datetime.datetime.fromtimestamp(SECRET, datetime.timezone.utc),
+    8_675_309j,
+    bytearray(b"8675309"),
+    np.float64(SECRET),
+    np.bool_(True),
+]
 
 weights = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-5, 5))
 records = st.lists(st.tuples(items, weights), max_size=12)

@@ -18,8 +18,7 @@ from scipy import stats
 from beam_dpsketch import CountMin, CountSketch, Frequency, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.release.answers import Intervals
 from beam_dpsketch.release.count_sketch import median_margin
-from tests.hashing import derivations
-from tests.helpers import by_hand, coverage, strategies
+from tests.helpers import by_hand, coverage, derivations, strategies
 from tests.helpers.raw import raw_of
 
 

@@ -13,41 +13,19 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, DyadicCountSketch, IntegerDomain, IPv4Domain, SketchSpec, TreeSpec
 from beam_dpsketch.errors import IncompatibleSketchError
-from tests.hashing import derivations
-from tests.helpers import laws, trees
+from tests.helpers import derivations, laws, strategies, trees
 
-weights = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)
 small_layouts = trees.layouts(st.integers(1, 70).map(lambda size: IntegerDomain(-3, size - 4)))
-records = st.lists(st.tuples(st.integers(-10, 80), weights), max_size=12)
-
-
-class Whole:
-    """A tree as the laws see a sketch: all its counters in one array."""
-
-    def __init__(self, tree: DyadicCountSketch) -> None:
-        self.tree = tree
-
-    @property
-    def counters(self) -> np.ndarray:
-        return self.tree.to_vector()
-
-    def merge(self, other: Whole) -> Whole:
-        assert self.tree.merge(other.tree) is self.tree
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Whole) and self.tree == other.tree
-
-    __hash__ = None  # type: ignore[assignment]
+records = st.lists(st.tuples(st.integers(-10, 80), strategies.weights), max_size=12)
 
 
 def tree_of(spec: TreeSpec) -> Any:
-    def sketch_of(drawn: Any) -> Whole:
+    def sketch_of(drawn: Any) -> laws.Whole:
         tree = DyadicCountSketch(spec)
         if drawn:
             items, item_weights = zip(*drawn, strict=True)
             tree.accumulate(items, item_weights)
-        return Whole(tree)
+        return laws.Whole(tree)
 
     return sketch_of
 

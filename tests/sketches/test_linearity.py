@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, SketchSpec
-from tests.hashing import derivations
-from tests.helpers import laws, strategies
+from tests.helpers import derivations, laws, strategies
 from tests.helpers.raw import of_kind, raw_of
 
 pytestmark = pytest.mark.parametrize("kind", strategies.KINDS)

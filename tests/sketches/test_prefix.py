@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, TextDomain
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.sketches.prefix import END, extend, hash_prefixes, root
-from tests.hashing import derivations
-from tests.helpers import laws
-from tests.sketches.test_dyadic import Whole, weights
+from tests.helpers import derivations, laws, strategies
 
 MASK = (1 << 64) - 1
 raw_items = st.lists(st.sampled_from([0, 1, 97, 255]), max_size=5).map(bytes) | st.binary(max_size=5)
-records = st.lists(st.tuples(raw_items, weights), max_size=8)
+records = st.lists(st.tuples(raw_items, strategies.weights), max_size=8)
 
 
 @st.composite
@@ -36,12 +34,12 @@ def specs(draw: st.DrawFn) -> PrefixSpec:
 
 
 def tree_of(spec: PrefixSpec) -> Any:
-    def sketch_of(drawn: Any) -> Whole:
+    def sketch_of(drawn: Any) -> laws.Whole:
         tree = PrefixTree(spec)
         if drawn:
             items, item_weights = zip(*drawn, strict=True)
             tree.accumulate(items, item_weights)
-        return Whole(tree)
+        return laws.Whole(tree)
 
     return sketch_of
 

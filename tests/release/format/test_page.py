@@ -13,9 +13,9 @@ import pytest
 
 from beam_dpsketch import ReleasedSketch
 from beam_dpsketch.release.format import release_file
-from tests.release import golden, golden_trees
+from tests.helpers import golden, golden_trees
+from tests.helpers.by_hand import COUNTS, NODE, SKETCH
 from tests.release.format import page
-from tests.release.format.test_release_file import COUNTS, NODE, SKETCH
 
 PAGE = page.PAGE.read_text(encoding="utf-8")
 TABLES = {

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
-    CountMin,
     CountSketch,
     FormatError,
     ReleasedCountMin,
@@ -31,11 +30,10 @@ from beam_dpsketch import (
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.release.format.release_file import RecordWriter, from_record, read_records, to_record
 from tests.helpers import by_hand, strategies
+from tests.helpers.by_hand import COUNTS, NODE, SKETCH
 
 SPEC = SketchSpec(depth=1, width=3)
-SKETCH, OTHER = (by_hand.released(CountSketch, SPEC, [[value, 0, -1]]) for value in (5, 6))
-COUNTS = by_hand.released(CountMin, SPEC, [[7, 8, 9]])
-NODE = TimelineNode(2, 5, SKETCH)
+OTHER = by_hand.released(CountSketch, SPEC, [[6, 0, -1]])
 releases = st.sampled_from([SKETCH, OTHER, COUNTS])
 nodes = st.builds(TimelineNode, st.integers(0, 255), st.integers(0, (1 << 64) - 1), releases)
 elements = st.one_of(releases, st.tuples(strategies.items, releases), nodes)

@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
-from tests.helpers import by_hand, strategies
+from tests.helpers import by_hand, golden, strategies
 from tests.helpers.raw import of_kind
-from tests.release import golden
 
 counters = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1),

@@ -29,9 +29,8 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
-from tests.helpers import trees
-from tests.release import golden_trees
-from tests.release.golden import DIGEST_BYTES, FOLDER, sealed
+from tests.helpers import golden_trees, trees
+from tests.helpers.golden import DIGEST_BYTES, FOLDER, sealed
 
 SMALL = {
     "dyadic": trees.released(trees.exact_tree(5), range(7)),

@@ -1,6 +1,6 @@
 """Writes the golden trees in `tests/vectors/v1` that do not exist yet; never changes one that does.
 
-python -m tests.release.golden_trees
+python -m tests.helpers.golden_trees
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import trees
-from tests.release.golden import FOLDER
+from tests.helpers.golden import FOLDER
 
 
 def good() -> dict[str, ReleasedSketch]:

@@ -1,6 +1,6 @@
 """Writes the golden releases in `tests/vectors/v1` that do not exist yet; never changes one that does.
 
-python -m tests.release.golden
+python -m tests.helpers.golden
 """
 
 from __future__ import annotations
