@@ -35,7 +35,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     Where little was counted, ranks and quantiles are noise. Ask `total_interval` first: if its lower bound is near 0,
     the release may be empty.
 
-    Values are of the domain; those outside are clamped. Items in answers are values of the domain too.
+    Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
+    an item is its fitted weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
 
     `method` says how an estimate is made: by "least_squares"; by "residual" rounds, which do better where collisions
     dominate; or as in the "paper". Intervals are always of the least-squares fit.
@@ -175,13 +176,16 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         return Frequencies(items, weights, np.maximum(weights - margin, 0.0), weights + margin, self._detection_limit)
 
     def _estimates(self, items: Any) -> np.ndarray:
-        positions, _ = self._positions(items=items)
-        return weight_between(self._least_squares.rank, positions, positions)
+        return self._fitted_weights(self._positions(items=items)[0])
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = self._positions(items=items)
-        bounds = self._least_squares.range_bounds(positions, positions, confidence)
-        return Frequencies(self.spec.domain.values(positions), *bounds)
+        _, lower, upper = self._least_squares.range_bounds(positions, positions, confidence)
+        return Frequencies(self.spec.domain.values(positions), self._fitted_weights(positions), lower, upper)
+
+    def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
+        """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""
+        return np.maximum(weight_between(self._least_squares.fitted_rank, positions, positions), 0.0)
 
     def _positions(self, **argument: Any) -> tuple[np.ndarray, bool]:
         """Return the positions of one value or many, and whether it was one; refuse what is not of the domain."""
