@@ -24,6 +24,7 @@ _PIPELINES = (
     "tests/test_pipelines.py",
     "tests/test_quantile_pipelines.py",
     "tests/test_streaming_pipelines.py",
+    "tests/test_throughput.py",
 )
 
 
