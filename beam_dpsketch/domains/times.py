@@ -11,6 +11,7 @@ from beam_dpsketch.domains.timestamps import micros_of
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time that Beam knows; the first one is its negative."""
 
+MILLISECOND = 1000
 _PER_SECOND = 1_000_000
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -37,7 +38,7 @@ def duration_to_micros(**duration: Any) -> int:
 def check_milliseconds(**micros: int) -> None:
     """Refuse times with parts of a millisecond, which Beam does not keep between workers."""
     for name, value in micros.items():
-        if value % 1000:
+        if value % MILLISECOND:
             raise ValueError(f"{name} must be whole milliseconds, which is all that Beam keeps of times")
 
 

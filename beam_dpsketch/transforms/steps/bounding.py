@@ -21,6 +21,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.records.bounding import BoundingRule, MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
@@ -30,7 +31,7 @@ from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.guard import MILLISECOND, check_first_firing, check_timestamps, is_global
+from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps, is_global
 from beam_dpsketch.transforms.windows.window_limit import last_time
 
 SHARDS = 256

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
@@ -30,7 +31,6 @@ from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords, bound_contributions, unpack_tables
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.windows.guard import MILLISECOND
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 

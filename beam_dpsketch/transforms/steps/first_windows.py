@@ -18,13 +18,13 @@ from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
-from beam_dpsketch.transforms.windows.guard import MILLISECOND
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time
 
 

@@ -20,7 +20,7 @@ from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn, SumFn
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
-# keep up with all bundles where there are no keys; a key is one shard, because keys spread the work themselves.
+# keep up with all bundles of a release without keys. Keys spread the work themselves, so each is one shard.
 SHARDS = 8
 BUFFERED_ELEMENTS = 1 << 16
 

@@ -12,9 +12,10 @@ import apache_beam as beam
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.records.units import PrivacyId
-from beam_dpsketch.transforms.windows.guard import MILLISECOND, is_global
+from beam_dpsketch.transforms.windows.guard import is_global
 
 
 def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts: range | None) -> window.WindowFn:
