@@ -22,6 +22,7 @@ from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
+    NormBound,
     PrivacyUnit,
     RecordBounds,
 )
@@ -52,8 +53,8 @@ __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "BudgetExceededError", "BytesDomain", "CountMin", "CountSketch",
     "Disclosure", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
     "Frequency", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals",
-    "Level", "NeighboringRelation", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec",
-    "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseTerms",
+    "Level", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
+    "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseTerms",
     "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
     "ReleasedPrefixTree", "ReleasedSketch", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode",
     "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "release",

@@ -20,10 +20,9 @@ import numpy as np
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.planning.expected_error import reference_distribution
+from beam_dpsketch.planning.expected_error import made_up_release, reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.tree import least_squares, prefix
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
@@ -64,7 +63,7 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
         keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     else:
         keys, weights = _texts(spec, weight)
-    released: Any = release(raw_type(spec)(spec).accumulate_keys(keys, weights), terms.without_budget())
+    released: Any = made_up_release(spec, terms, keys, weights)
     found = _detection(spec, released.level_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
@@ -79,9 +78,9 @@ def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
     """Return the errors of a flat sketch, over all values of made-up data of a total weight."""
     values, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
-    items, kind = values.astype(np.int64), raw_type(spec)
-    keys, _ = kind.usable_keys(spec, items)
-    released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
+    items = values.astype(np.int64)
+    keys, _ = raw_type(spec).usable_keys(spec, items)
+    released: Any = made_up_release(spec, terms, keys, weights)
     found = released.interval(items, _CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -33,10 +34,16 @@ def lines(plan: Plan) -> Iterator[str]:
         f"delta = {terms.privacy.shown_delta:g}; protected: {terms.unit.value}."
     )
     partition = "window" if terms.unit.over_horizon else "partition"
-    yield (
-        f"Bounds: at most {bounds.max_contributions_per_partition} record(s) of weight {bounds.max_weight} per "
-        f"{partition}, {bounds.max_partitions} {partition}(s) a unit."
-    )
+    if isinstance(bounds, RecordBounds):
+        yield (
+            f"Bounds: at most {bounds.max_contributions_per_partition} record(s) of weight {bounds.max_weight} per "
+            f"{partition}, {bounds.max_partitions} {partition}(s) a unit."
+        )
+    elif isinstance(bounds, NormBound):
+        yield (
+            f"Bounds: a unit is scaled down to the length of {float(bounds.max_norm):g} record(s) of one item; with up "
+            f"to {float(bounds.max_norm):g} record(s) it loses nothing."
+        )
     if terms.unit.over_horizon:
         height = tree_height(terms.window_count)
         yield (

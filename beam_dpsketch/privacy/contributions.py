@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from fractions import Fraction
+from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import IncompatibleSketchError
 
 MAX_CONTRIBUTION = 1 << 31
+_MAX_DENOMINATOR = 1 << 16
 
 
 class _Default(int):
@@ -51,8 +55,50 @@ class PrivacyUnit(enum.Enum):
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 
+class Bounds:
+    """How much of each privacy unit may count, in one of two ways: `NormBound` or `RecordBounds`."""
+
+    max_weight: int
+    signed: bool
+
+    @property
+    def says_max_weight(self) -> bool:
+        """Whether max_weight was given, not left at its default."""
+        return not isinstance(self.max_weight, _Default)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights other than 0 and 1 can count."""
+        return self.signed or self.max_weight > 1
+
+    @property
+    def min_weight(self) -> int:
+        """The smallest weight of a record."""
+        return -self.max_weight if self.signed else 0
+
+    @property
+    def squared_length(self) -> Fraction:
+        """The square of the length of what one unit adds at most, in records of one item of weight 1."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the bounds by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def union(self, other: Bounds) -> Bounds:
+        """Return the tightest bounds that allow all that either allows."""
+        if type(other) is not type(self):
+            raise IncompatibleSketchError(
+                "releases under RecordBounds and under a NormBound cannot be combined: make both under one of them"
+            )
+        return self._union(other)
+
+    def _union(self, other: Any) -> Bounds:
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(frozen=True)
-class RecordBounds:
+class RecordBounds(Bounds):
     """How much one privacy unit may contribute to one release; the transforms enforce every bound.
 
     Take numbers that are known without the data. What exceeds them is dropped, and noise grows with them.
@@ -83,37 +129,86 @@ class RecordBounds:
             raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
 
     @property
-    def says_max_weight(self) -> bool:
-        """Whether max_weight was given, not left at its default."""
-        return not isinstance(self.max_weight, _Default)
-
-    @property
     def max_weight_per_partition(self) -> int:
         """The total weight, without signs, that one unit may contribute to one sketch."""
         return self.max_contributions_per_partition * self.max_weight
 
     @property
-    def has_weights(self) -> bool:
-        """Whether weights other than 0 and 1 can count."""
-        return self.signed or self.max_weight > 1
+    def squared_length(self) -> Fraction:
+        return Fraction(self.max_weight_per_partition**2 * self.max_partitions)
 
-    @property
-    def min_weight(self) -> int:
-        """The smallest weight of a record."""
-        return -self.max_weight if self.signed else 0
-
-    def as_dict(self) -> dict[str, int]:
-        """Return the four bounds by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def union(self, other: RecordBounds) -> RecordBounds:
-        """Return the tightest bounds that allow all that either allows."""
+    def _union(self, other: RecordBounds) -> RecordBounds:
         return RecordBounds(
             max(self.max_contributions_per_partition, other.max_contributions_per_partition),
             max_partitions=max(self.max_partitions, other.max_partitions),
             max_weight=max(self.max_weight, other.max_weight),
             signed=self.signed or other.signed,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class NormBound(Bounds):
+    """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
+
+    Each person's records get one common weight of at most 1, just small enough that the length (the root of the sum of
+    squares) of all that the person adds is at most that of `max_norm` records of one item. Noise grows with `max_norm`:
+    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records loses nothing, and one whose records
+    are spread over many items may have many more. All keys count together, and on bounded input all windows.
+
+    Take a number that is known without the data: about as many records as a typical heavy person has of one item.
+
+    Args:
+      max_norm: the largest length, in records of one item, each of weight 1: an integer or a `Fraction`, up to 2**31.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
+        by item; must be given where weights are read.
+      max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
+        as a person's length is within `max_norm`. `None` leaves it to `max_norm`.
+      signed: whether records may delete (negative weights). An insert and its delete of one item, key and window cancel
+        before anything else.
+      resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
+        hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
+    """
+
+    max_norm: int | Fraction
+    _: dataclasses.KW_ONLY
+    max_weight: int = _Default(1)
+    max_per_item: int | None = None
+    signed: bool = False
+    resource_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        norm = _validate.exact(max_norm=self.max_norm)
+        if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
+            raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
+        object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
+        names = ["max_weight"] if self.says_max_weight else []
+        names += [name for name in ("max_per_item", "resource_limit") if getattr(self, name) is not None]
+        _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
+        _validate.instance(bool, signed=self.signed)
+
+    @property
+    def squared_length(self) -> Fraction:
+        return Fraction(self.max_norm) ** 2
+
+    def _union(self, other: NormBound) -> NormBound:
+        return NormBound(
+            max(self.max_norm, other.max_norm),
+            max_weight=max(self.max_weight, other.max_weight),
+            max_per_item=_largest(self.max_per_item, other.max_per_item),
+            signed=self.signed or other.signed,
+            resource_limit=_largest(self.resource_limit, other.resource_limit),
+        )
+
+
+def _largest(first: int | None, second: int | None) -> int | None:
+    """Return the larger of two limits; `None` is without limit."""
+    return None if first is None or second is None else max(first, second)
+
+
+def check_bounds(bounds: Any) -> None:
+    """Refuse what does not say how much of a unit may count."""
+    if not isinstance(bounds, (RecordBounds, NormBound)):
+        raise TypeError(f"bounds must be NormBound(...) or RecordBounds(...), got {type(bounds).__name__}")
 
 
 ONE_RECORD = RecordBounds(1)

@@ -27,10 +27,11 @@ class Randomness(enum.Enum):
     )
 
 
-def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
+def sigma_squared(*, squared_sensitivity: Fraction | int, rho: Fraction, scale_bits: int = 0) -> Fraction:
     """Return the noise parameter sigma^2 = Delta^2 / (2 rho), exactly.
 
-    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around.
+    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around. Counters
+    that count in units of 2**-scale_bits wrap around that much earlier.
 
     >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
     Fraction(10, 1)
@@ -41,8 +42,11 @@ def sigma_squared(*, squared_sensitivity: int, rho: Fraction) -> Fraction:
             f"rho must be at most {float(2 * squared_sensitivity):g} for this sensitivity, so that sigma is at least "
             f"0.5; got {float(rho):g}, which hides nothing"
         )
-    if result > MAX_SIGMA_SQUARED:
-        raise ValueError("rho is too small for these contribution bounds: sigma would exceed 2**50; lower the bounds")
+    if result * 4**scale_bits > MAX_SIGMA_SQUARED:
+        limit = f"2**{50 - scale_bits}"
+        raise ValueError(
+            f"rho is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds"
+        )
     return result
 
 

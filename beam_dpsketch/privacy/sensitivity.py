@@ -5,25 +5,30 @@ anyway. Two things follow that a histogram does not teach. (1) k distinct items 
 cells, so they count k times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one
 by the other moves each cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the
 paper. Each entry is attained by brute force in the tests.
+
+Under a `NormBound` with max_norm b the changes of all tables together are bounded (`norm_bounding`), and each table has
+the noise of b records of one item. What is returned for a table is then its part of that bound: in a flat sketch of
+`cells_per_item` rows, the largest squared change itself, attained by b records of one item.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds
 
 MAX_WINDOWS = (1 << 32) - 1
 MAX_HORIZON = 1 << 20
 
 
 def squared_l2_sensitivity(
-    *, cells_per_item: int, has_signs: bool, bounds: RecordBounds, relation: NeighboringRelation, window_count: int = 1
-) -> int:
+    *, cells_per_item: int, has_signs: bool, bounds: Bounds, relation: NeighboringRelation, window_count: int = 1
+) -> Fraction:
     """Return the largest squared L2 change of all counters that one privacy unit can cause.
 
-    With C the total weight a unit may contribute to one sketch, one row changes by at most
+    With C the total weight a unit may contribute to one sketch (or max_norm), one row changes by at most
 
     * C when a unit is added or removed: all its weight in one cell;
     * sqrt(2) C when it is replaced, if its cells only grow: C leaves one cell and enters another;
@@ -47,13 +52,12 @@ def squared_l2_sensitivity(
         row = 4
     else:
         row = 2
-    # int: numpy's integers overflow.
-    return row * int(cells_per_item) * bounds.max_weight_per_partition**2 * bounds.max_partitions * int(window_count)
+    return row * int(cells_per_item) * bounds.squared_length * int(window_count)  # int: numpy's integers overflow
 
 
 def squared_l2_sensitivity_over_time(
-    *, cells_per_item: int, has_signs: bool, bounds: RecordBounds, relation: NeighboringRelation, window_count: int
-) -> int:
+    *, cells_per_item: int, has_signs: bool, bounds: Bounds, relation: NeighboringRelation, window_count: int
+) -> Fraction:
     """Return the largest squared L2 change that one privacy unit can cause in all nodes of a binary tree over time.
 
     The leaves are the windows of a horizon, and a node is the sketch of all windows below it. A unit reaches m =
@@ -70,6 +74,8 @@ def squared_l2_sensitivity_over_time(
       relation: as in `squared_l2_sensitivity`.
       window_count: the windows of the horizon, a power of two.
     """
+    if not isinstance(bounds, RecordBounds):
+        raise ValueError(f"bounds must be RecordBounds over a horizon of windows, got {type(bounds).__name__}")
     reached = bounds.max_partitions
     if reached > window_count:
         raise ValueError(

@@ -8,7 +8,8 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ONE_RECORD, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, NormBound, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 
 MAX_PERIOD = (1 << 63) - 1
@@ -39,7 +40,7 @@ class ReleaseTerms:
     """
 
     privacy: PrivacySpec
-    bounds: RecordBounds = ONE_RECORD
+    bounds: Bounds = ONE_RECORD
     _: dataclasses.KW_ONLY
     unit: PrivacyUnit = PrivacyUnit.RECORD
     window_count: int = 1
@@ -48,7 +49,7 @@ class ReleaseTerms:
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
-        _validate.instance(RecordBounds, bounds=self.bounds)
+        check_bounds(self.bounds)
         _validate.instance(PrivacyUnit, unit=self.unit)
         check_unit(self.unit, self.bounds, self.period_micros)
         _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
@@ -62,10 +63,20 @@ class ReleaseTerms:
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
+    @property
+    def scale_bits(self) -> int:
+        """Before the noise, counters count in units of 2**-scale_bits."""
+        return SCALE_BITS if isinstance(self.bounds, NormBound) else 0
 
-def check_unit(unit: PrivacyUnit, bounds: RecordBounds, period_micros: int) -> None:
-    """Refuse bounds under which a single record contributes several, and a period of a unit that has none."""
-    if unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+
+def check_unit(unit: PrivacyUnit, bounds: Bounds, period_micros: int) -> None:
+    """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
+    if not isinstance(bounds, RecordBounds):
+        if unit.is_one_record or unit.over_horizon:
+            raise ValueError(
+                f"bounds must be RecordBounds where the unit is {unit.value}; a NormBound is of a PrivacyId"
+            )
+    elif unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
         raise ValueError(
             "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
             "name a PrivacyId to protect all records of a person"

@@ -82,7 +82,7 @@ class SketchAccumulator:
 
     def to_sketch(self) -> RawSketch:
         """Return the raw sketch of everything added, without changing the accumulator."""
-        sketch = self._sketch_input.kind(self._sketch_input.spec)
+        sketch = self._sketch_input.raw_sketch()
         if self._sketch is not None:
             sketch.merge(self._sketch)
         if pending := list(self._pending()):
@@ -106,7 +106,8 @@ class SketchAccumulator:
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if payload[:1] == _DENSE:
             counters = _unpack(payload[1:], sketch_input.spec.cells)
-            accumulator._sketch = sketch_input.kind.from_vector(sketch_input.spec, counters)
+            dense = sketch_input.kind.from_vector(sketch_input.spec, counters)
+            accumulator._sketch = dense.in_units_of(sketch_input.scale_bits)
         elif payload:
             key_type = sketch_input.key_type.newbyteorder("<")
             size = (len(payload) - 2) // (key_type.itemsize + _DTYPES[payload[-1]].itemsize)
@@ -137,7 +138,7 @@ class SketchAccumulator:
 
     def _make_dense(self) -> None:
         if self._sketch is None:
-            self._sketch = self._sketch_input.kind(self._sketch_input.spec)
+            self._sketch = self._sketch_input.raw_sketch()
         if self._chunks:
             self._sketch.accumulate_keys(*_concat_chunks(self._chunks))
         self._chunks, self._hashed = [], 0

@@ -7,18 +7,37 @@ their union again keeps what bounding everything at once would.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.records import selection
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.netting import net
 from beam_dpsketch.records.priorities import Priorities, count_copies
 from beam_dpsketch.records.sampling import sample_copies
 from beam_dpsketch.records.shard_hash import shard_hash
+
+
+class Rule(Protocol):
+    """What becomes of the records of a table; `select` sees all records of each privacy id at once."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """How much of each privacy id counts."""
+
+    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
+        """Return whether `prune` changes nothing, given one hash per record, equal for equal ids."""
+
+    def prune(self, records: pa.Table) -> pa.Table:
+        """Shrink a part of the records without changing what `select` makes of all of them."""
+
+    def select(self, records: pa.Table) -> pa.Table:
+        """Return the records that count."""
 
 
 class BoundingRule:
@@ -50,11 +69,9 @@ class BoundingRule:
 
     def _net(self, records: pa.Table) -> pa.Table:
         """Add up the weights of each unit, partition and item."""
-        items, units = records["item"], dictionary_codes(records["unit"])[0]
-        items = items.to_numpy() if pa.types.is_integer(items.type) else dictionary_codes(items)[0]
-        partitions = dictionary_codes(records["key"])[0] if "key" in records.column_names else np.zeros_like(units)
-        positions, weights = selection.net_weights(units, partitions, items, records["weight"].to_numpy())
-        return self._replace_weights(records.take(pa.array(positions)), weights)
+        names = [name for name in records.column_names if name != self._priorities.column]
+        netted = net(records.select(names))
+        return netted.take(netted.weights != 0).to_table()
 
     def _sample(self, net: pa.Table) -> pa.Table:
         """Keep partitions, then copies of the records into which net weights are split."""
@@ -69,7 +86,7 @@ class BoundingRule:
         return records.append_column("copies", pa.array(kept)).filter(pa.array(kept > 0))
 
     def _replace_weights(self, records: pa.Table, weights: np.ndarray) -> pa.Table:
-        names = [name for name in records.column_names if name not in ("weight", self._priorities.column)]
+        names = [name for name in records.column_names if name != "weight"]
         return records.select(names).append_column("weight", pa.array(weights))
 
     def _keep(self, records: pa.Table) -> pa.Table:
@@ -106,7 +123,7 @@ def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
 class MergeTables:
     """Merges encoded tables and prunes the result, so that the rule keeps the same records in the end."""
 
-    def __init__(self, rule: BoundingRule) -> None:
+    def __init__(self, rule: Rule) -> None:
         self._rule = rule
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:

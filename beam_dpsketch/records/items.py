@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, NormBound
+from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.records.columns import HASHED, Readable
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.selectors import Selectors
@@ -31,7 +32,7 @@ class SketchInput:
     """What a sketch is made of: its spec, and the bounds on a record's weight."""
 
     spec: Any
-    bounds: RecordBounds
+    bounds: Bounds
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -49,11 +50,20 @@ class SketchInput:
         return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
-        """Return the keys and weights of bounded records, repeated keys once if all weights are 1."""
-        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max() == 1:
+        """Return the keys and weights of bounded records, repeated keys once if all weights are equal."""
+        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max():
             keys, counts = count_duplicate_numbers(keys)
-            weights = weights if counts is None else counts
+            weights = weights if counts is None else counts * weights[0]
         return WeightedItems(keys, weights)
+
+    @property
+    def scale_bits(self) -> int:
+        """Counters count in units of 2**-scale_bits."""
+        return SCALE_BITS if isinstance(self.bounds, NormBound) else 0
+
+    def raw_sketch(self) -> RawSketch:
+        """Return an empty sketch."""
+        return self.kind(self.spec).in_units_of(self.scale_bits)
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
         """Return the keys in a column."""

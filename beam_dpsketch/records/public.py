@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.records.selectors import Selector, check_selector
 
 
@@ -68,9 +68,9 @@ def keyed(keys: Keys) -> Keys:
     return keys
 
 
-def check_partitions(keys: Keys, bounds: RecordBounds) -> None:
+def check_partitions(keys: Keys, bounds: Bounds) -> None:
     """Refuse more partitions than there are keys, for which noise would be added in vain."""
-    if keys.keys is not None and bounds.max_partitions > len(keys.keys):
+    if keys.keys is not None and isinstance(bounds, RecordBounds) and bounds.max_partitions > len(keys.keys):
         raise ValueError(
             f"bounds.max_partitions must be at most {len(keys.keys)}, the number of keys, got {bounds.max_partitions}: "
             "no privacy id can be in more, and noise grows with it"

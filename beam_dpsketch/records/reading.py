@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
@@ -142,15 +142,13 @@ def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput
     return {name: bool(find_usable(name, values, reader, sketch_input).any()) for name, values in read.items()}
 
 
-def read_table(
-    reader: RecordReader, columns: Columns, bounds: RecordBounds, sketch_input: SketchInput | None
-) -> pa.Table:
+def read_table(reader: RecordReader, columns: Columns, bounds: Bounds, sketch_input: SketchInput | None) -> pa.Table:
     """Return the records that count: columns unit (as in `records.ids`), key (if per key), item and weight.
 
     Args:
       reader: the reader.
       columns: what it read.
-      bounds: clamp the weights; signed weights are left alone, because they are netted first.
+      bounds: clamp the weights; signed weights of `RecordBounds` are left alone, because they are split later.
       sketch_input: turns items into fingerprints; without it they become canonical bytes.
     """
     privacy_ids, keys, items, weights = columns
@@ -161,7 +159,8 @@ def read_table(
     mask = all_valid(*parts.values())
     values, whole = _parse_or_ones(weights, len(items))
     if weights is not None:
-        values = values if bounds.signed else np.clip(values, 0, bounds.max_weight)
+        if not (bounds.signed and isinstance(bounds, RecordBounds)):
+            values = np.clip(values, bounds.min_weight, bounds.max_weight)
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values)})
     if mask.all():
@@ -195,8 +194,10 @@ def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
-def total_weights(bounded: pa.Table, bounds: RecordBounds) -> np.ndarray:
+def total_weights(bounded: pa.Table, bounds: Bounds) -> np.ndarray:
     """Return the weights of bounded records, times their copies if they have a column of these."""
+    if not isinstance(bounds, RecordBounds):
+        return bounded["weight"].to_numpy()  # scaled by a norm: to clamp them again would undo that
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 

@@ -37,8 +37,8 @@ def select_within_bounds(
     else:
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
     units, partitions = units[order], partitions[order]
-    new_unit, new_group = _mark_starts(units), _mark_starts(units, partitions)
-    keep = _count_since_mark(new_group) < bounds.max_contributions_per_partition
+    new_unit, new_group = mark_starts(units), mark_starts(units, partitions)
+    keep = count_since_mark(new_group) < bounds.max_contributions_per_partition
     keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_partitions
     return order[keep]
 
@@ -54,18 +54,8 @@ def select_parts(units: np.ndarray, parts: np.ndarray, part_priorities: np.ndarr
     """
     order = np.lexsort((parts, part_priorities, units))
     units, parts = units[order], parts[order]
-    new_unit, new_part = _mark_starts(units), _mark_starts(units, parts)
+    new_unit, new_part = mark_starts(units), mark_starts(units, parts)
     return order[_count_earlier_groups(new_unit, new_part) < most]
-
-
-def net_weights(
-    units: np.ndarray, partitions: np.ndarray, items: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Add up weights per (unit, partition, item); return one record's position and the sum where it is not 0."""
-    order = np.lexsort((items, partitions, units))
-    starts = np.flatnonzero(_mark_starts(units[order], partitions[order], items[order]))
-    net = np.add.reduceat(weights[order], starts) if len(starts) else weights[:0]
-    return order[starts][net != 0], net[net != 0]
 
 
 def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,7 +75,7 @@ def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray
     return positions, np.where(weights[positions] < 0, -parts, parts), copies
 
 
-def _mark_starts(*columns: np.ndarray) -> np.ndarray:
+def mark_starts(*columns: np.ndarray) -> np.ndarray:
     """Return where any of the columns differs from the row before; the first row is marked."""
     marks = np.zeros(len(columns[0]), dtype=bool)
     marks[:1] = True
@@ -100,7 +90,7 @@ def _count_earlier_groups(new_unit: np.ndarray, new_group: np.ndarray) -> np.nda
     return before - before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
 
 
-def _count_since_mark(marks: np.ndarray) -> np.ndarray:
+def count_since_mark(marks: np.ndarray) -> np.ndarray:
     """Return, for each row, the number of rows since the last mark; the first row is marked."""
     places = np.arange(len(marks))
     return places - places[marks][np.cumsum(marks) - 1]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.times import check_milliseconds, duration_to_micros
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, NormBound, RecordBounds, check_bounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -40,18 +40,20 @@ class PrivacyId:
 
     Args:
       field: where an element holds the id: a field name or a callable.
-      bounds: how much of each id counts; the rest is dropped, at random.
+      bounds: how much of each id counts: a `NormBound`, which scales what is more, or `RecordBounds`, which drop it, at
+        random.
       max_windows: in how many windows each id counts, in each of them within the bounds; noise grows with its square
-        root. Without it an id is protected within each fixed window alone; sliding windows need it. On bounded input
-        the windows are chosen at random; on unbounded input they are the first ones with data of the id.
-      period: how long ids are protected: `max_windows` holds in each such period. It is a multiple of the time from one
-        window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period in which it
-        ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input, which must be
-        bounded or have a `TimeRange`.
+        root. With `RecordBounds`, an id without it is protected within each fixed window alone; sliding windows need
+        it. On bounded input the windows are chosen at random; on unbounded input they are the first ones with data of
+        the id. A `NormBound` needs it on unbounded input alone: on bounded input one norm covers all windows.
+      period: how long ids are protected: `max_windows`, or the norm, holds in each such period. It is a multiple of the
+        time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period
+        in which it ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input,
+        which must be bounded or have a `TimeRange`.
     """
 
     field: Selector
-    bounds: RecordBounds
+    bounds: Bounds
     _: dataclasses.KW_ONLY
     max_windows: int | None = None
     period: Any = None
@@ -60,12 +62,17 @@ class PrivacyId:
         if self.field is None:
             raise TypeError("field must say where an element holds the privacy id: a field name or a callable")
         check_selector(field=self.field)
-        _validate.instance(RecordBounds, bounds=self.bounds)
+        check_bounds(self.bounds)
+        check_milliseconds(period=self.period_micros)
         if self.max_windows is not None:
             _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)
-            check_milliseconds(period=self.period_micros)
-        elif self.period is not None:
+        elif self.period is not None and not self.has_norm:
             raise ValueError("period needs max_windows: in how many windows of each period a privacy id may count")
+
+    @property
+    def has_norm(self) -> bool:
+        """Whether a norm bounds each id."""
+        return isinstance(self.bounds, NormBound)
 
     @property
     def period_micros(self) -> int:
@@ -80,15 +87,15 @@ def check_unit_type(unit: Any) -> None:
     """Refuse what does not say who is protected."""
     if not isinstance(unit, (Record, PrivacyId)):
         raise TypeError(
-            'unit must be PrivacyId("field", RecordBounds(...)), which protects all records of a person, or Record(), '
+            'unit must be PrivacyId("field", NormBound(...)), which protects all records of a person, or Record(), '
             f"which protects only single records; got {type(unit).__name__}"
         )
 
 
-def check_max_weight(bounds: RecordBounds) -> None:
+def check_max_weight(bounds: Bounds) -> None:
     """Refuse weights without a declared largest one, which would all be clamped to 1."""
     if not bounds.says_max_weight:
         raise ValueError(
-            "max_weight must be given where weight is, as in Record(max_weight=100) or RecordBounds(10, "
+            "max_weight must be given where weight is, as in Record(max_weight=100) or NormBound(10, "
             "max_weight=100): larger weights are clamped to it, and noise grows with it"
         )

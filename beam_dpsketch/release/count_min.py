@@ -70,12 +70,12 @@ class ReleasedCountMin(ReleasedFrequencies):
         _validate.open_unit_interval(confidence=confidence)
         failure, sigma_squared = (1 - confidence) / 2, self._privacy.sigma_squared
         offset = self._offset(guarantee, failure)
-        collisions = collision_bound(self._counters, self._spec, sigma_squared, failure_probability=failure)
+        collisions = collision_bound(self.counters, self._spec, sigma_squared, failure_probability=failure)
         upper = self._minimum(items) + offset
         return Frequencies(items, upper, upper - 2 * offset - collisions, upper)
 
     def _minimum(self, items: Any) -> np.ndarray:
-        return cells.read_rows(self._counters, self._keys(items), seed=self._spec.seed, has_signs=False).min(axis=0)
+        return cells.read_rows(self.counters, self._keys(items), seed=self._spec.seed, has_signs=False).min(axis=0)
 
     def _offset(self, guarantee: Guarantee, failure_probability: float) -> float:
         _validate.one_of(get_args(Guarantee), guarantee=guarantee)

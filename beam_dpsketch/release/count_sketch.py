@@ -26,11 +26,11 @@ class ReleasedCountSketch(ReleasedFrequencies):
     raw_type = CountSketch
 
     def _estimates(self, items: Any) -> np.ndarray:
-        return median_of_rows(self._spec, self._counters, self._keys(items))
+        return median_of_rows(self._spec, self.counters, self._keys(items))
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         _validate.open_unit_interval(confidence=confidence)
-        middle, margin = self._estimates(items), median_margin(self._counters, confidence=confidence)
+        middle, margin = self._estimates(items), median_margin(self.counters, confidence=confidence)
         return Frequencies(items, middle, middle - margin, middle + margin)
 
 

@@ -22,6 +22,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
+from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import ReleasedCountMin
@@ -81,6 +82,11 @@ def release_part(
     _validate.instance(ReleaseTerms, terms=terms)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+    if raw.scale_bits != terms.scale_bits:
+        raise ValueError(
+            "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
+            "RecordBounds leave them whole"
+        )
     noise, privacy = calibrate(raw.spec, terms), terms.privacy.paying_for(object())
     statement = PrivacyStatement(
         rho=privacy.rho,
@@ -99,17 +105,21 @@ def release_part(
     release_id = part_of_run(run or random_bytes(RUN_BYTES), part) + random_bytes(DRAW_BYTES)
     statement = dataclasses.replace(statement, release_ids=(release_id,))
     add = add_noise if randomness is None else functools.partial(add_noise, random_bytes=random_bytes)
-    noisy = [add(counters, variance) for counters, variance in zip(raw.counter_tables(), noise, strict=True)]
-    return KINDS[raw.name](raw.spec, np.concatenate(noisy, axis=None), statement)
+    counters = np.concatenate(
+        [add(table, variance * 4**raw.scale_bits) for table, variance in zip(raw.counter_tables(), noise, strict=True)],
+        axis=None,
+    )
+    drowned = min(raw.scale_bits, drowned_bits(noise))
+    return KINDS[raw.name](raw.spec, round_off(counters, drowned), statement, raw.scale_bits - drowned)
 
 
 def _all_of(raw: RawSketch, statement: PrivacyStatement) -> bytes:
     """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
-    return encode(("noise", NOISE_VERSION, pack(raw.name, raw.spec, raw.to_vector(), statement)))
+    return encode(("noise", NOISE_VERSION, pack(raw.name, raw.spec, raw.to_vector(), statement, raw.scale_bits)))
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter sigma^2 of each table in a release; refuse settings that cannot work."""
+    """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
     sensitivity = functools.partial(
         squared_l2_sensitivity_over_time if terms.unit.over_horizon else squared_l2_sensitivity,
         bounds=terms.bounds,
@@ -118,7 +128,9 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     )
     return tuple(
         sigma_squared(
-            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs), rho=terms.privacy.rho * share
+            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
+            rho=terms.privacy.rho * share,
+            scale_bits=terms.scale_bits,
         )
         for cells, signs, share in raw_type(spec).tables(spec)
     )

@@ -6,6 +6,7 @@ carries covers every answer. It cannot accumulate; `combine` adds two releases a
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -14,6 +15,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
@@ -40,7 +42,7 @@ class ReleasedSketch(ABC):
         if hasattr(cls, "name"):
             KINDS[cls.name] = cls
 
-    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> None:
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
         if raw_type(spec) is not self.raw_type:
             raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
@@ -48,7 +50,8 @@ class ReleasedSketch(ABC):
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
-        self._spec, self._counters, self._privacy = spec, counters.copy(), privacy
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
+        self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
 
     @property
@@ -56,10 +59,20 @@ class ReleasedSketch(ABC):
         """The shape and the hash functions."""
         return self._spec
 
-    @property
+    @functools.cached_property
     def counters(self) -> np.ndarray:
-        """The noisy counters, int64, read-only; of shape (depth, width) for flat sketches, else (spec.cells,)."""
-        return self._counters
+        """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
+
+        They count records: int64, or float64 where a `NormBound` with little noise leaves fractions of a record.
+        """
+        counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
+        counters = counters.reshape(self._shape)
+        counters.flags.writeable = False
+        return counters
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self._spec.cells,)
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -139,8 +152,7 @@ class ReleasedSketch(ABC):
           units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum.
         """
         self._check_same_kind(other)
-        privacy = self._privacy.composed(other._privacy, units_disjoint=units_disjoint)
-        return type(self)(self._spec, self._counters + other._counters, privacy)
+        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
 
     def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
         """Return the release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
@@ -149,8 +161,13 @@ class ReleasedSketch(ABC):
         twice gives both runs one id: there, keep their nodes apart yourself.
         """
         self._check_same_kind(other)
-        privacy = self._privacy.within_horizon(other._privacy)
-        return type(self)(self._spec, self._counters + other._counters, privacy)
+        return self._plus(other, self._privacy.within_horizon(other._privacy))
+
+    def _plus(self: Self, other: ReleasedSketch, privacy: PrivacyStatement) -> Self:
+        """Return the sum of two releases, in the finer of their units."""
+        bits = max(self._scale_bits, other._scale_bits)
+        first, second = (each._counters << np.int64(bits - each._scale_bits) for each in (self, other))
+        return type(self)(self._spec, first + second, privacy, bits)
 
     def _check_same_kind(self, other: ReleasedSketch) -> None:
         differing = ["kind"]
@@ -163,7 +180,7 @@ class ReleasedSketch(ABC):
 
     def to_bytes(self) -> bytes:
         """Return the release in the package's versioned format, which every later version can read."""
-        return release_format.pack(self.name, self._spec, self._counters, self._privacy)
+        return release_format.pack(self.name, self._spec, self._counters, self._privacy, self._scale_bits)
 
     @classmethod
     def from_bytes(cls: type[Self], data: bytes) -> Self:
@@ -171,12 +188,12 @@ class ReleasedSketch(ABC):
 
         Raises `FormatError`, and nothing else, for any other bytes. `ReleasedSketch.from_bytes` reads every kind.
         """
-        name, spec, counters, privacy = release_format.unpack(data)
+        name, *content = release_format.unpack(data)
         kind = KINDS[name]
         if not issubclass(kind, cls):
             raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; ReleasedSketch.from_bytes reads every kind")
         try:
-            return kind(spec, counters, privacy)
+            return kind(*content)
         except ValueError as error:
             raise FormatError(f"not a release: {error}") from None
 
@@ -204,9 +221,9 @@ class ReleasedSketch(ABC):
 class ReleasedFrequencies(ReleasedSketch):
     """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""
 
-    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> None:
-        super().__init__(spec, counters, privacy)
-        self._counters = self._counters.reshape(spec.depth, spec.width)
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._spec.depth, self._spec.width
 
     @property
     def _size(self) -> str:

@@ -14,7 +14,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import USUAL_DELTA
-from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
@@ -38,7 +38,7 @@ class PrivacyStatement:
       sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch.
       relation: the relation between neighbouring inputs.
       unit: whose presence is hidden.
-      bounds: what one unit could contribute; more was dropped before the sketch.
+      bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
       window_count: how many windows (releases) one unit could reach; rho covers all of them. For a unit over a horizon,
         the windows of the horizon; rho covers all nodes of the tree over them.
       disclosed: what is published without noise.
@@ -53,7 +53,7 @@ class PrivacyStatement:
     sigma_squared_per_level: tuple[Fraction, ...]
     relation: NeighboringRelation
     unit: PrivacyUnit
-    bounds: RecordBounds
+    bounds: Bounds
     window_count: int = 1
     disclosed: Disclosure = Disclosure.NONE
     period_micros: int = 0
@@ -159,6 +159,7 @@ class PrivacyStatement:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the statement as plain Python values, for JSON or a table."""
+        bounds = self.bounds.as_dict()
         return {
             "rho": _rounded_up(self.rho),
             "epsilon": self.epsilon(self.shown_delta),
@@ -166,7 +167,7 @@ class PrivacyStatement:
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "relation": self.relation.name,
             "unit": self.unit.value,
-            **dataclasses.asdict(self.bounds),
+            **{name: float(value) if isinstance(value, Fraction) else value for name, value in bounds.items()},
             "window_count": self.window_count,
             "period_seconds": self.period_micros / 1_000_000,
             "disclosed": statement_text.disclosed(self.disclosed),

@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 
@@ -61,16 +61,32 @@ def round_up(value: Fraction | float, digits: int) -> float:
 def _bounds(statement: PrivacyStatement) -> str:
     bounds, window_count = statement.bounds, statement.window_count
     weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
+    if isinstance(bounds, NormBound):
+        return _norm(bounds, window_count, _period(statement)) + f"; {weights}"
+    assert isinstance(bounds, RecordBounds)
     records = f"{bounds.max_contributions_per_partition} record(s)"
     if statement.unit.over_horizon:
         return f"{records} per window, {bounds.max_partitions} of the {window_count} windows, {weights}"
     partitions, windows = f"{bounds.max_partitions} partition(s)", f"{window_count} window(s)"
     if window_count > 1 or statement.period_micros:
         partitions += " per window"
-    if statement.period_micros:
-        seconds = decimal.Decimal(statement.period_micros).scaleb(-6).normalize()
-        windows += f" of each period of {seconds:f} seconds"
-    return f"{records} per partition, {partitions}, {weights}, {windows}"
+    return f"{records} per partition, {partitions}, {weights}, {windows}{_period(statement)}"
+
+
+def _period(statement: PrivacyStatement) -> str:
+    seconds = decimal.Decimal(statement.period_micros).scaleb(-6).normalize()
+    return f" of each period of {seconds:f} seconds" if statement.period_micros else ""
+
+
+def _norm(bounds: NormBound, window_count: int, period: str) -> str:
+    """Return how a norm bounds a unit."""
+    windows = f"in each of {window_count} window(s)" if window_count > 1 else "over all windows"
+    per_item = "" if bounds.max_per_item is None else f"; at most {bounds.max_per_item} for each item"
+    return (
+        "scaled down so that all it adds to all counters together is at most as long as "
+        f"{float(bounds.max_norm):g} record(s) of one item, over all keys and {windows}{period}; with up to "
+        f"{float(bounds.max_norm):g} record(s) it loses nothing{per_item}"
+    )
 
 
 def _answers(statement: PrivacyStatement) -> dict[str, str]:
@@ -78,5 +94,7 @@ def _answers(statement: PrivacyStatement) -> dict[str, str]:
     single = statement.unit.is_one_record
     if single and not statement.bounds.has_weights:
         return {}
+    if isinstance(statement.bounds, NormBound):
+        return {"Answers": "about the weight that this bound kept. Intervals do not cover what scaling removed."}
     about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
     return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

@@ -7,7 +7,7 @@ insertions and deletions cancel. Source: Cormode and Muthukrishnan 2005 (Count-M
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,14 @@ class DyadicCountSketch(RawSketch):
     @classmethod
     def tables(cls, spec: TreeSpec) -> tuple[Table, ...]:
         return tuple(Table(level.depth, LEVEL_SKETCHES[level.sketch].has_signs, level.share) for level in spec.levels)
+
+    @classmethod
+    def cells_of(cls, spec: TreeSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for number, level in enumerate(spec.levels):
+            shift = spec.shift(number)
+            nodes = keys >> np.uint64(shift) if shift < 64 else np.zeros_like(keys)
+            for _, cells_of_row in LEVEL_SKETCHES[level.sketch].cells_of(spec.level_spec(number), nodes):
+                yield number, cells_of_row
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
         if weights is None:

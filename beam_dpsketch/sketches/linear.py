@@ -8,7 +8,7 @@ no estimate and no published bytes: those belong to what `beam_dpsketch.release`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -51,6 +51,7 @@ class RawSketch(ABC):
         _validate.instance(self.spec_type, spec=spec)
         self._spec: Any = spec
         self._weighted = False
+        self._scale_bits = 0
 
     @property
     def spec(self) -> Any:
@@ -61,6 +62,16 @@ class RawSketch(ABC):
     def is_weighted(self) -> bool:
         """Whether any weights were given, so that one record may count for more than 1."""
         return self._weighted
+
+    @property
+    def scale_bits(self) -> int:
+        """Counters count in units of 2**-scale_bits: 0, or what norm bounding scales weights by."""
+        return self._scale_bits
+
+    def in_units_of(self: Self, scale_bits: int) -> Self:
+        """Say that counters count in units of 2**-scale_bits, and return this sketch."""
+        self._scale_bits = scale_bits
+        return self
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
@@ -95,15 +106,20 @@ class RawSketch(ABC):
     def tables(cls, spec: Any) -> tuple[Table, ...]:
         """Return the tables of a sketch with this spec."""
 
+    @classmethod
+    @abstractmethod
+    def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield, for each row of each table, the number of the table and the cell of each key, int64."""
+
     @abstractmethod
     def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
         """Add items given by their keys, with int64 weights."""
 
     def merge(self: Self, other: RawSketch) -> Self:
         """Add the counters of another sketch of the same kind and spec to this one."""
-        if type(self) is not type(other) or self._spec != other._spec:
+        if (type(self), self._spec, self._scale_bits) != (type(other), other._spec, other._scale_bits):
             raise IncompatibleSketchError(
-                f"only sketches of one kind and spec can be merged: {self!r} and {other!r} differ"
+                f"only sketches of one kind, spec and unit of weight can be merged: {self!r} and {other!r} differ"
             )
         for mine, others in zip(self.counter_tables(), other.counter_tables(), strict=True):
             mine += others
@@ -116,7 +132,7 @@ class RawSketch(ABC):
 
     @classmethod
     def from_vector(cls: type[Self], spec: Any, vector: np.ndarray) -> Self:
-        """Return the raw sketch with these counters."""
+        """Return the raw sketch with these counters, in units of 1."""
         sketch = cls(spec)
         start = 0
         for counters in sketch.counter_tables():
@@ -136,7 +152,7 @@ class RawSketch(ABC):
         return (
             type(self) is type(other)
             and isinstance(other, RawSketch)
-            and self._spec == other._spec
+            and (self._spec, self._scale_bits) == (other._spec, other._scale_bits)
             and bool(np.array_equal(self.to_vector(), other.to_vector()))
         )
 
@@ -188,6 +204,11 @@ class LinearSketch(RawSketch):
     @classmethod
     def tables(cls, spec: SketchSpec) -> tuple[Table, ...]:
         return (Table(spec.depth, cls.has_signs, Fraction(1)),)
+
+    @classmethod
+    def cells_of(cls, spec: SketchSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for row in range(spec.depth):
+            yield 0, cells.columns(keys, seed=spec.seed, row=row, width=spec.width)
 
     def accumulate_keys(self: FlatSelf, keys: np.ndarray, weights: np.ndarray | None) -> FlatSelf:
         cells.add_to_rows(self._counters, keys, weights, seed=self._spec.seed, has_signs=self.has_signs)

@@ -106,6 +106,12 @@ class PrefixTree(RawSketch):
         levels = spec.domain.max_bytes
         return (Table(spec.depth, True, Fraction(1, levels)),) * levels
 
+    @classmethod
+    def cells_of(cls, spec: PrefixSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for number, (prefixes, _) in enumerate(hash_prefixes(spec, keys)):
+            for _, cells_of_row in CountSketch.cells_of(spec.level_spec(number), prefixes):
+                yield number, cells_of_row
+
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> PrefixTree:
         distinct, places = np.unique(keys, return_inverse=True)
         net = np.zeros(len(distinct), dtype=np.int64)

@@ -50,6 +50,8 @@ class BoundContributions(beam.PTransform):
         _validate.instance(PrivacyId, unit=unit)
         if unit.max_windows is not None:
             raise ValueError("max_windows must be left out: BoundContributions bounds each window alone")
+        if not isinstance(unit.bounds, RecordBounds):
+            raise ValueError("bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch")
         if weight is not None:
             check_max_weight(unit.bounds)
         self._bounds = unit.bounds

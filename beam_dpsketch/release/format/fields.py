@@ -156,6 +156,20 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True)
+class Optional:
+    """A value or `None`: whether there is one, then the value."""
+
+    field: Field
+
+    def write(self, value: Any) -> bytes:
+        return U8.write(0) if value is None else U8.write(1) + self.field.write(value)
+
+    def read(self, reader: Reader) -> Any:
+        present = Choice((False, True)).read(reader)
+        return self.field.read(reader) if present else None
+
+
+@dataclasses.dataclass(frozen=True)
 class Repeated:
     """Values of the same kind, with their number before them."""
 
@@ -198,11 +212,11 @@ class OneOf:
 
 
 class _Exact:
-    """A positive fraction as two unsigned integers, each with its length in bytes before it."""
+    """A positive fraction or integer as two unsigned integers, each with its length in bytes before it."""
 
     _part = Text(1024)
 
-    def write(self, value: Fraction) -> bytes:
+    def write(self, value: Fraction | int) -> bytes:
         return b"".join(
             self._part.write(number.to_bytes((number.bit_length() + 7) // 8, "little"))
             for number in (value.numerator, value.denominator)

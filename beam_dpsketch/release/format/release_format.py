@@ -16,7 +16,7 @@ import numpy as np
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
-from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.format import fields
@@ -64,9 +64,24 @@ _SPECS = {
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
 }
-_BOUNDS = Object(
-    RecordBounds,
-    {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": Choice((False, True))},
+_YES_OR_NO = Choice((False, True))
+_BOUNDS = fields.OneOf(
+    (
+        Object(
+            RecordBounds,
+            {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": _YES_OR_NO},
+        ),
+        Object(
+            NormBound,
+            {
+                "max_norm": fields.Exact,
+                "max_weight": U32,
+                "max_per_item": fields.Optional(U32),
+                "signed": _YES_OR_NO,
+                "resource_limit": fields.Optional(U32),
+            },
+        ),
+    )
 )
 _STATEMENT = Object(
     PrivacyStatement,
@@ -88,17 +103,17 @@ _STATEMENT = Object(
 _DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
 
 
-def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement) -> bytes:
-    """Return the bytes of a release; counters take the narrowest integers that hold them."""
+def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int) -> bytes:
+    """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
     dtype = next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
     start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
-    header = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + _DTYPE.write(dtype)
+    header = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + U8.write(scale_bits) + _DTYPE.write(dtype)
     body = header + counters.astype(dtype).tobytes()
     return body + _digest(body)
 
 
-def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
-    """Return kind, spec, counters (int64, flat) and statement of the release in these bytes."""
+def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
+    """Return kind, spec, counters (int64, flat), statement and scale_bits of the release in these bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
     data = bytes(data)
@@ -109,7 +124,7 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")
         spec, privacy = _SPECS[kind].read(reader), _STATEMENT.read(reader)
-        dtype = np.dtype(_DTYPE.read(reader))
+        scale_bits, dtype = U8.read(reader), np.dtype(_DTYPE.read(reader))
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a release that this version can read: {error}") from None
     if reader.left != spec.cells * dtype.itemsize + _DIGEST_BYTES:
@@ -118,9 +133,9 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement]:
     if data[-_DIGEST_BYTES:] != _digest(body):
         raise FormatError("not a release: the digest does not match; the bytes are damaged")
     counters = np.frombuffer(body, dtype, offset=reader.position).astype(np.int64)
-    if pack(kind, spec, counters, privacy) != data:
+    if pack(kind, spec, counters, privacy, scale_bits) != data:
         raise FormatError("not a release: the fields are not in their only valid form")
-    return kind, spec, counters, privacy
+    return kind, spec, counters, privacy, scale_bits
 
 
 def _fits(counters: np.ndarray, dtype: np.dtype[Any]) -> bool:

@@ -53,7 +53,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         bytes and combined releases are without it.
         """
         _validate.positive_finite(total=total)
-        known = type(self)(self._spec, self._counters, self._privacy)
+        known = type(self)(self._spec, self._counters, self._privacy, self._scale_bits)
         known._known_total = float(total)
         return known
 

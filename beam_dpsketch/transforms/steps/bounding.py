@@ -22,10 +22,12 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.times import MILLISECOND
-from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.records.bounding import BoundingRule, MergeTables, Rule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
@@ -49,12 +51,20 @@ def bound_contributions(
     idempotent_noise: IdempotentNoise | None,
 ) -> beam.PCollection:
     """Return bounded `WeightedItems`, or (key, `WeightedItems`) per key."""
-    rule = BoundingRule(sketch_input.bounds, choose_priorities(idempotent_noise))
+    rule = choose_rule(sketch_input, idempotent_noise)
     return unpack_tables(bound_tables(elements, reader, rule, sketch_input), reader, sketch_input)
 
 
+def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None) -> Rule:
+    """Return what enforces the bounds."""
+    if isinstance(sketch_input.bounds, NormBound):
+        return NormRule(sketch_input.bounds, sketch_input)
+    assert isinstance(sketch_input.bounds, RecordBounds)
+    return BoundingRule(sketch_input.bounds, choose_priorities(idempotent_noise))
+
+
 def bound_tables(
-    elements: beam.PCollection, reader: RecordReader, rule: BoundingRule, sketch_input: SketchInput | None
+    elements: beam.PCollection, reader: RecordReader, rule: Rule, sketch_input: SketchInput | None
 ) -> beam.PCollection:
     """Return tables of the records that are kept, one for each shard."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
@@ -96,7 +106,7 @@ class ShardRecords(beam.DoFn):
     """
 
     def __init__(
-        self, reader: RecordReader, rule: BoundingRule, sketch_input: SketchInput | None, window_column: bool = False
+        self, reader: RecordReader, rule: Rule, sketch_input: SketchInput | None, window_column: bool = False
     ) -> None:
         self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
         self._window_column = window_column
@@ -183,7 +193,7 @@ class ShardWindowedRecords(ShardRecords):
 class BoundShard(beam.DoFn):
     """Convert (shard, records) to one table of the records that are kept; raise if a window fires a second time."""
 
-    def __init__(self, rule: BoundingRule) -> None:
+    def __init__(self, rule: Rule) -> None:
         self._rule = rule
 
     def process(

@@ -1,7 +1,8 @@
 """Bounding over several windows: keep max_windows windows of each privacy id, among those in which it has data.
 
 Guarantee: in each period a privacy id counts in at most max_windows windows, and in each of them within the bounds. On
-bounded input they are chosen uniformly at random, in the shuffle that bounds the records too. For unbounded input see
+bounded input they are chosen uniformly at random, in the shuffle that bounds the records too. There, a norm covers all
+windows of a period, and there is nothing to choose. For unbounded input see
 `beam_dpsketch.transforms.steps.first_windows`.
 """
 
@@ -21,14 +22,20 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records import selection
-from beam_dpsketch.records.bounding import BoundingRule, max_multiplicity_at_most
+from beam_dpsketch.records.bounding import BoundingRule, Rule, max_multiplicity_at_most
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.priorities import Priorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.shard_hash import shard_hash
-from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords, bound_contributions, unpack_tables
+from beam_dpsketch.transforms.steps.bounding import (
+    BoundShard,
+    ShardWindowedRecords,
+    bound_contributions,
+    choose_rule,
+    unpack_tables,
+)
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
@@ -55,7 +62,11 @@ def bound_over_windows(
             )
         first = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, plan.periods)
         return bound_contributions(first, reader, sketch_input, None)
-    rule = _RuleOverWindows(sketch_input.bounds, plan.max_windows, choose_priorities(idempotent_noise))
+    if isinstance(sketch_input.bounds, RecordBounds):
+        priorities = choose_priorities(idempotent_noise)
+        rule: Rule = _RuleOverWindows(sketch_input.bounds, plan.max_windows, priorities)
+    else:
+        rule = choose_rule(sketch_input, idempotent_noise)  # one norm over all windows of a period
     shard = ShardWindowedRecords(reader, rule, sketch_input, window_column=True)
     # Outputs carry the earliest timestamp of their shard; later steps only move time forward, so nothing is late.
     into_periods = beam.WindowInto(plan.periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
@@ -37,7 +37,12 @@ class ContinualRelease(PrivateTransform):
                 "max_windows must be left out in continual release: bounds.max_partitions says in how many windows of "
                 "the horizon a privacy id counts"
             )
-        self._horizon = horizon
+        if not isinstance(declaration.unit.bounds, RecordBounds):
+            raise ValueError(
+                "bounds must be RecordBounds in continual release, as in PrivacyId('user', RecordBounds(10, "
+                "max_partitions=30)): a NormBound would need all windows of an id before the first release"
+            )
+        self._horizon, self._max_windows = horizon, declaration.unit.bounds.max_partitions
         super().__init__(declaration)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -77,9 +82,9 @@ class ContinualRelease(PrivateTransform):
 
     def _plan(self) -> WindowPlan:
         """Return the plan of the windows: their one period is the horizon; a partition of the bounds is a window."""
-        horizon, max_windows = self._horizon, self._declaration.unit.bounds.max_partitions
+        horizon = self._horizon
         starts = range(horizon.start_micros, horizon.end_micros, horizon.size_micros)
-        return WindowPlan(self._terms(), starts, _windows(horizon, horizon.windows), False, max_windows)
+        return WindowPlan(self._terms(), starts, _windows(horizon, horizon.windows), False, self._max_windows)
 
 
 def _windows(horizon: Horizon, size: int) -> FixedWindows:

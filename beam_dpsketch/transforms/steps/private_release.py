@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NoReturn
 import apache_beam as beam
 
 from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.release.noising import calibrate
@@ -75,7 +76,8 @@ class PrivateRelease(PrivateTransform):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        if not declaration.is_keyed and declaration.unit.bounds.max_partitions > 1:
+        bounds = declaration.unit.bounds
+        if not declaration.is_keyed and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:

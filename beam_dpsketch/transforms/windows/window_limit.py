@@ -19,21 +19,23 @@ from beam_dpsketch.transforms.windows.guard import is_global
 
 
 def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts: range | None) -> window.WindowFn:
-    """Return the periods of `max_windows` as Beam windows; `WindowingError` if it does not fit those of the elements.
+    """Return the periods in which an id is limited, as Beam windows; `WindowingError` if they do not fit the elements'.
 
     Periods count from the start of the declared range, without one from 1970 (and the offset of the windows).
     """
-    assert limit.max_windows is not None
+    argument = "max_windows" if limit.max_windows is not None else "period"
     if is_global(elements):
         raise WindowingError(
-            "max_windows needs windows: put WindowInto(FixedWindows(...)) before, or leave max_windows out, because "
+            f"{argument} needs windows: put WindowInto(FixedWindows(...)) before, or leave {argument} out, because "
             "the global window is one"
         )
     windowfn = elements.windowing.windowfn
     size, offset = windowfn.size.micros, windowfn.offset.micros
     step = windowfn.period.micros if type(windowfn) is window.SlidingWindows else size
     if any(micros % MILLISECOND for micros in (size, offset, step)):
-        raise WindowingError("max_windows needs windows of whole milliseconds, which is all that Beam keeps of times")
+        raise WindowingError(
+            "max_windows and a NormBound need windows of whole milliseconds, which is all that Beam keeps of times"
+        )
     start = offset if declared_starts is None else declared_starts[0]
     if limit.period_micros:
         count, rest = divmod(limit.period_micros, step)
@@ -50,7 +52,7 @@ def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts:
         raise WindowingError(
             "max_windows on unbounded input needs a period, or windows=TimeRange(...), after which an id is forgotten"
         )
-    if limit.max_windows > count:
+    if limit.max_windows is not None and limit.max_windows > count:
         of = "each period" if limit.period_micros else "the TimeRange"
         raise WindowingError(f"max_windows must be at most the {count} windows of {of}, got {limit.max_windows}")
     return window.FixedWindows(Duration(micros=length), Timestamp(micros=start))

@@ -13,6 +13,7 @@ from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import PublicKeys
+from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 from beam_dpsketch.transforms.windows.time_range import window_starts
 from beam_dpsketch.transforms.windows.window_limit import limit_periods
@@ -39,7 +40,10 @@ class WindowPlan(NamedTuple):
     def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
         """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
         window_count, in_global, limit = check_windowing(elements), is_global(elements), declaration.privacy_id
-        if window_count > 1 and limit is not None and limit.max_windows is None:
+        has_norm = limit is not None and limit.has_norm and not in_global
+        if limit is not None and has_norm:
+            _check_norm(limit, elements)
+        elif window_count > 1 and limit is not None and limit.max_windows is None:
             raise WindowingError(
                 "SlidingWindows with a PrivacyId would let one privacy id into any number of overlapping windows; say "
                 "in how many with max_windows, or use FixedWindows, or protect single records with Record()"
@@ -51,7 +55,7 @@ class WindowPlan(NamedTuple):
         terms = declaration.terms()
         if limit is None:
             terms = dataclasses.replace(terms, window_count=window_count)
-        elif limit.max_windows is not None:
+        elif limit.max_windows is not None or limit.period is not None or has_norm:
             periods = limit_periods(limit, elements, starts)
         elif not in_global:
             terms = dataclasses.replace(terms, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW)
@@ -64,3 +68,17 @@ class WindowPlan(NamedTuple):
         if declaration.is_keyed and declaration.public_keys is None:
             disclosed |= Disclosure.KEYS
         return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, in_global, terms.window_count)
+
+
+def _check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
+    """Refuse windows of which a norm would bound too many or too few."""
+    if elements.is_bounded and limit.max_windows is not None:
+        raise WindowingError(
+            "max_windows must be left out with a NormBound on bounded input: one norm covers all windows, or those of "
+            "each period, and costs less"
+        )
+    if not elements.is_bounded and limit.max_windows is None:
+        raise WindowingError(
+            "max_windows must be given with a NormBound on unbounded input, as in PrivacyId('user', NormBound(20), "
+            "max_windows=7, period=timedelta(days=7)): each window is bounded alone, before the later ones are known"
+        )

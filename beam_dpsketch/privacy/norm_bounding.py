@@ -1,0 +1,125 @@
+"""Norm bounding: scale what a privacy unit adds to all counters together down to a length of at most max_norm.
+
+Guarantee: for all records of one unit, all hash functions and any number of keys and windows,
+
+    sum over tables t of (share_t / cells_t) ||h_t||^2 <= (2^SCALE_BITS max_norm)^2,
+
+where h_t is what the unit adds to table t, cells_t the counters that one item touches there, and share_t the table's
+part of rho. A unit with at most max_norm records is not changed. The result is a function of the unit's net weights.
+
+The rule. Let n(x) be the net weight of item x in a key and window, and A_j the sum of |n(x)| over the items in cell j.
+Let N^2 = sum over t of (share_t / cells_t) sum over cells j of A_j^2: for a flat sketch, the mean over its rows. Then
+c = min(1, max_norm / N), rounded down, and item x adds sign(n(x)) floor(|n(x)| c 2^SCALE_BITS).
+
+Proof. A cell receives a sum of signed parts, at most the sum of their sizes, at most c 2^SCALE_BITS A_j. Squared,
+weighted and summed, this is at most c^2 4^SCALE_BITS N^2. Rounding down is safe, because sums without signs never grow
+when weights shrink; sums with signs can. A unit of total weight W has at most cells_t W^2 in table t. The shares sum to
+1, so N <= W: a unit with W <= max_norm keeps all, and c is never below max_norm / W.
+
+Noise. In units of 2^-SCALE_BITS, `sensitivity` gives sigma_t^2 =
+4^SCALE_BITS row_t cells_t max_norm^2 / (2 rho share_t). Adding or removing a unit has row_t = 1. Replacing h by h' has
+row_t = 2 in tables whose cells only grow, where ||h - h'||^2 <= ||h||^2 + ||h'||^2, and 4 in others, where it is at
+most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t of ||change_t||^2 / (2 sigma_t^2) is at most rho, which is
+rho-zCDP (Canonne, Kamath and Steinke 2020).
+
+Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+SCALE_BITS = 16
+MAX_ITEM_WEIGHT = (1 << 31) - 1
+_FACTOR_BITS = 32
+NO_SCALING = 1 << _FACTOR_BITS
+_MAX_DENOMINATOR = 1 << 20
+_EXACT = 1 << 53
+_SUMMING_ERROR = 1 + 2.0**-24  # covers 2**28 additions in float64
+_ROOT_ERROR = 1 - 2.0**-48
+
+
+class TableWeights(NamedTuple):
+    """share / cells of each table, as whole numbers over one denominator."""
+
+    numerators: tuple[int, ...]
+    denominator: int
+
+    @classmethod
+    def of(cls, tables: Iterable[tuple[int, Fraction]]) -> TableWeights:
+        """Return those of tables given by (cells of an item, share of rho); rounded up if the denominator is huge."""
+        weights = [share / cells for cells, share in tables]
+        denominator = min(math.lcm(*(weight.denominator for weight in weights)), _MAX_DENOMINATOR)
+        return cls(tuple(math.ceil(weight * denominator) for weight in weights), denominator)
+
+
+def squared_norms(
+    groups: np.ndarray, units: np.ndarray, magnitudes: np.ndarray, tables: Iterable[tuple[int, np.ndarray]]
+) -> np.ndarray:
+    """Return denominator * N^2 of each unit: float64 of shape (units,), exact below 2^53.
+
+    Args:
+      groups: which key and window of which unit each net weight is of: whole numbers from 0, ascending, of shape (n,).
+      units: the unit of each group: whole numbers from 0, ascending, none left out.
+      magnitudes: |net weight|, int64 of shape (n,), at most `MAX_ITEM_WEIGHT`.
+      tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).
+    """
+    norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
+    for numerator, cells in tables:
+        width = int(cells.max()) + 1 if len(cells) else 1
+        places, sums = _sum_by_place(groups * np.int64(width) + cells, magnitudes)
+        squares = np.square(sums.astype(np.float64))
+        norms += numerator * np.bincount(units[places // width], squares, len(norms))
+    return norms
+
+
+def _sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct places, ascending, and the sum of the weights at each; both int64 and not negative."""
+    if not np.all(places[1:] >= places[:-1]):
+        bits = int(weights.max()).bit_length()
+        if int(places.max()).bit_length() + bits < 64:  # sorting single numbers is several times faster
+            packed = np.sort(places << np.int64(bits) | weights)
+            places, weights = packed >> np.int64(bits), packed & np.int64((1 << bits) - 1)
+        else:
+            order = np.argsort(places)
+            places, weights = places[order], weights[order]
+    starts = np.flatnonzero(np.append(True, places[1:] != places[:-1])[: len(places)])
+    return places[starts], np.add.reduceat(weights, starts) if len(starts) else weights
+
+
+def factors(norms: np.ndarray, max_norm: Fraction | int, denominator: int) -> np.ndarray:
+    """Return c of each unit in units of 2^-32, int64, given what `squared_norms` returned."""
+    limit = denominator * Fraction(max_norm) ** 2
+    within = norms <= min(math.floor(limit), _EXACT - 1)
+    roots = math.sqrt(limit) / np.sqrt(np.where(within, 1.0, norms * _SUMMING_ERROR)) * _ROOT_ERROR
+    shrunk = np.minimum(np.floor(roots * NO_SCALING), NO_SCALING).astype(np.int64)
+    return np.where(within, NO_SCALING, shrunk)
+
+
+def scaled(magnitudes: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Return floor(magnitude c 2^SCALE_BITS), int64, given the factor of each magnitude's unit."""
+    return magnitudes * factors >> np.int64(_FACTOR_BITS - SCALE_BITS)
+
+
+def fits_untouched(total: np.ndarray, max_norm: Fraction | int) -> np.ndarray:
+    """Return which units cannot exceed the norm, even if all their items collide, given their total weights; bool."""
+    return total <= math.floor(max_norm)
+
+
+def drowned_bits(sigma_squared: Sequence[Fraction]) -> int:
+    """Return how many low bits of scaled counters count at most sigma / 64, given sigma^2 of each table in records.
+
+    Rounding them off after the noise is post-processing. It adds at most sigma^2 / 49,152 to the variance.
+    """
+    allowed = min(sigma_squared) * 4 ** (SCALE_BITS - 6)
+    return max((bits for bits in range(SCALE_BITS + 1) if 4**bits <= allowed), default=0)
+
+
+def round_off(counters: np.ndarray, bits: int) -> np.ndarray:
+    """Return counters in units of 2^bits of their own, rounded to the nearest."""
+    return (counters + np.int64(1 << bits >> 1)) >> np.int64(bits)

@@ -1,0 +1,95 @@
+"""Norm bounding as a step: net the records of each privacy id, then scale what exceeds its length.
+
+Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
+any randomness; and it is within the bound that `privacy.norm_bounding` proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.netting import NetRecords, net
+from beam_dpsketch.records.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.shard_hash import shard_hash
+
+
+class NormRule:
+    """Scales the records of a table; all records of an id are in one table in the end.
+
+    Args:
+      bounds: how long a privacy id may be.
+      sketch_input: the sketch whose counters have that length.
+    """
+
+    def __init__(self, bounds: NormBound, sketch_input: SketchInput) -> None:
+        self.bounds, self._sketch_input = bounds, sketch_input
+        self._tables = sketch_input.kind.tables(sketch_input.spec)
+
+    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
+        """Return whether nothing is to be done: never, because weights are scaled."""
+        return False
+
+    def prune(self, records: pa.Table) -> pa.Table:
+        """Shrink a part of the records without changing what `select` makes of all of them."""
+        return self._net(records).to_table()
+
+    def select(self, records: pa.Table) -> pa.Table:
+        """Return the net records with weights in units of 2**-SCALE_BITS."""
+        netted = self._net(records)
+        cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
+        magnitudes = np.minimum(np.abs(netted.weights), cap)
+        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, self._factors(netted, magnitudes))
+        return netted._replace(weights=scaled).take(scaled != 0).to_table()
+
+    def _net(self, records: pa.Table) -> NetRecords:
+        netted = net(records)
+        if self.bounds.resource_limit is not None:
+            # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
+            return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
+        return netted.take(netted.weights != 0)
+
+    def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
+        """Return the factor of each row's unit, in units of 2**-32."""
+        units, max_norm = netted.codes["unit"], self.bounds.max_norm
+        totals = np.zeros(int(units.max()) + 1 if len(units) else 0, dtype=np.int64)
+        np.add.at(totals, units, magnitudes)
+        heavy = ~norm_bounding.fits_untouched(totals, max_norm)[units]
+        weights = norm_bounding.TableWeights.of((table.cells_per_item, table.share) for table in self._tables)
+        factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
+        if heavy.any():
+            rows = netted.take(heavy)
+            new_unit = mark_starts(rows.codes["unit"])
+            new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
+            numbers = np.cumsum(new_unit) - 1
+            norms = norm_bounding.squared_norms(
+                np.cumsum(new_group) - 1, numbers[new_group], magnitudes[heavy], self._cells(rows, weights.numerators)
+            )
+            factors[heavy] = norm_bounding.factors(norms, max_norm, weights.denominator)[numbers]
+        return factors
+
+    def _cells(self, rows: NetRecords, numerators: tuple[int, ...]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield, for each row of each table, its numerator and the cell of each record."""
+        used = np.zeros(len(rows.values["item"]), dtype=bool)
+        used[rows.codes["item"]] = True
+        items = (np.cumsum(used) - 1)[rows.codes["item"]]
+        keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
+        for table, places in self._sketch_input.kind.cells_of(self._sketch_input.spec, keys):
+            yield numerators[table], places[items]
+
+
+def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
+    """Return the rows of smallest hash, up to `limit` of each unit, in their order."""
+    hashes = np.zeros(len(netted.weights), dtype=np.uint64)
+    others = [name for name in netted.codes if name != "unit"]
+    for row, name in enumerate(others):
+        hashes = cells.mix(hashes ^ shard_hash(netted.values[name])[netted.codes[name]], seed=0, row=row)
+    order = np.lexsort((hashes, netted.codes["unit"]))  # rows of equal hash stay in order of their values
+    kept = count_since_mark(mark_starts(netted.codes["unit"][order])) < limit
+    return np.sort(order[kept])
