@@ -190,6 +190,11 @@ class NormBound(Bounds):
     def squared_length(self) -> Fraction:
         return Fraction(self.max_norm) ** 2
 
+    @property
+    def shown_norm(self) -> str:
+        """max_norm in digits, all of them if it is an integer."""
+        return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
+
     def _union(self, other: NormBound) -> NormBound:
         return NormBound(
             max(self.max_norm, other.max_norm),

@@ -84,8 +84,8 @@ def _norm(bounds: NormBound, window_count: int, period: str) -> str:
     per_item = "" if bounds.max_per_item is None else f"; at most {bounds.max_per_item} for each item"
     return (
         "scaled down so that all it adds to all counters together is at most as long as "
-        f"{float(bounds.max_norm):g} record(s) of one item, over all keys and {windows}{period}; with up to "
-        f"{float(bounds.max_norm):g} record(s) it loses nothing{per_item}"
+        f"{bounds.shown_norm} record(s) of one item, over all keys and {windows}{period}; with up to "
+        f"{bounds.shown_norm} record(s) it loses nothing{per_item}"
     )
 
 

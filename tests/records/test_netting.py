@@ -44,10 +44,7 @@ def tables(draw: st.DrawFn, unit: str, item: str, weights: st.SearchStrategy[int
     columns |= {"item": ITEMS[item], "weight": (pa.int64(), weights)}
     rows = draw(st.lists(st.tuples(*(values for _, values in columns.values())), max_size=30))
     table = pa.table(
-        {
-            name: pa.array([row[place] for row in rows], kind)
-            for place, (name, (kind, _)) in enumerate(columns.items())
-        }
+        {name: pa.array([row[place] for row in rows], kind) for place, (name, (kind, _)) in enumerate(columns.items())}
     )
     cut = draw(st.integers(0, len(rows)))
     return pa.concat_tables([table.slice(0, cut), table.slice(cut)])
