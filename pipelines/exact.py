@@ -97,7 +97,7 @@ def exact_delays(flights: pa.Table, spec: TreeSpec, max_norm: float) -> dict[str
 
 
 def _factors(aircraft: pa.ChunkedArray, tables: list[tuple[float, np.ndarray]], max_norm: float) -> np.ndarray:
-    """The factor of each record, min(1, max_norm / N), given the share and the cells of each exact table of counters."""
+    """The factor of each record, min(1, max_norm / N), given the share and the cells of each table of counters."""
     units = _codes(aircraft)
     squares = np.zeros(int(units.max(initial=0)) + 1)
     for share, cells in tables:
