@@ -58,7 +58,8 @@ def lines(plan: Plan) -> Iterator[str]:
 
 def _expected(plan: Plan) -> Iterator[str]:
     """Yield how good answers will be."""
-    counted = "kept weight" if plan.terms.bounds.has_weights else "kept records"
+    bounds = plan.terms.bounds
+    counted = "kept records" if isinstance(bounds, RecordBounds) and not bounds.has_weights else "kept weight"
     for name, deviation in (plan.rank_deviation or {}).items():
         data = "on any data, at most about" if name == "any" else f"on {name} data, about"
         share = deviation / (plan.n or 1)
