@@ -29,7 +29,7 @@ from pipelines.top_destinations import MAX_NORM, count_destinations
 
 TRIED = (5, 20, 75, MAX_NORM, 300, 600)
 
-# Counting at most so many flights of each aircraft, at random, needs more: close to one departure a day.
+# The usual rule counts a number of flights of each aircraft, at random. This one is close to one departure a day.
 RECORDS = RecordBounds(300)
 
 
