@@ -32,7 +32,7 @@ from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-_CONFIDENCE = 0.95
+CONFIDENCE = 0.95
 _MAX_VALUES = 100_000
 
 
@@ -72,8 +72,8 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
 def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
     """Return half the width of a 95 % interval of a flat sketch that holds nothing but noise."""
     if spec.kind == "count_min":
-        return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
-    return NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
+        return noise_offset(spec, sigma_squared, failure_probability=(1 - CONFIDENCE) / 2, guarantee="simultaneous")
+    return NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
@@ -82,7 +82,7 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     items, kind = values.astype(np.int64), raw_type(spec)
     keys, _ = kind.usable_keys(spec, items)
     released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
-    found = released.interval(items, _CONFIDENCE)
+    found = released.interval(items, CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
