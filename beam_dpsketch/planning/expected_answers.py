@@ -23,16 +23,18 @@ from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import noise_offset
+from beam_dpsketch.release.listed_items import noise_margin
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.tree import least_squares, prefix
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-CONFIDENCE = 0.95
+_CONFIDENCE = 0.95
 _MAX_VALUES = 100_000
 
 
@@ -69,11 +71,13 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
-    """Return half the width of a 95 % interval of a flat sketch that holds nothing but noise."""
+def noise_half_width(spec: SketchSpec | ListedItems, sigma_squared: Fraction) -> float:
+    """Return half the width of a 95 % interval that holds nothing but noise."""
+    if isinstance(spec, ListedItems):
+        return noise_margin(sigma_squared, _CONFIDENCE)
     if spec.kind == "count_min":
-        return noise_offset(spec, sigma_squared, failure_probability=(1 - CONFIDENCE) / 2, guarantee="simultaneous")
-    return NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
+        return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
+    return NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
@@ -82,7 +86,7 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     items, kind = values.astype(np.int64), raw_type(spec)
     keys, _ = kind.usable_keys(spec, items)
     released: Any = release(kind(spec).accumulate_keys(keys, weights), terms.without_budget())
-    found = released.interval(items, CONFIDENCE)
+    found = released.interval(items, _CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 

@@ -52,7 +52,6 @@ def lines(plan: Plan) -> Iterator[str]:
 
 def _expected(plan: Plan) -> Iterator[str]:
     """Yield how good answers will be."""
-    is_listed = isinstance(plan.spec, ListedItems)
     counted = "kept weight" if plan.terms.bounds.has_weights else "kept records"
     for name, deviation in (plan.rank_deviation or {}).items():
         data = "on any data, at most about" if name == "any" else f"on {name} data, about"
@@ -71,6 +70,7 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: {found.likely:,.0f} and "
             f"{found.even:,.0f}; {found.reaching:,} of the values are that frequent. Other data differ."
         )
+    is_listed = isinstance(plan.spec, ListedItems)
     if plan.half_width is not None:
         certain = "from the noise alone; nothing collides" if is_listed else "from the noise alone"
         yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} {certain}."

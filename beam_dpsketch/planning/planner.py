@@ -12,7 +12,6 @@ from beam_dpsketch.planning import expected_answers, plan_text
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.html import html_table
-from beam_dpsketch.release.listed_items import noise_margin
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -107,11 +106,10 @@ def plan(
     sigma_squared = calibrate(spec, terms)
     if terms.unit.over_horizon:
         expected: dict[str, Any] = {}
-    elif isinstance(spec, ListedItems):
-        expected = {"half_width": noise_margin(sigma_squared[0], expected_answers.CONFIDENCE)}
-    elif isinstance(spec, SketchSpec):
+    elif isinstance(spec, (SketchSpec, ListedItems)):
         expected = {"half_width": expected_answers.noise_half_width(spec, sigma_squared[0])}
-        expected["errors"] = None if n is None else expected_answers.simulated_errors(spec, terms, n)
+        if n is not None and isinstance(spec, SketchSpec):
+            expected["errors"] = expected_answers.simulated_errors(spec, terms, n)
     elif search or isinstance(spec, PrefixSpec):
         expected = {"detection": expected_answers.noise_detection(spec, sigma_squared)}
         expected["detection_on_data"] = None if n is None else expected_answers.simulated_detection(spec, terms, n)

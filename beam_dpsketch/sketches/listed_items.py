@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -130,6 +130,11 @@ class ListedHistogram(RawSketch):
     @classmethod
     def tables(cls, spec: ListedItems) -> tuple[Table, ...]:
         return (Table(1, False, Fraction(1)),)
+
+    @classmethod
+    def cells_of(cls, spec: ListedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the table and the cell of each key: its place."""
+        yield 0, keys.astype(np.int64)
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> ListedHistogram:
         np.add.at(self._counters, keys.astype(np.int64), np.int64(1) if weights is None else weights)

@@ -168,6 +168,17 @@ def test_a_list_is_pickled_as_its_bytes_and_read_once(listed: list[Any]) -> None
     assert first.items == spec.items
 
 
+@given(listed=lists)
+def test_each_item_has_the_one_cell_that_it_is_said_to_have(listed: list[Any]) -> None:
+    spec = ListedItems(listed)
+    keys, usable = ListedHistogram.usable_keys(spec, listed)
+    assert usable.all()
+    ((table, cells),) = ListedHistogram.cells_of(spec, keys)
+    assert (table, cells.dtype) == (0, np.int64)
+    for item, cell in zip(listed, cells, strict=True):
+        assert np.flatnonzero(ListedHistogram(spec).accumulate([item]).counters).tolist() == [cell]
+
+
 @pytest.mark.parametrize("listed", [["a", "b", "a"], ["b"], [("a", "b")]])
 def test_only_histograms_of_one_list_are_merged(listed: list[Any]) -> None:
     one, other = ListedHistogram(ListedItems(["a", "b"])), ListedHistogram(ListedItems(listed))
