@@ -19,10 +19,12 @@ from beam_dpsketch import (
     CountMin,
     CountSketch,
     Level,
+    ListedItems,
     PrefixSpec,
     PrivacyUnit,
     RecordBounds,
     ReleasedDyadicCountSketch,
+    ReleasedListedItems,
     ReleasedPrefixTree,
     SketchSpec,
     TreeSpec,
@@ -92,6 +94,11 @@ def good() -> dict[str, ReleasedSketch]:
         "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
         "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, shown_delta=1e-9),
         "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
+        "listed_items": ReleasedListedItems(
+            ListedItems(["Oslo", "", b"\xff", 1, -(1 << 63), (1 << 64) - 1, ("a", (1, b"")), "\ud800"]),
+            np.arange(8) * 100 - 300,
+            by_hand.statement(),
+        ),
         **_trees(),
     }
 
