@@ -29,8 +29,8 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import raw_type
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.records import netting
-from beam_dpsketch.records.netting import NetRecords, net
+from beam_dpsketch.records.bounding import netting
+from beam_dpsketch.records.bounding.netting import NetRecords, net
 
 WEIGHTS = st.one_of(st.integers(-3, 3), st.just(1), st.integers(-(1 << 62), 1 << 62))
 UNITS = {

@@ -23,6 +23,7 @@ from beam_dpsketch.release.format import fields
 from beam_dpsketch.release.format.fields import I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
@@ -33,7 +34,7 @@ _DIGEST_BYTES = 16
 _START: dict[str, Field] = {
     "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix")),
+    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -63,6 +64,7 @@ _SPECS = {
     "prefix": Object(
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
+    "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
 }
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
