@@ -19,6 +19,7 @@ from beam_dpsketch import (
     BytesDomain,
     IntegerDomain,
     Level,
+    ListedItems,
     NeighboringRelation,
     NormBound,
     PrefixSpec,
@@ -97,6 +98,7 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
         (2, "exact", 1, 4, Fraction(1 << 28, 10**9 + 7)), (2, "count_sketch", 3, 4, 1 - Fraction(1 << 28, 10**9 + 7))
     ),
     "prefixes": _prefix,
+    "listed items": lambda rng: ListedItems([b"%d" % item for item in rng.permutation(ITEMS)]),
 }
 
 
@@ -145,7 +147,7 @@ def draw_cancelling_case(seed: int) -> Case:
 
 def keys_of(spec: Any) -> list[Any]:
     """Return the keys of a few items, as Python values."""
-    items: Any = np.arange(ITEMS)
+    items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
     if isinstance(spec, PrefixSpec):
         items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
     keys, usable = raw_type(spec).usable_keys(spec, items)
@@ -204,6 +206,8 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
+    if isinstance(spec, ListedItems):
+        return [(1, Fraction(1))]
     count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
     return [(spec.depth, Fraction(1, count))] * count
 

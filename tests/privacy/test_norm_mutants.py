@@ -16,7 +16,8 @@ import pytest
 
 from beam_dpsketch import NormBound
 from beam_dpsketch.privacy import norm_bounding
-from beam_dpsketch.records.bounding import norm_rule, reading
+from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.sketches.exact import ExactHistogram

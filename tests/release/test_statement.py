@@ -71,12 +71,12 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
     [
         (
             {"bounds": NormBound(1_234_567_890)},
-            "as long as 1234567890 record(s) of one item, over all keys and over all windows; with up to 1234567890 "
-            "record(s) it loses nothing; weights 0 to 1",
+            "1234567890 record(s) of one item, over all counters, keys and windows; with up to 1234567890 record(s) it "
+            "loses nothing; weights 0 to 1",
         ),
         (
             {"bounds": NormBound(Fraction(5, 2), max_per_item=1, max_weight=7, signed=True), "window_count": 4},
-            "as long as 2.5 record(s) of one item, over all keys and in each of 4 window(s); with up to 2.5 record(s) "
+            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); with up to 2.5 record(s) "
             "it loses nothing; at most 1 for each item; weights -7 to 7",
         ),
         (
@@ -85,14 +85,14 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
                 "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
                 "period_micros": 60_000_000,
             },
-            "as long as 3 record(s) of one item, over all keys and over all windows of each period of 60 seconds; with "
-            "up to 3 record(s) it loses nothing; weights 0 to 1",
+            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; with up to 3 "
+            "record(s) it loses nothing; weights 0 to 1",
         ),
     ],
 )
 def test_a_norm_in_words(changes, words):
     lines = str(statement(**changes)).splitlines()
-    start = "scaled down so that all it adds to all counters together is at most "
+    start = "scaled down to the length of at most "
     assert lines[2].endswith(f"{start}{words}.")
     assert lines[3].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
 
