@@ -109,7 +109,7 @@ def test_the_privacy_statement_is_the_one_shown(printed):
         oslo, oslo_low, oslo_high, rome, rome_low, rome_high = map(int, re.fullmatch(frequencies, line).groups())
         assert abs(oslo - 2000) < 260
         assert abs(rome - 1000) < 260
-        assert {oslo_high - oslo_low, rome_high - rome_low} <= set(range(60, 77))
+        assert {oslo_high - oslo_low, rome_high - rome_low} <= set(range(54, 69))
 
 
 def test_the_pipeline_is_about_fifteen_lines():
