@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from beam_dpsketch.sketches import raw_type
 UNIT = 1 << 16
 """Counters count in units of 1 / UNIT of a record."""
 Net = Mapping[Any, Mapping[Any, int]]
-Cells = tuple[np.ndarray, ...]
+Cells = tuple[dict[int, int], ...]
 
 
 class Counted(NamedTuple):
@@ -43,8 +43,9 @@ class Expected(NamedTuple):
 
 @functools.cache
 def cells_of(spec: Any, item: Any) -> Cells:
-    """The changes of each table when the item is counted once: 1 or -1 in the cells that it has there."""
-    return tuple(table.ravel().copy() for table in raw_type(spec)(spec).accumulate([item]).counter_tables())
+    """The cells of the item in each table, and whether it counts there as 1 or -1."""
+    changes = [table.ravel() for table in raw_type(spec)(spec).accumulate([item]).counter_tables()]
+    return tuple({cell: int(change[cell]) for cell in np.flatnonzero(change).tolist()} for change in changes)
 
 
 def tables(spec: Any) -> list[tuple[int, Fraction]]:
@@ -78,10 +79,10 @@ def squared_norm(spec: Any, places: Net) -> Fraction:
     total = Fraction(0)
     for number, (cells, share) in enumerate(tables(spec)):
         for items in places.values():
-            parts = [
-                abs(weight) * np.abs(cells_of(spec, item)[number].astype(object)) for item, weight in items.items()
-            ]
-            total += share / cells * sum(int(each) ** 2 for each in sum(parts))
+            sums: Counter[int] = Counter()
+            for item, weight in items.items():
+                sums.update(dict.fromkeys(cells_of(spec, item)[number], abs(weight)))
+            total += share / cells * sum(each**2 for each in sums.values())
     return total
 
 
@@ -105,14 +106,22 @@ def scaled(spec: Any, bounds: NormBound, places: Net) -> dict[Any, dict[Any, tup
 def expected(spec: Any, bounds: NormBound, records: Iterable[Counted]) -> dict[Any, Expected]:
     """The exact counters of each place before the noise."""
     found: dict[Any, Expected] = {}
+    starts = np.cumsum([0, *sizes(spec)]).tolist()
     for places in net(records, bounds).values():
         for place, items in scaled(spec, bounds, places).items():
             counters, slack = found.setdefault(place, Expected(*np.zeros((2, spec.cells), dtype=np.int64)))
             for item, (least, largest) in items.items():
-                change = np.concatenate(cells_of(spec, item))
-                counters += (1 if places[place][item] > 0 else -1) * largest * change
-                slack += (largest - least) * np.abs(change)
+                sign = 1 if places[place][item] > 0 else -1
+                for start, cells in zip(starts, cells_of(spec, item), strict=False):
+                    for cell, change in cells.items():
+                        counters[start + cell] += sign * change * largest
+                        slack[start + cell] += largest - least
     return found
+
+
+def sizes(spec: Any) -> list[int]:
+    """The number of counters of each table."""
+    return [table.size for table in raw_type(spec)(spec).counter_tables()]
 
 
 def assert_same(found: Mapping[Any, Any], wanted: Mapping[Any, Expected]) -> None:
@@ -124,10 +133,9 @@ def assert_same(found: Mapping[Any, Any], wanted: Mapping[Any, Expected]) -> Non
 
 def squared_length(spec: Any, change: Mapping[Any, Any]) -> Fraction:
     """The squared length of a change of counters in all places: the mean of the rows, weighted as rho is shared."""
-    sizes = [table.size for table in raw_type(spec)(spec).counter_tables()]
     total = Fraction(0)
     for counters in change.values():
-        changes = np.split(np.array(counters).astype(object), np.cumsum(sizes)[:-1])
+        changes = np.split(np.array(counters).astype(object), np.cumsum(sizes(spec))[:-1])
         for table, (cells, share) in zip(changes, tables(spec), strict=True):
             total += share / cells * sum(int(each) ** 2 for each in table)
     return total
