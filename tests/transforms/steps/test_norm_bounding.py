@@ -42,6 +42,7 @@ from beam_dpsketch.records.reading import RecordReader, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
+from tests.helpers.every_kind import RUNNERS
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.tree_pipelines import ExactVectors, exact_vectors
@@ -260,6 +261,16 @@ def test_neither_stages_nor_bundles_change_a_bit(source: str, parts: str, monkey
     found = seen_by_sink(build, *options, runner=runner)
     assert {key for key, _ in found} == once.keys()
     assert all(vector == once[key].tolist() for key, vector in found)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("name", RUNNERS)
+def test_other_runners_give_the_counters_of_the_reference(name: str, importable_in_workers: None) -> None:
+    runner, options = RUNNERS[name]
+    bound = NormBound(3, max_weight=3, max_per_item=2, signed=True)
+    found = run(rows(visits(text)), ExactVectors(per_key(FLAT, bound, weight="n")), *options, runner=runner)
+    assert len(found) == 2
+    assert_same(dict(found), wanted(FLAT, bound, visits(text), weighted=True, keyed=True))
 
 
 IDS: dict[str, list[Any]] = {
