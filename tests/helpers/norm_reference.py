@@ -53,7 +53,7 @@ def tables(spec: Any) -> list[tuple[int, Fraction]]:
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
     levels = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
-    return [(spec.depth, Fraction(1, levels))] * levels
+    return [(getattr(spec, "depth", 1), Fraction(1, levels))] * levels
 
 
 def net(records: Iterable[Counted], bounds: NormBound) -> dict[Any, dict[Any, dict[Any, int]]]:

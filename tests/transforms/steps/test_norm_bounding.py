@@ -26,6 +26,7 @@ from beam_dpsketch import (
     BytesDomain,
     IntegerDomain,
     Level,
+    ListedItems,
     NormBound,
     PrefixSpec,
     PrivacyId,
@@ -35,9 +36,9 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.records.reading import RecordReader, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -92,7 +93,7 @@ def per_key(spec: Any, bounds: NormBound = BOUND, keys: Any = None, **arguments:
 
 def _make(spec: Any, bounds: NormBound, name: str, **arguments: Any) -> beam.PTransform:
     arguments = {"item": "item", "unit": PrivacyId("user", bounds)} | arguments
-    if isinstance(spec, SketchSpec):
+    if isinstance(spec, (SketchSpec, ListedItems)):
         return getattr(PrivateFrequencies, name)(spec, PRIVACY, **arguments)
     if isinstance(spec, PrefixSpec) or spec is SEARCHED:
         return getattr(PrivateTopK, name)(spec, PRIVACY, k=3, **arguments)
@@ -105,6 +106,7 @@ SKETCHES: dict[str, tuple[Any, Callable[[int], Any]]] = {
     "quantiles": (NUMBERS, lambda number: number * 5),
     "words": (WORDS, text),
     "count-min": (COUNT_MIN, lambda number: number - 6),
+    "listed items": (ListedItems(map(text, range(0, 13, 2))), text),
     "numbers": (SEARCHED, lambda number: number * 7),
 }
 BOUNDS: dict[str, tuple[NormBound, bool]] = {
@@ -120,19 +122,23 @@ def rows(records: Iterable[Counted]) -> list[dict[str, Any]]:
     return [{"user": each.person, "key": each.place, "item": each.item, "n": each.weight} for each in records]
 
 
-def forms(records: list[Counted]) -> dict[str, list[Any]]:
+def forms(records: list[Counted]) -> dict[str, dict[str, list[Any]]]:
     """The records as elements of each kind; every person is in several batches."""
     dicts = rows(random.Random(5).sample(records, len(records)))
     table = pa.Table.from_pylist(dicts)
     halves = [table.slice(0, 100), table.slice(100)]
     return {
-        "dicts": dicts,
-        "rows": [beam.Row(**row) for row in dicts],
-        "named tuples": [Visit(**row) for row in dicts],
-        "tables": halves,
-        "record batches": table.to_batches(max_chunksize=37),
-        "data frames": [half.to_pandas() for half in halves],
-        "rows and tables": [*dicts[:200], table.slice(200)],
+        "batches": {
+            "dicts": dicts,
+            "tables": halves,
+            "data frames": [half.to_pandas() for half in halves],
+            "rows and record batches": [*dicts[:200], *table.slice(200).to_batches(max_chunksize=37)],
+        },
+        "records": {
+            "dicts": dicts,
+            "rows": [beam.Row(**row) for row in dicts],
+            "named tuples": [Visit(**row) for row in dicts],
+        },
     }
 
 
@@ -168,17 +174,20 @@ def wanted(spec: Any, bounds: NormBound, records: list[Counted], *, weighted: bo
 CASES = [
     (sketch, bounds, number == turn % 2)
     for turn, sketch in enumerate(SKETCHES)
-    for number, bounds in enumerate([list(BOUNDS)[turn], list(BOUNDS)[turn - 3]])
+    for number, bounds in enumerate([list(BOUNDS)[turn % 5], list(BOUNDS)[turn - 3]])
 ]
 
 
 @pytest.mark.one_fast_case
+@pytest.mark.parametrize("elements", ["batches", "records"])
 @pytest.mark.parametrize(("sketch", "bounds", "keyed"), CASES)
-def test_every_kind_of_element_gives_the_counters_of_the_reference(sketch: str, bounds: str, keyed: bool) -> None:
+def test_every_kind_of_element_gives_the_counters_of_the_reference(
+    sketch: str, bounds: str, keyed: bool, elements: str
+) -> None:
     (spec, item), (bound, weighted) = SKETCHES[sketch], BOUNDS[bounds]
     records = visits(item)
     make = per_key if keyed else globally
-    found = counters(forms(records), make(spec, bound, **({"weight": "n"} if weighted else {})))
+    found = counters(forms(records)[elements], make(spec, bound, **({"weight": "n"} if weighted else {})))
     assert all(each == found["dicts"] for each in found.values())
     assert_same(found["dicts"], wanted(spec, bound, records, weighted=weighted, keyed=keyed))
 
@@ -377,7 +386,7 @@ def test_two_keys_of_a_run_are_one_release_of_both() -> None:
     assert both.privacy.bounds == BOUND
     assert both.privacy.sigma_squared == 2 * released["key 0"].privacy.sigma_squared
     words = str(both.privacy)
-    assert "at most as long as 5 record(s) of one item, over all keys and over all windows" in words
+    assert "the length of at most 5 record(s) of one item, over all counters, keys and windows" in words
     assert "all records of one privacy id." in words
     assert "(ADD_OR_REMOVE_ONE)" in words
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.records.bounding.netting import NetRecords, net
+from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.netting import NetRecords, net
-from beam_dpsketch.records.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.shard_hash import shard_hash
 
 
@@ -44,7 +44,7 @@ class NormRule:
         """Return the net records with weights in units of 2**-SCALE_BITS."""
         netted = self._net(records)
         cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
-        magnitudes = np.minimum(np.abs(netted.weights), cap)
+        magnitudes = np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
         scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, self._factors(netted, magnitudes))
         return netted._replace(weights=scaled).take(scaled != 0).to_table()
 
