@@ -51,8 +51,7 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     words, expected = (str(each).replace("kept weight", "kept records").splitlines() for each in (of_norm, of_records))
     differing = [line for line, other in zip(words, expected, strict=True) if line != other]
     assert differing == [
-        "Bounds: a unit is scaled down to the length of 20 record(s) of one item; with up to 20 record(s) it loses "
-        "nothing."
+        "Bounds: a unit is scaled down to the length of 20 record(s) of one item; up to 20 record(s) are not scaled."
     ]
 
 
@@ -85,7 +84,7 @@ def test_parts_of_a_record_are_planned(name: str) -> None:
     half = planned(name, NormBound(Fraction(5, 2)))
     whole = planned(name, NormBound(5))
     assert [4 * value for value in half.sigma_squared] == list(whole.sigma_squared)
-    assert "the length of 2.5 record(s) of one item; with up to 2.5 record(s)" in str(half)
+    assert "the length of 2.5 record(s) of one item; up to 2.5 record(s)" in str(half)
     assert "the length of 2.5 record(s)" in half._repr_html_()
 
 

@@ -71,13 +71,13 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
     [
         (
             {"bounds": NormBound(1_234_567_890)},
-            "1234567890 record(s) of one item, over all counters, keys and windows; with up to 1234567890 record(s) it "
-            "loses nothing; weights 0 to 1",
+            "1234567890 record(s) of one item, over all counters, keys and windows; up to 1234567890 record(s) are "
+            "not scaled; weights 0 to 1",
         ),
         (
             {"bounds": NormBound(Fraction(5, 2), max_per_item=1, max_weight=7, signed=True), "window_count": 4},
-            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); with up to 2.5 record(s) "
-            "it loses nothing; at most 1 for each item; weights -7 to 7",
+            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); a total weight of up to "
+            "2.5, without signs, is not scaled; at most 1 for each item; weights -7 to 7",
         ),
         (
             {
@@ -85,8 +85,8 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
                 "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
                 "period_micros": 60_000_000,
             },
-            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; with up to 3 "
-            "record(s) it loses nothing; weights 0 to 1",
+            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; up to 3 "
+            "record(s) are not scaled; 9 different item(s) count of each; weights 0 to 1",
         ),
     ],
 )
