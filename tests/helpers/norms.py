@@ -6,6 +6,7 @@ Nothing here uses the kernel or `cells_of`: the cells of an item are those that 
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -268,20 +269,23 @@ def check(case: Case) -> None:
         assert length <= limit, f"too long: {float(length / limit)}"
     for unit, weights in net.items():
         if case.bounds.resource_limit is None:
-            check_kept(weights, by_unit.get(unit, {}), Fraction(case.bounds.max_norm))
+            check_kept(case.sketch_input, weights, by_unit.get(unit, {}))
         else:
             assert len(by_unit.get(unit, {})) <= case.bounds.resource_limit
 
 
-def check_kept(net: dict[Place, int], found: dict[Place, int], max_norm: Fraction) -> None:
+def check_kept(sketch_input: SketchInput, net: dict[Place, int], found: dict[Place, int]) -> None:
     """Raise unless each item keeps the part max_norm / total of its weight, up to rounding; all of it if that is 1."""
-    total = sum(map(abs, net.values()))
+    assert isinstance(sketch_input.bounds, NormBound)
+    max_norm, total = Fraction(sketch_input.bounds.max_norm), sum(map(abs, net.values()))
+    denominators = [(share / rows).denominator for rows, share in tables_of(sketch_input.spec)]
+    rounding = Fraction(1, 1 << 23 if math.lcm(*denominators) <= 1 << 20 else 1 << 16)
     for place, weight in net.items():
         kept = found.get(place, 0) if weight > 0 else -found.get(place, 0)
         assert 0 <= kept <= abs(weight) * UNIT, "an item grew or changed its sign"
         if total <= max_norm:
             assert kept == abs(weight) * UNIT, "a unit within the norm was changed"
-        factor = min(Fraction(1), max_norm / total) * (1 - Fraction(1, 1 << 23)) - Fraction(1, 1 << 32)
+        factor = min(Fraction(1), max_norm / total) * (1 - rounding) - Fraction(1, 1 << 32)
         assert kept > abs(weight) * UNIT * factor - 1, "an item lost more than its part"
 
 

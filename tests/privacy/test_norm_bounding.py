@@ -180,7 +180,7 @@ def test_squares_above_2_to_53_are_bounded_too(layout: str, max_norm: Any, signe
         assert sum(weight**2 for weight in net.values()) > 1 << 53
         change = added(sketch_input, records)
         assert norms.squared_length(spec, change) <= (UNIT * Fraction(max_norm)) ** 2
-        norms.check_kept(net, norms.bounded(sketch_input, records), Fraction(max_norm))
+        norms.check_kept(sketch_input, net, norms.bounded(sketch_input, records))
 
 
 @pytest.mark.parametrize("weight", [-(1 << 63), -(1 << 63) + 1, (1 << 63) - 1, -(1 << 62)])
