@@ -23,6 +23,7 @@ most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t of ||change_t||^2 / (2 
 rho-zCDP (Canonne, Kamath and Steinke 2020).
 
 Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
+Counters wrap around at a weight of 2^47 in one cell, which is post-processing too.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ class ReleasedSketch(ABC):
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
+        if scale_bits and not isinstance(privacy.bounds, NormBound):
+            raise ValueError("scale_bits must be 0 where no norm scales weights")
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
 

@@ -195,6 +195,11 @@ def test_a_norm_and_bounds_of_records_are_not_mixed(kind: Any, units_disjoint: b
             one.combine(other, units_disjoint=units_disjoint)
 
 
+def test_parts_of_records_are_refused_where_no_norm_makes_them() -> None:
+    with pytest.raises(ValueError, match="scale_bits must be 0 where no norm scales weights"):
+        norm_release(CountMin, [[1, 2, 3]], 1, bounds=RecordBounds(1))
+
+
 @pytest.mark.parametrize("scale_bits", [-1, 17])
 def test_units_finer_than_a_scaled_weight_are_refused(scale_bits: int) -> None:
     with pytest.raises(ValueError, match="scale_bits must be between 0 and 16"):

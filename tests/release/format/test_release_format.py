@@ -46,8 +46,9 @@ def releases(draw):
     values = draw(st.lists(counters, min_size=spec.cells, max_size=spec.cells))
     kind = by_hand.RELEASED[draw(st.sampled_from(strategies.KINDS))]
     array = np.array(values, dtype=np.int64).reshape(spec.depth, spec.width)
-    scale_bits = draw(st.sampled_from([0, 0, 1, 16]))
-    return kind(of_kind(kind.raw_type, spec), array, draw(strategies.statements()), scale_bits)
+    statement = draw(strategies.statements())
+    scale_bits = draw(st.sampled_from([0, 1, 16])) if isinstance(statement.bounds, NormBound) else 0
+    return kind(of_kind(kind.raw_type, spec), array, statement, scale_bits)
 
 
 def _is_refused_or_written_again(data):
