@@ -1,0 +1,74 @@
+"""What bounding by a norm costs a record: net and scale on one shard, beside the selection of records."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import NormBound, RecordBounds, SketchSpec
+from beam_dpsketch.records.bounding import BoundingRule, Rule
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.norm_rule import NormRule
+from beam_dpsketch.records.priorities import RandomPriorities
+from benchmarks.measuring import ratios, spread
+from benchmarks.people.bounded import Counted
+from benchmarks.people.data import People
+
+SHARD = 1 << 18
+SEED = 1
+SPEC = SketchSpec(depth=5, width=2048)
+MOST_NANOSECONDS, MOST_TIMES = 200, 6
+
+
+def shard(people: People) -> pa.Table:
+    """Return a shard's records: whole units, chosen at random, in random order."""
+    generator = np.random.default_rng(SEED)
+    records = Counted(people, SPEC).records
+    sizes = np.bincount(people.units)
+    order = generator.permutation(len(sizes))
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[: np.searchsorted(np.cumsum(sizes[order]), SHARD) + 1]] = True
+    rows = np.flatnonzero(chosen[people.units])
+    return records.take(pa.array(generator.permutation(rows)[:SHARD])).combine_chunks()
+
+
+def with_text_ids(records: pa.Table) -> pa.Table:
+    """Return the same records with privacy ids of 36 bytes."""
+    ids = [b"%036d" % (number * 0x9E3779B97F4A7C15 % 10**36) for number in records["unit"].to_pylist()]
+    return records.set_column(0, "unit", pa.array(ids, pa.large_binary()))
+
+
+def measure(data: Sequence[tuple[People, int]], repetitions: int) -> None:
+    """Print one line for each shard and kind of id; the number is max_norm, and the records kept by the other rule."""
+    print(f"\nOne shard of at most {SHARD:,} records, 5 x 2048 CountSketch; processor time, nanoseconds a record: median")
+    print(f"(range) of {repetitions}, taking turns; data seed {SEED}. Met: one of the two bars.")
+    print(f"{'':<46}{'bound':>6}  {'RecordBounds':<22}{'NormBound':<22}{'ratio':<20}{'bars':<18}met")
+    for people, bound in data:
+        numbers = shard(people)
+        for kind, records in (("ids int64", numbers), ("ids 36 bytes", with_text_ids(numbers))):
+            norm, few = NormBound(bound), RecordBounds(bound)
+            norm_rule = NormRule(norm, SketchInput(SPEC, norm))
+            rules: dict[str, Rule] = {"old": BoundingRule(few, RandomPriorities()), "new": norm_rule}
+            times = _times({name: rule.select for name, rule in rules.items()}, records, repetitions)
+            of = ratios(times["new"], times["old"])
+            met = statistics.median(times["new"]) <= MOST_NANOSECONDS or statistics.median(of) <= MOST_TIMES
+            name = f"{people.title.split(',')[0]}, {kind}, {len(records):,}"
+            line = f"{name:<46}{bound:>6}  {spread(times['old']):<22}{spread(times['new']):<22}{spread(of, 1):<20}"
+            print(f"{line}{f'<= {MOST_NANOSECONDS}, <= {MOST_TIMES} x':<18}{'yes' if met else 'NO'}", flush=True)
+
+
+def _times(
+    selections: dict[str, Callable[[pa.Table], pa.Table]], records: pa.Table, repetitions: int
+) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in selections}
+    for repetition in range(repetitions + 1):
+        for name, select in selections.items():
+            start = time.process_time()
+            select(records)
+            if repetition:  # the first is a warm-up
+                times[name].append(1e9 * (time.process_time() - start) / len(records))
+    return times
