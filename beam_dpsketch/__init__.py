@@ -34,6 +34,7 @@ from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.format.release_file import read_releases
 from beam_dpsketch.release.horizon import Horizon
+from beam_dpsketch.release.listed_items import ReleasedListedItems
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -42,6 +43,7 @@ from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
@@ -52,12 +54,12 @@ __version__ = "0.1.0"
 __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "BudgetExceededError", "BytesDomain", "CountMin", "CountSketch",
     "Disclosure", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
-    "Frequency", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals",
-    "Level", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
-    "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds",
-    "ReleaseTerms",
-    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedPrefixTree", "ReleasedSketch", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode",
-    "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "release",
+    "Frequency", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "Level",
+    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE",
+    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch",
+    "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SketchSpec",
+    "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError",
+    "__version__", "plan", "read_releases", "release",
 ]
 # fmt: on

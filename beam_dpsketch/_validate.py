@@ -45,11 +45,12 @@ def one_of(choices: Any, **arguments: Any) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def instance(kind: type, **arguments: Any) -> None:
-    """Refuse arguments of another type."""
+def instance(*kinds: type, **arguments: Any) -> None:
+    """Refuse arguments of other types."""
     for name, value in arguments.items():
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+        if not isinstance(value, kinds):
+            words = " or ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"{name} must be a {words}, got {type(value).__name__}")
 
 
 def exact(**arguments: Any) -> Fraction:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_dpsketch import Frequencies, Frequency, PrivacyId, PrivacySpec, RecordBounds, ReleasedSketch, SketchSpec
+from beam_dpsketch import Frequencies, Frequency, NormBound, PrivacyId, PrivacySpec, ReleasedSketch, SketchSpec
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
@@ -32,9 +32,9 @@ from pipelines.running import Z_95, destinations_parser, parsed, read_release
 SPEC = SketchSpec(depth=5, width=2048)
 CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
-# With signs, the changes of an aircraft are first added up for each destination, then split into flights again. Up to
-# 150 of these count.
-BOUNDS = RecordBounds(max_contributions_per_partition=150, max_weight=1, signed=True)
+# With signs, the changes of an aircraft are first added up for each destination; what is left is scaled down to the
+# length of 75 flights to one of them.
+BOUNDS = NormBound(75, max_weight=1, signed=True)
 
 
 def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:
@@ -75,7 +75,7 @@ def standard_deviation(frequency: Frequency) -> float:
 
 def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
     """Print top destinations after deletion, those of the release that never saw the rest, and exact numbers."""
-    inserted, exact = exact_counts(flights, BOUNDS), exact_counts(left, BOUNDS)
+    inserted, exact = exact_counts(flights), exact_counts(left, BOUNDS.max_norm)
     print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
     for one in top:
         other = never_saw.interval(one.item)
@@ -85,7 +85,7 @@ def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, le
         print(f"{one.estimate:12,.0f} +- {Z_95 * standard_deviation(one):5,.0f}{other.estimate:13,.0f}", end="")
         print(f"{(one.estimate - other.estimate) / deviation:10.1f} sd")
     print("Exact figures are shown only because this data is public; next to a release they undo its privacy.")
-    print(f"The bounds drop {exact.share_dropped:.0%} of the flights that are left; what they keep is on average.")
+    print(f"The bound takes {exact.share_dropped:.0%} of the weight of the flights that are left.")
 
 
 def main(argv: list[str] | None = None) -> None:

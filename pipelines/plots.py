@@ -33,32 +33,26 @@ class SoFar(NamedTuple):
 
 
 def plot_frequencies(
-    path: str, frequencies: Sequence[Frequency], exact: Sequence[int], kept: Sequence[float], *, title: str
+    path: str,
+    frequencies: Sequence[Frequency],
+    exact: Sequence[int],
+    kept: Sequence[float],
+    others: Sequence[Frequency],
+    *,
+    title: str,
+    other_label: str,
 ) -> None:
-    """Plot private estimates with intervals as bars, and true and bounded numbers as markers."""
+    """Plot private estimates with intervals as bars, true and bounded numbers as markers, and intervals to compare."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    places = range(len(frequencies))
+    places = np.arange(len(frequencies))
     estimates = [frequency.estimate for frequency in frequencies]
-    margins = [
-        [frequency.estimate - max(0, frequency.lower) for frequency in frequencies],
-        [frequency.upper - frequency.estimate for frequency in frequencies],
-    ]
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
         axes.bar(places, estimates, color=BLUE, alpha=0.35, width=0.7, label="private estimate")
-        axes.errorbar(
-            places,
-            estimates,
-            margins,
-            fmt="none",
-            ecolor=BLUE,
-            elinewidth=2,
-            capsize=6,
-            capthick=2,
-            label="95 % interval",
-        )
+        _intervals(axes, places, frequencies, BLUE, "95 % interval")
+        _intervals(axes, places + 0.24, others, GREY, other_label)
         axes.plot(places, exact, "D", color=ORANGE, markersize=8, label="exact (public data only)")
-        axes.plot(places, kept, "_", color=GREY, markersize=22, markeredgewidth=2.5, label="exact, after bounding")
+        axes.plot(places, kept, "_", color="black", markersize=22, markeredgewidth=2, label="exact, after bounding")
         axes.set_xticks(places, [frequency.item for frequency in frequencies])
         axes.set_xlabel("destination airport")
         axes.set_ylabel("flights from New York in 2013")
@@ -67,9 +61,20 @@ def plot_frequencies(
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
         axes.set_title(title, loc="left", fontsize=13)
-        figure.legend(loc="outside lower center", ncols=4, frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def _intervals(axes: plt.Axes, places: np.ndarray, frequencies: Sequence[Frequency], colour: str, label: str) -> None:
+    """Draw the intervals of non-negative numbers, with a point at each estimate."""
+    estimates = [frequency.estimate for frequency in frequencies]
+    margins = [
+        [frequency.estimate - max(0, frequency.lower) for frequency in frequencies],
+        [frequency.upper - frequency.estimate for frequency in frequencies],
+    ]
+    style = {"elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
+    axes.errorbar(places, estimates, margins, fmt="o", color=colour, label=label, **style)
 
 
 def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, title: str) -> None:

@@ -10,7 +10,8 @@ airport. The k most frequent of the public list of airports are then read from t
 are not listed by --help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch import NormBound, PrivacyId, PrivacySpec, SketchSpec
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
@@ -18,24 +19,19 @@ from pipelines.running import destinations_parser, interval, parsed, read_releas
 # The noise hardly depends on the width, so it is large enough for the 100 or so destinations to collide rarely.
 SPEC = SketchSpec(depth=5, width=2048)
 
-# Close to one departure from New York a day, which is known without the data. Fewer would mean less noise, but more
-# flights dropped, and those of the busiest aircraft most.
-MAX_FLIGHTS = 300
+# The length of 150 flights to one airport: a flight there on two days of five, which is known without the data. An
+# aircraft with many destinations may make several times as many flights.
+MAX_NORM = 150
 
 
-def bounds(max_flights: int) -> RecordBounds:
-    """What one aircraft may contribute."""
-    return RecordBounds(max_contributions_per_partition=max_flights)
-
-
-def count_destinations(privacy: PrivacySpec, max_flights: int) -> PrivateFrequencies.Globally:
+def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies.Globally:
     """Flights to one private sketch of their destinations."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds(max_flights)))
+    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds))
 
 
 def main(argv: list[str] | None = None) -> None:
     arguments = destinations_parser(__doc__.splitlines()[0], output="out/top_destinations")
-    arguments.add_argument("--max_flights", type=int, default=MAX_FLIGHTS, help="kept per aircraft (%(default)s)")
+    arguments.add_argument("--max_norm", type=int, default=MAX_NORM, help="of an aircraft, in flights (%(default)s)")
     known, pipeline = parsed(arguments, argv)
     candidates = airport_codes(known.candidates)
 
@@ -43,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         (
             pipeline
             | ReadFlights(known.input)
-            | count_destinations(known.privacy, known.max_flights)
+            | count_destinations(known.privacy, NormBound(known.max_norm))
             | WriteReleases(known.output, overwrite=known.overwrite)
         )
 
@@ -51,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
     print(f"Top {known.k} of {len(candidates)} candidate airports, with 95 % intervals:")
     for frequency in released.top_k(known.k, candidates):
         print(f"  {frequency.item:6}{frequency.estimate:9,.0f}   {interval(frequency)}")
-    print("Intervals cover noise and collisions; not the flights dropped by the bounds.")
+    print("Intervals cover noise and collisions; not what the bound took of busy aircraft.")
     print(released.privacy)
 
 

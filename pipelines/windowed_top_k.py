@@ -119,7 +119,7 @@ def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, to
         found = tree.quantile_interval(share)
         exact = int(true[max(0, int(np.ceil(share * len(true))) - 1)]) if len(true) else None
         delays.append((share, f"{found.estimate:5} ({found.lower} to {found.upper})", exact))
-    return Comparison(windows.name(index), len(inside), top, exact_counts(inside, DEPARTURES.bounds).flights, delays)
+    return Comparison(windows.name(index), len(inside), top, exact_counts(inside).flights, delays)
 
 
 def print_window(window: Comparison) -> None:

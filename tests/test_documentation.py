@@ -82,10 +82,10 @@ def test_a_stream_can_be_tested_in_this_process():
     assert abs(found[1] - 1000) < 60
 
 
-def test_sliding_windows_say_how_many_windows_of_an_id_count():
+def test_one_norm_covers_sliding_windows():
     lines = printed_by(fenced("## Windows", STREAMS)).splitlines()
-    assert 20 <= len(lines) <= 35  # of 35 windows; one in which no id chose to count has no data, so no release
-    assert {line.split()[-1] for line in lines} == {"4"}
+    assert len(lines) == 35
+    assert {line.split()[-1] for line in lines} == {"1"}
 
 
 def test_every_block_that_is_said_to_be_executed_can_be():
@@ -98,18 +98,19 @@ def test_every_block_that_is_said_to_be_executed_can_be():
 
 
 def test_the_pipeline_prints_the_largest_cities(printed):
-    assert re.match(r"<Frequencies of 2: Oslo: \d+ \[\d+, \d+\]; Rome: \d+ \[", printed)
+    assert re.match(r"<Frequencies of 2: Oslo: [\d.]+ \[[\d.]+, [\d.]+\]; Rome: [\d.]+ \[", printed)
 
 
 def test_the_privacy_statement_is_the_one_shown(printed):
     shown, found = fenced("<!-- checked by tests/test_documentation.py -->").splitlines(), printed.splitlines()
     assert shown[1:] == found[1:]
-    frequencies = r"<Frequencies of 2: Oslo: (\d+) \[(\d+), (\d+)\]; Rome: (\d+) \[(\d+), (\d+)\]>"
+    number = r"([\d.]+)"
+    frequencies = rf"<Frequencies of 2: Oslo: {number} \[{number}, {number}\]; Rome: {number} \[{number}, {number}\]>"
     for line in (shown[0], found[0]):  # the noise is new in each run, the width of the intervals is not
-        oslo, oslo_low, oslo_high, rome, rome_low, rome_high = map(int, re.fullmatch(frequencies, line).groups())
+        oslo, oslo_low, oslo_high, rome, rome_low, rome_high = map(float, re.fullmatch(frequencies, line).groups())
         assert abs(oslo - 2000) < 260
         assert abs(rome - 1000) < 260
-        assert {oslo_high - oslo_low, rome_high - rome_low} <= set(range(60, 77))
+        assert all(55 <= width <= 77 for width in (oslo_high - oslo_low, rome_high - rome_low))
 
 
 def test_the_pipeline_is_about_fifteen_lines():

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import Interval, ReleasedDyadicCountSketch
+from beam_dpsketch import Interval, ReleasedDyadicCountSketch, TreeSpec
 from beam_dpsketch.transforms import Answer, Question, read_releases
 from pipelines import delay_quantiles, top_sources
 from pipelines.exact import Distribution, exact_delays
@@ -83,7 +83,7 @@ def test_delay_quantiles(
     runner: str, arrivals: list[Arrival], flights_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prefix = str(tmp_path / "delays")
-    options = [f"--input={flights_file}", f"--output={prefix}", "--epsilon=100000", "--max_flights=60"]
+    options = [f"--input={flights_file}", f"--output={prefix}", "--epsilon=100000", "--max_norm=150"]
     delay_quantiles.main([*options, *RUNNERS[runner]])
     printed = capsys.readouterr().out
     assert re.search(r"Rank error .* of 100000", printed)
@@ -91,7 +91,7 @@ def test_delay_quantiles(
     assert len(re.findall(r"^ +\d\d%(?: +-?\d+ \(-?\d+ to -?\d+\)){3}$", printed, flags=re.MULTILINE)) == 6
     assert len(re.findall(r"^ +>15 min(?: +[\d.]+% \([\d.]+% to [\d.]+%\)){3}$", printed, flags=re.MULTILINE)) == 1
     assert "Protected: all records of one privacy id." in printed
-    assert "60 record(s) per partition, 3 partition(s)" in printed
+    assert "the length of at most 150 record(s) of one item, over all counters, keys" in printed
     released = read_keyed_releases(prefix, delay_quantiles.AIRPORTS)
     for origin, each in released.items():
         close(each, counted_delays(arrivals, origin))
@@ -132,11 +132,17 @@ def test_exact_delays_weigh_flights_as_bounding_does() -> None:
             "arr_delay": pa.array([1, 2, 3, 4, None, 5], pa.int64()),
         }
     )
-    exact = exact_delays(flights, "JFK", delay_quantiles.bounds(1))
+    spec = TreeSpec.for_memory(delay_quantiles.DOMAIN)
+    exact = exact_delays(flights, spec, 1)["JFK"]
+    together = [121 >> spec.shift(number) == 122 >> spec.shift(number) for number in range(len(spec.levels))]
+    assert 0 < sum(together) < len(together)
+    # The delays 1 and 2 share a node on some levels; that from LGA is in another tree.
+    squared_norm = sum(level.share * (5 if same else 3) for level, same in zip(spec.levels, together, strict=True))
+    factor = float(squared_norm) ** -0.5
     assert exact.flights.values.tolist() == [1, 2, 3, 4]
     assert exact.flights.cumulated.tolist() == [1, 2, 3, 4]
     assert exact.kept.values.tolist() == [1, 2, 3]
-    assert exact.kept.cumulated.tolist() == [0.5, 1, 2]
+    assert exact.kept.cumulated.tolist() == pytest.approx([factor, 2 * factor, 2 * factor + 1])
 
 
 class Log(NamedTuple):
@@ -212,10 +218,10 @@ def test_delays_of_the_real_flights(tmp_path: Path, capsys: pytest.CaptureFixtur
     delay_quantiles.main([f"--output={tmp_path / 'delays'}"])
     capsys.readouterr()
     flights = read_table(data_file("flights.csv.zip"))
-    bounds = delay_quantiles.bounds(delay_quantiles.MAX_FLIGHTS)
+    exact_by_airport = exact_delays(flights, TreeSpec.for_memory(delay_quantiles.DOMAIN), delay_quantiles.MAX_NORM)
     released = read_keyed_releases(str(tmp_path / "delays"), delay_quantiles.AIRPORTS)
     for airport, each in released.items():
-        exact = exact_delays(flights, airport, bounds)
+        exact = exact_by_airport[airport]
         assert exact.flights.quantile(0.5) in (-6, -5, -4)
         assert abs(exact.kept.cdf(np.array([15])) - exact.flights.cdf(np.array([15]))) < 0.03
         # Ranks are wrong by about 720 of 40,000 at most, shares by 0.018; this is six times that.

@@ -9,6 +9,8 @@ from beam_dpsketch import (
     FloatDomain,
     Horizon,
     IntegerDomain,
+    ListedHistogram,
+    ListedItems,
     PrefixSpec,
     PrefixTree,
     PrivacyId,
@@ -20,6 +22,7 @@ from beam_dpsketch import (
     ReleasedCountSketch,
     ReleasedDyadicCountSketch,
     ReleasedFrequencies,
+    ReleasedListedItems,
     ReleasedPrefixTree,
     ReleasedSketch,
     ReleaseTerms,
@@ -55,6 +58,7 @@ def others() -> list[object]:
         PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, unit=Record(), item="minutes"),
         PrivateTopK.Globally(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"]),
         PrivateContinualFrequencies.Globally(SketchSpec(kind="count_min"), PRIVACY, DAY, unit=Record()),
+        PrivateFrequencies.Globally(ListedItems(["Oslo", 1, ("a", b"b")]), PRIVACY, unit=Record()),
     ]
 
 
@@ -64,6 +68,7 @@ def mistakes() -> list[object]:
         PrivateFrequencies.Globally(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[arg-type]
         PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[arg-type]
         PrivateQuantiles.Globally(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[arg-type]
+        PrivateFrequencies.Globally(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[arg-type]
     ]
 
 
@@ -75,8 +80,9 @@ def made_by_hand() -> str:
     lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
     tree: ReleasedDyadicCountSketch = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
     texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
+    listed: ReleasedListedItems = release(ListedHistogram(ListedItems(["a", "b"])).accumulate(["a"]), terms)
     again: ReleasedDyadicCountSketch = ReleasedDyadicCountSketch.from_bytes(tree.to_bytes())
-    tops = [median.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1)]
+    tops = [median.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1), listed.top_k(1)]
     rows = [row.estimate + row.upper for top in tops for row in top]
     return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows)} {tops[0].to_rows()}"
 

@@ -7,7 +7,7 @@ the file format.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,8 +31,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
     if isinstance(item, tuple):
         if nesting == MAX_NESTING:
             raise ValueError(f"items must not nest tuples deeper than {MAX_NESTING}")
-        parts = [encode(part, nesting + 1) for part in item]
-        return _TUPLE + b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+        return _TUPLE + join_parts(encode(part, nesting + 1) for part in item)
     value = to_integer(item)
     return (NEGATIVE if value < 0 else NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
 
@@ -51,14 +50,24 @@ def decode(data: bytes, nesting: int = 0) -> Item:
         return value
     if tag != _TUPLE or nesting == MAX_NESTING:
         raise ValueError("not the encoding of an item")
+    return tuple(decode(part, nesting + 1) for part in split_parts(body))
+
+
+def join_parts(parts: Iterable[bytes]) -> bytes:
+    """Return the canonical bytes of several items together, each after its length as four bytes."""
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+
+def split_parts(data: bytes) -> list[bytes]:
+    """Invert `join_parts`; raise `ValueError` for bytes that it never makes."""
     parts, start = [], 0
-    while start < len(body):
-        end = start + 4 + int.from_bytes(body[start : start + 4], "little")
-        if len(body) < end:
+    while start < len(data):
+        end = start + 4 + int.from_bytes(data[start : start + 4], "little")
+        if len(data) < end:
             raise ValueError("not the encoding of an item")
-        parts.append(decode(body[start + 4 : end], nesting + 1))
+        parts.append(data[start + 4 : end])
         start = end
-    return tuple(parts)
+    return parts
 
 
 def is_item(value: Any, nesting: int = 0) -> bool:

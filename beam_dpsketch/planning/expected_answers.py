@@ -23,10 +23,12 @@ from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import made_up_release, reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import noise_offset
+from beam_dpsketch.release.listed_items import noise_margin
 from beam_dpsketch.release.tree import least_squares, prefix
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -68,8 +70,10 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def noise_half_width(spec: SketchSpec, sigma_squared: Fraction) -> float:
-    """Return half the width of a 95 % interval of a flat sketch that holds nothing but noise."""
+def noise_half_width(spec: SketchSpec | ListedItems, sigma_squared: Fraction) -> float:
+    """Return half the width of a 95 % interval that holds nothing but noise."""
+    if isinstance(spec, ListedItems):
+        return noise_margin(sigma_squared, _CONFIDENCE)
     if spec.kind == "count_min":
         return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
     return NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def lines(plan: Plan) -> Iterator[str]:
 
 def _expected(plan: Plan) -> Iterator[str]:
     """Yield how good answers will be."""
-    counted = "kept weight" if plan.terms.bounds.has_weights else "kept records"
+    bounds = plan.terms.bounds
+    counted = "kept records" if isinstance(bounds, RecordBounds) and not bounds.has_weights else "kept weight"
     for name, deviation in (plan.rank_deviation or {}).items():
         data = "on any data, at most about" if name == "any" else f"on {name} data, about"
         share = deviation / (plan.n or 1)
@@ -76,14 +78,16 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: {found.likely:,.0f} and "
             f"{found.even:,.0f}; {found.reaching:,} of the values are that frequent. Other data differ."
         )
+    is_listed = isinstance(plan.spec, ListedItems)
     if plan.half_width is not None:
-        yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} from the noise alone."
+        certain = "from the noise alone; nothing collides" if is_listed else "from the noise alone"
+        yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} {certain}."
     if plan.errors is not None:
         yield (
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
             f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
-    elif plan.n is None and not plan.terms.unit.over_horizon:
+    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed:
         yield "This is from the noise alone; explain(n) adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
         yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."

@@ -13,6 +13,7 @@ from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviati
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
@@ -36,10 +37,10 @@ class Plan:
       detection: of searches, from which weight on the noise alone lets values be found.
       detection_on_data: the same with collisions, on made-up data.
       half_width: of frequencies, half the width of a 95 % interval from the noise alone.
-      errors: the errors of frequencies with collisions, on made-up data.
+      errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
     """
 
-    spec: SketchSpec | TreeSpec | PrefixSpec
+    spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
     terms: ReleaseTerms
     n: int | None
     keys: int | None
@@ -63,7 +64,10 @@ class Plan:
             return False
         if self.detection_on_data is not None:
             return not self.detection_on_data.reaching
-        error = min(self.rank_deviation.values()) if self.rank_deviation else self.errors and self.errors.half_width
+        if self.rank_deviation:
+            error: float | None = min(self.rank_deviation.values())
+        else:
+            error = self.errors.half_width if self.errors else self.half_width
         return bool(error and error > USELESS_SHARE * self.n)
 
     def __str__(self) -> str:
@@ -74,7 +78,7 @@ class Plan:
 
 
 def plan(
-    spec: SketchSpec | TreeSpec | PrefixSpec | Domain | BytesDomain,
+    spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec | Domain | BytesDomain,
     terms: ReleaseTerms,
     n: int | None = None,
     *,
@@ -102,9 +106,10 @@ def plan(
     sigma_squared = calibrate(spec, terms)
     if terms.unit.over_horizon:
         expected: dict[str, Any] = {}
-    elif isinstance(spec, SketchSpec):
+    elif isinstance(spec, (SketchSpec, ListedItems)):
         expected = {"half_width": expected_answers.noise_half_width(spec, sigma_squared[0])}
-        expected["errors"] = None if n is None else expected_answers.simulated_errors(spec, terms, n)
+        if n is not None and isinstance(spec, SketchSpec):
+            expected["errors"] = expected_answers.simulated_errors(spec, terms, n)
     elif search or isinstance(spec, PrefixSpec):
         expected = {"detection": expected_answers.noise_detection(spec, sigma_squared)}
         expected["detection_on_data"] = None if n is None else expected_answers.simulated_detection(spec, terms, n)

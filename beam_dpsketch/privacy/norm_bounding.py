@@ -64,7 +64,7 @@ def squared_norms(
     """Return denominator * N^2 of each unit: float64 of shape (units,), exact below 2^53.
 
     Args:
-      groups: which key and window of which unit each net weight is of: whole numbers from 0, ascending, of shape (n,).
+      groups: the unit, key and window of each net weight as one number: from 0, ascending, int64 of shape (n,).
       units: the unit of each group: whole numbers from 0, ascending, none left out.
       magnitudes: |net weight|, int64 of shape (n,), at most `MAX_ITEM_WEIGHT`.
       tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).

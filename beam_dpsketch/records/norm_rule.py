@@ -44,7 +44,7 @@ class NormRule:
         """Return the net records with weights in units of 2**-SCALE_BITS."""
         netted = self._net(records)
         cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
-        magnitudes = np.minimum(np.abs(netted.weights), cap)
+        magnitudes = np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
         scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, self._factors(netted, magnitudes))
         return netted._replace(weights=scaled).take(scaled != 0).to_table()
 

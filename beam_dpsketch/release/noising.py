@@ -28,6 +28,7 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.count_min import ReleasedCountMin
 from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.format.release_format import pack
+from beam_dpsketch.release.listed_items import ReleasedListedItems
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -35,6 +36,7 @@ from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch, raw_type
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.listed_items import ListedHistogram
 from beam_dpsketch.sketches.prefix import PrefixTree
 
 Secret: TypeAlias = KeyedRandomness | None
@@ -47,6 +49,8 @@ NOISE_VERSION = 2
 def release(raw: CountMin, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountMin: ...
 @overload
 def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountSketch: ...
+@overload
+def release(raw: ListedHistogram, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedListedItems: ...
 @overload
 def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
 @overload

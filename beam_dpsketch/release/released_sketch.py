@@ -6,6 +6,7 @@ carries covers every answer. It cannot accumulate; `combine` adds two releases a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, TypeVar, overload
@@ -15,6 +16,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
 from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.release.format import release_format
@@ -75,6 +77,12 @@ class ReleasedSketch(ABC):
         return (self._spec.cells,)
 
     @property
+    def _rounding(self) -> float:
+        """How far a counter was moved at most when bits that noise drowns were rounded off."""
+        is_rounded = isinstance(self._privacy.bounds, NormBound)
+        return is_rounded * len(self._privacy.release_ids) / (2 << self._scale_bits)
+
+    @property
     def privacy(self) -> PrivacyStatement:
         """What is protected and how well; `print` it."""
         return self._privacy
@@ -112,13 +120,14 @@ class ReleasedSketch(ABC):
         Each interval holds at the given confidence for an item chosen before asking. A list of the largest estimates
         prefers items that the noise raised. Where many items have nearly equal weights, fewer of its intervals hold.
         For intervals that hold for all m candidates together, and so for any list of them, divide what may fail:
-        ``confidence=1 - 0.05 / m``. Without candidates, m is at most the size of the domain.
+        ``confidence=1 - 0.05 / m``. Without candidates, m is at most the size of the domain, or of the list of items.
 
         Args:
           k: the number of items, 1 to 2**31.
           candidates: the items to choose from; equal estimates keep their order, and repeated items count once. They
             must be public: candidates taken from the data would publish them. A tree searches by itself where they
-            are `None`, and lists what exceeds the noise threshold. A flat sketch needs them.
+            are `None`, and lists what exceeds the noise threshold. Listed items are all candidates. A flat sketch
+            needs some.
           confidence: of each interval, in (0, 1).
         """
         _validate.whole(low=1, high=1 << 31, k=k)
@@ -138,7 +147,7 @@ class ReleasedSketch(ABC):
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:
-        """Return the items that exceed the noise threshold, largest first; raise where a sketch cannot search."""
+        """Return the items that a list without candidates may hold, largest first; raise where there are none."""
 
     def combine(self: Self, other: ReleasedSketch, *, units_disjoint: bool = False) -> Self:
         """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
@@ -172,7 +181,8 @@ class ReleasedSketch(ABC):
     def _check_same_kind(self, other: ReleasedSketch) -> None:
         differing = ["kind"]
         if type(self) is type(other):
-            differing = [name for name, value in vars(self._spec).items() if value != getattr(other._spec, name)]
+            names = [field.name for field in dataclasses.fields(self._spec)]
+            differing = [name for name in names if getattr(self._spec, name) != getattr(other._spec, name)]
         if differing:
             raise IncompatibleSketchError(
                 f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"

@@ -80,12 +80,14 @@ def _period(statement: PrivacyStatement) -> str:
 
 def _norm(bounds: NormBound, window_count: int, period: str) -> str:
     """Return how a norm bounds a unit."""
-    windows = f"in each of {window_count} window(s)" if window_count > 1 else "over all windows"
+    reach = (
+        f"counters and keys, in each of {window_count} window(s)" if window_count > 1 else "counters, keys and windows"
+    )
     per_item = "" if bounds.max_per_item is None else f"; at most {bounds.max_per_item} for each item"
+    records = f"{float(bounds.max_norm):g} record(s)"
     return (
-        "scaled down so that all it adds to all counters together is at most as long as "
-        f"{float(bounds.max_norm):g} record(s) of one item, over all keys and {windows}{period}; with up to "
-        f"{float(bounds.max_norm):g} record(s) it loses nothing{per_item}"
+        f"scaled down to the length of at most {records} of one item, over all {reach}{period}; with up to {records} "
+        f"it loses nothing{per_item}"
     )
 
 

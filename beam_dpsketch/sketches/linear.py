@@ -119,7 +119,7 @@ class RawSketch(ABC):
         """Add the counters of another sketch of the same kind and spec to this one."""
         if (type(self), self._spec, self._scale_bits) != (type(other), other._spec, other._scale_bits):
             raise IncompatibleSketchError(
-                f"only sketches of one kind, spec and unit of weight can be merged: {self!r} and {other!r} differ"
+                f"only sketches of one kind and spec, in one unit, can be merged: {self!r} and {other!r} differ"
             )
         for mine, others in zip(self.counter_tables(), other.counter_tables(), strict=True):
             mine += others

@@ -19,6 +19,7 @@ from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Record
 from beam_dpsketch.release.noising import calibrate, release
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -29,7 +30,7 @@ class PrivateSketchFn(RawSketchFn):
     """Turn elements into a release of the sketch that a spec describes, protecting each record.
 
     Args:
-      spec: the sketch: a `SketchSpec`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are released together.
+      spec: a `SketchSpec`, `ListedItems`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are released together.
       privacy: what each output spends.
       unit: the largest weight of a record; weights outside are clamped.
       item: what is counted: a field name, a callable, or `None` for the element itself.
@@ -38,7 +39,7 @@ class PrivateSketchFn(RawSketchFn):
 
     def __init__(
         self,
-        spec: SketchSpec | TreeSpec | PrefixSpec,
+        spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec,
         privacy: PrivacySpec,
         *,
         unit: Record = Record(),  # noqa: B008

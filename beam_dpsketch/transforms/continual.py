@@ -17,6 +17,7 @@ from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.release.horizon import Horizon
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.quantiles import tree_spec
@@ -33,7 +34,7 @@ class PrivateContinualFrequencies(metaclass=Family):
         Input has no windows of its own. A node comes out in the last of its windows, when that closes.
 
         Args:
-          spec: the sketch of each node.
+          spec: the sketch of each node, or `ListedItems`.
           privacy: what all releases of the horizon spend together.
           horizon: the windows.
           unit: whom all releases together protect: `PrivacyId` or `Record`. In the bounds a partition is a window: an
@@ -44,7 +45,7 @@ class PrivateContinualFrequencies(metaclass=Family):
 
         def __init__(
             self,
-            spec: SketchSpec,
+            spec: SketchSpec | ListedItems,
             privacy: PrivacySpec,
             horizon: Horizon,
             *,
@@ -52,7 +53,7 @@ class PrivateContinualFrequencies(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
         ) -> None:
-            _validate.instance(SketchSpec, spec=spec)
+            _validate.instance(SketchSpec, ListedItems, spec=spec)
             super().__init__(Declaration(spec, privacy, unit, item, weight), horizon)
 
 

@@ -12,6 +12,7 @@ from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.private_release import Family, PrivateRelease
 
@@ -27,7 +28,7 @@ class PrivateFrequencies(metaclass=Family):
         the end of their window are dropped.
 
         Args:
-          spec: the sketch; see `SketchSpec` and `SketchSpec.for_accuracy`.
+          spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`; or `ListedItems`, to count these exactly.
           privacy: what each release spends.
           unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
           item: what is counted: a field name, a callable, or `None` for the element itself.
@@ -37,7 +38,7 @@ class PrivateFrequencies(metaclass=Family):
 
         def __init__(
             self,
-            spec: SketchSpec,
+            spec: SketchSpec | ListedItems,
             privacy: PrivacySpec,
             *,
             unit: Unit,
@@ -45,7 +46,7 @@ class PrivateFrequencies(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            _validate.instance(SketchSpec, spec=spec)
+            _validate.instance(SketchSpec, ListedItems, spec=spec)
             super().__init__(Declaration(spec, privacy, unit, item, weight, windows=windows))
 
     class PerKey(PrivateRelease):
@@ -62,7 +63,7 @@ class PrivateFrequencies(metaclass=Family):
 
         def __init__(
             self,
-            spec: SketchSpec,
+            spec: SketchSpec | ListedItems,
             privacy: PrivacySpec,
             *,
             unit: Unit,
@@ -71,5 +72,5 @@ class PrivateFrequencies(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            _validate.instance(SketchSpec, spec=spec)
+            _validate.instance(SketchSpec, ListedItems, spec=spec)
             super().__init__(Declaration(spec, privacy, unit, item, weight, keyed(keys), windows))

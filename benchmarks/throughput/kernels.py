@@ -7,13 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from beam_dpsketch import CountSketch, DyadicCountSketch, IntegerDomain, IPv4Domain, SketchSpec, TreeSpec
+from beam_dpsketch import (
+    CountSketch,
+    DyadicCountSketch,
+    IntegerDomain,
+    IPv4Domain,
+    ListedHistogram,
+    ListedItems,
+    SketchSpec,
+    TreeSpec,
+)
 from benchmarks import ordered_data, sources
 from benchmarks.throughput.table import Bar, Row, Table
 
 SHAPE = SketchSpec(depth=5, width=4096)
 SEED = 1
+LISTED_ITEMS, LISTED = 5000, "ListedItems of 5,000"
 FLAT, TREE, SORT, THEIRS = "CountSketch 5 x 4096", "quantile tree, U = 2^32", "np.sort", "DataSketches Count-Min"
 
 
@@ -35,6 +46,10 @@ def flat(items: Any) -> Callable[[int], object]:
 
 def tree(items: np.ndarray, spec: TreeSpec) -> Callable[[int], object]:
     return lambda size: DyadicCountSketch(spec).accumulate(items[:size])
+
+
+def listed(items: Any, spec: ListedItems) -> Callable[[int], object]:
+    return lambda size: ListedHistogram(spec).accumulate(items[:size])
 
 
 def measure(table: Table) -> None:
@@ -64,7 +79,27 @@ def measure(table: Table) -> None:
     if datasketches:
         rows.append(Row(THEIRS, _count_min(datasketches, text), slow))
     table.block(f"Text in memory, 27 characters, Zipf, {slow[1]:,}", rows)
+    _listed(table, size)
     _growth(table, size)
+
+
+def _listed(table: Table, size: tuple[int, int]) -> None:
+    """Prints what counting a list costs, where all records are in it."""
+    distinct = addresses(LISTED_ITEMS)
+    names = np.array([f"item number {number}" for number in distinct])
+    places = ordered_data.zipf(np.random.default_rng(SEED), size[1]) % np.uint64(LISTED_ITEMS)
+    text = names[places].tolist()
+    kinds = {
+        "numbers in memory": (distinct, distinct[places]),
+        "text in memory": (names, text),
+        "a column of text": (names, pa.array(text)),
+    }
+    for title, (items, records) in kinds.items():
+        rows = [
+            Row(FLAT, flat(records), size),
+            Row(LISTED, listed(records, ListedItems(items.tolist())), size, (Bar(FLAT, 1.1),)),
+        ]
+        table.block(f"A list known beforehand, {title}, Zipf, {size[1]:,}", rows)
 
 
 def _growth(table: Table, size: tuple[int, int]) -> None:

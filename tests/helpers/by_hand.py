@@ -33,9 +33,12 @@ def statement(**changes: Any) -> PrivacyStatement:
     return PrivacyStatement(**fields | changes)
 
 
-def released(kind: type[LinearSketch], spec: SketchSpec, counters: Any, **changes: Any) -> ReleasedSketch:
-    """A release with exactly these counters."""
-    return RELEASED[kind](of_kind(kind, spec), np.array(counters, dtype=np.int64), statement(**changes))
+def released(
+    kind: type[LinearSketch], spec: SketchSpec, counters: Any, *, scale_bits: int = 0, **changes: Any
+) -> ReleasedSketch:
+    """A release with exactly these counters, in units of 2**-scale_bits."""
+    exact = np.array(counters, dtype=np.int64)
+    return RELEASED[kind](of_kind(kind, spec), exact, statement(**changes), scale_bits)
 
 
 def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:

@@ -19,10 +19,13 @@ from beam_dpsketch import (
     CountMin,
     CountSketch,
     Level,
+    ListedItems,
+    NormBound,
     PrefixSpec,
     PrivacyUnit,
     RecordBounds,
     ReleasedDyadicCountSketch,
+    ReleasedListedItems,
     ReleasedPrefixTree,
     SketchSpec,
     TreeSpec,
@@ -92,7 +95,25 @@ def good() -> dict[str, ReleasedSketch]:
         "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
         "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, shown_delta=1e-9),
         "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
+        "listed_items": ReleasedListedItems(
+            ListedItems(["Oslo", "", b"\xff", 1, -(1 << 63), (1 << 64) - 1, ("a", (1, b"")), "\ud800"]),
+            np.arange(8) * 100 - 300,
+            by_hand.statement(),
+        ),
+        **_norms(),
         **_trees(),
+    }
+
+
+def _norms() -> dict[str, ReleasedSketch]:
+    """Releases under norms with and without limits, in whole records and in parts of them."""
+    people = NormBound(Fraction(5, 2), max_per_item=1)
+    limited = NormBound(20, max_weight=7, signed=True, resource_limit=1000)
+    spec = SketchSpec(depth=2, width=2, seed=3)
+    parts = [[33, -1], [1 << 20, 0]]
+    return {
+        "count_sketch_norm_parts": by_hand.released(CountSketch, spec, parts, scale_bits=5, bounds=people),
+        "count_min_norm_whole": by_hand.released(CountMin, spec, [[300, -2], [298, 0]], bounds=limited),
     }
 
 
@@ -148,7 +169,22 @@ def bad() -> dict[str, bytes]:
     def changed(old: bytes, new: bytes) -> bytes:
         return sealed(body.replace(old, new))
 
+    norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + b"\x00\x00" + b"\x05\x02"
+    assert norm.count(end) == 1
+
+    def other_norm(place: int, new: bytes) -> bytes:
+        return sealed(norm.replace(end, end[:place] + new + end[place + len(new) :]))
+
     return {
+        "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
+        "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
+        "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
+        "bad_norm_limit_zero": other_norm(11, b"\x00"),
+        "bad_norm_half_a_limit": other_norm(10, b"\x02"),
+        "bad_norm_scale": other_norm(len(end) - 2, b"\x11"),
+        "bad_bounds": sealed(norm.replace(b"\x01" + end, b"\x02" + end)),
         "bad_empty": b"",
         "bad_magic": sealed(b"DPSQ" + body[4:]),
         "bad_version": sealed(body[:4] + b"\xff\xff" + body[6:]),

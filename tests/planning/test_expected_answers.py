@@ -20,6 +20,8 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
+    ListedHistogram,
+    ListedItems,
     PrefixSpec,
     PrefixTree,
     PrivacySpec,
@@ -198,3 +200,19 @@ def test_limits_say_whether_they_count_records_or_weight() -> None:
     spec = PrefixSpec.for_memory(TextDomain(3))
     assert "kept records or more" in str(plan(spec, TERMS))
     assert "kept weight or more" in str(plan(spec, ReleaseTerms(PRIVACY, RecordBounds(1, max_weight=5))))
+
+
+def test_of_listed_items_the_noise_is_all_there_is_to_expect() -> None:
+    spec, truth = ListedItems(range(1000)), np.arange(1000)
+    for weight in (None, 30_000):
+        known = plan(spec, TERMS, weight)
+        assert (known.errors, known.detection, known.rank_deviation) == (None, None, None)
+        assert known.half_width is not None
+        assert not known.is_mostly_noise
+        assert known.memory == 4000
+    found = released(ListedHistogram(spec).accumulate(truth)).interval(truth)
+    assert set(found.upper - found.estimate) == {known.half_width}
+    assert plan(spec, TERMS, 100).is_mostly_noise
+    over_time = dataclasses.replace(TERMS, unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON, window_count=8)
+    assert plan(spec, over_time, 100).half_width is None
+    assert "Estimates" not in str(plan(spec, over_time, 100))

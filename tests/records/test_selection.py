@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.records.selection import net_weights, select_parts, select_within_bounds, split_weights
+from beam_dpsketch.records.selection import select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
@@ -130,24 +130,6 @@ def test_one_unit_in_thirty_with_its_first_records_is_noticed(per_key: bool) -> 
     assert subset_p_value(priorities.ravel(), per_key) < LEVEL
 
 
-WEIGHTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(-3, 3)), max_size=40)
-
-
-@given(WEIGHTED)
-def test_netting_adds_up_weights_by_unit_partition_and_item(rows: list[tuple[int, ...]]) -> None:
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    expected: Counter[tuple[int, ...]] = Counter()
-    for *place, weight in rows:
-        expected[tuple(place)] += weight
-    positions, weights = net_weights(*table.T)
-    result = {
-        tuple(table[position, :3].tolist()): weight
-        for position, weight in zip(positions, weights.tolist(), strict=True)
-    }
-    assert len(result) == len(positions)
-    assert result == {place: weight for place, weight in expected.items() if weight}
-
-
 def split_by_hand(weight: int, bounds: RecordBounds) -> list[int]:
     """Records of a net weight, one by one."""
     sign, left, records = (1 if weight > 0 else -1), abs(weight), []
@@ -170,12 +152,3 @@ def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int]
         np.repeat(*(each[positions == place] for each in (parts, copies))).tolist() for place in range(len(weights))
     ]
     assert found == [split_by_hand(weight, bounds) for weight in weights]
-
-
-@settings(max_examples=30)
-@given(WEIGHTED, st.randoms(use_true_random=False))
-def test_an_insert_and_its_delete_leave_nothing(rows: list[tuple[int, ...]], random: Any) -> None:
-    both = [*rows, *((*place, -weight) for *place, weight in rows)]
-    random.shuffle(both)
-    positions, weights = net_weights(*np.array(both, dtype=np.int64).reshape(-1, 4).T)
-    assert len(positions) == len(weights) == 0

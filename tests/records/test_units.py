@@ -79,7 +79,7 @@ def test_keys_come_back_once_each_as_their_plain_types() -> None:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no field": (lambda: PrivacyId(None, ONE), "field must say where an element holds the privacy id: a field name or"),
     "a number as field": (lambda: PrivacyId(5, ONE), "field must be a field name, a callable or None, got int"),
-    "no bounds": (lambda: PrivacyId("user", None), "bounds must be a RecordBounds, got NoneType"),
+    "no bounds": (lambda: PrivacyId("user", None), r"bounds must be NormBound\(...\) or RecordBounds\(...\), got N"),
     "no windows": (lambda: PrivacyId("user", ONE, max_windows=0), "max_windows must be between 1 and"),
     "part of a window": (lambda: PrivacyId("user", ONE, max_windows=1.5), "max_windows must be a whole number"),
     "a period alone": (lambda: PrivacyId("user", ONE, period=60), "period needs max_windows: in how many windows of"),
@@ -94,13 +94,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a number for assumed keys": (lambda: AssumePublicKeys(5), "field must be a field name, a callable or None"),
     "a text as unit": (
         lambda: declared(unit="record"),
-        r'unit must be PrivacyId\("field", RecordBounds\(...\)\), .*, or Record\(\), .*; got str',
+        r'unit must be PrivacyId\("field", NormBound\(...\)\), .*, or Record\(\), .*; got str',
     ),
     "a number as privacy": (lambda: declared(privacy=0.1), "privacy must be a PrivacySpec, got float"),
     "a pair as windows": (lambda: declared(windows=(0, 60)), "windows must be a TimeRange, got tuple"),
     "weights of any size": (
         lambda: declared(weight="n"),
-        r"max_weight must be given where weight is, as in Record\(max_weight=100\) or RecordBounds\(10, max_weight=",
+        r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",
     ),
     "weights of any size of an id": (
         lambda: declared(weight="n", unit=PrivacyId("u", ONE)),

@@ -94,8 +94,12 @@ def second(pair: tuple[str, int]) -> int:
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "no spec": (5, {}, "spec must be a SketchSpec, TreeSpec or PrefixSpec, got int"),
-    "a domain": (IntegerDomain(0, 9), {}, "spec must be a SketchSpec, TreeSpec or PrefixSpec, got IntegerDomain"),
+    "no spec": (5, {}, "spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got int"),
+    "a domain": (
+        IntegerDomain(0, 9),
+        {},
+        "spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got IntegerDomain",
+    ),
     "a privacy id": (FLAT, {"unit": PrivacyId("user", RecordBounds(1))}, "unit must be a Record, got PrivacyId"),
     "no largest weight": (FLAT, {"weight": second}, "max_weight must be given where weight is, as in Record"),
     "too little noise": (FLAT, {"unit": Record()}, "sigma is at least 0.5"),

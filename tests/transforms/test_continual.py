@@ -333,7 +333,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "max_partitions must be at most the 8 windows",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
-    "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec, got IntegerDomain"),
+    "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec or ListedItems, got IntegerDomain"),
 }
 
 

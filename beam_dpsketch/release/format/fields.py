@@ -190,7 +190,7 @@ class Object:
     fields: Mapping[str, Field]
 
     def write(self, value: Any) -> bytes:
-        return write_fields(self.fields, vars(value))
+        return write_fields(self.fields, {name: getattr(value, name) for name in self.fields})
 
     def read(self, reader: Reader) -> Any:
         return self.type(**read_fields(self.fields, reader))

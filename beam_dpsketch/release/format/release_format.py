@@ -23,6 +23,7 @@ from beam_dpsketch.release.format import fields
 from beam_dpsketch.release.format.fields import I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
@@ -33,7 +34,7 @@ _DIGEST_BYTES = 16
 _START: dict[str, Field] = {
     "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix")),
+    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -63,6 +64,7 @@ _SPECS = {
     "prefix": Object(
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
+    "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
 }
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
@@ -101,14 +103,15 @@ _STATEMENT = Object(
 )
 
 _DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
+_COUNTERS: dict[str, fields.Field] = {"scale_bits": U8, "dtype": _DTYPE}
 
 
 def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int) -> bytes:
     """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
     dtype = next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
     start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
-    header = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + U8.write(scale_bits) + _DTYPE.write(dtype)
-    body = header + counters.astype(dtype).tobytes()
+    end = fields.write_fields(_COUNTERS, {"scale_bits": scale_bits, "dtype": dtype})
+    body = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + end + counters.astype(dtype).tobytes()
     return body + _digest(body)
 
 
@@ -124,7 +127,8 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")
         spec, privacy = _SPECS[kind].read(reader), _STATEMENT.read(reader)
-        scale_bits, dtype = U8.read(reader), np.dtype(_DTYPE.read(reader))
+        read = fields.read_fields(_COUNTERS, reader)
+        scale_bits, dtype = read["scale_bits"], np.dtype(read["dtype"])
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a release that this version can read: {error}") from None
     if reader.left != spec.cells * dtype.itemsize + _DIGEST_BYTES:

@@ -22,6 +22,7 @@ from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, find_usable
 from beam_dpsketch.records.selectors import Selector, describe_argument
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
@@ -42,7 +43,8 @@ class ReadsElements(Replayable):
         """Return the transform itself, if it can use every element of a public or made-up sample.
 
         Run the selectors here and now, without a pipeline and without spending privacy. A checked transform does not
-        warn that the types of its elements are unknown. Values that would be clamped cause a warning.
+        warn that the types of its elements are unknown. Values that would be clamped cause a warning, and so do items
+        that are not among `ListedItems`.
 
         Errors and warnings show values of the sample: give it no element that is to be protected.
 
@@ -89,7 +91,8 @@ class _Check:
         self._selectors, self._sketch_input = declaration.selectors, declaration.sketch_input
         self._domain = getattr(declaration.spec, "domain", None)
         self._reader = RecordReader(self._selectors, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
-        self._clamped: set[str] = set()
+        self._lists_items = isinstance(declaration.spec, ListedItems)
+        self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
         """Raise for the first element that cannot be used."""
@@ -139,9 +142,13 @@ class _Check:
         for number, counts in enumerate(mask):
             where = place if batch is None else f"row {number} of {place}"
             value = values[number] if batch is None else _cell(batch, getattr(self._selectors, argument), number)
-            if not counts:
+            if counts:
+                self._warn_if_clamped(argument, value, f"{where}: {words}")
+            elif argument == "item" and self._lists_items and _is_countable(values, number):
+                problem = "which is not one of the ListedItems: such a record is dropped"
+                self._warn_once("unlisted", f"{where}: {words} is {_shown(value)}, {problem}")
+            else:
                 raise ValueError(f"{where}: {words} {self._problem(argument, value)}")
-            self._warn_if_clamped(argument, value, f"{where}: {words}")
 
     def _problem(self, argument: str, value: Any) -> str:
         if value is None:
@@ -159,13 +166,18 @@ class _Check:
         else:
             inside = argument != "item" or self._domain is None or self._domain.is_inside(value)
             limits = str(self._domain)
-        if not inside and argument not in self._clamped:
-            self._clamped.add(argument)
-            warnings.warn(
-                f"{words} is {_shown(value)}, outside {limits}: it is clamped to them",
-                ElementsWarning,
-                stacklevel=_levels_to_caller(),
-            )
+        if not inside:
+            self._warn_once(argument, f"{words} is {_shown(value)}, outside {limits}: it is clamped to them")
+
+    def _warn_once(self, what: str, message: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            warnings.warn(message, ElementsWarning, stacklevel=_levels_to_caller())
+
+
+def _is_countable(values: Any, number: int) -> bool:
+    """Return whether a value of a list or column has canonical bytes."""
+    return bool(all_valid(encode_all(values[number : number + 1])).all())
 
 
 def _cell(batch: Any, name: str, row: int) -> Any:

@@ -71,7 +71,7 @@ class WindowPlan(NamedTuple):
 
 
 def _check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
-    """Refuse windows of which a norm would bound too many or too few."""
+    """Refuse limits that do not suit a norm."""
     if elements.is_bounded and limit.max_windows is not None:
         raise WindowingError(
             "max_windows must be left out with a NormBound on bounded input: one norm covers all windows, or those of "

@@ -28,7 +28,7 @@ def tables() -> dict[str, str]:
         "start of a release": release_format._START,
         **{f"spec of a {kind}": table for kind, table in specs.items()},
         "statement": release_format._STATEMENT.fields,
-        "counters": {"dtype": release_format._DTYPE},
+        "counters": release_format._COUNTERS,
     }
     inside = {found.type.__name__: found.fields for table in named.values() for found in _objects(table.values())}
     return {name: _table(table) for name, table in {**named, **inside}.items()} | {
@@ -57,7 +57,7 @@ def _objects(parts: Any) -> Iterator[fields.Object]:
             yield from _objects(field.fields.values())
         elif isinstance(field, fields.OneOf):
             yield from _objects(field.options)
-        elif isinstance(field, fields.Repeated):
+        elif isinstance(field, (fields.Repeated, fields.Optional)):
             yield from _objects([field.field])
 
 
@@ -96,6 +96,9 @@ def _described_parts(field: Any) -> tuple[str, str]:
         case fields.Repeated(inner):
             kind, values = _described(inner)
             return f"list of {kind}", values
+        case fields.Optional(inner):
+            kind, values = _described(inner)
+            return f"optional {kind}", values
         case fields.Object(type):
             return f"`{type.__name__}`", ""
         case fields.OneOf(options):

@@ -44,6 +44,8 @@ class ByPage:
         options = dict(re.findall(r"(\d+) `([^`]+)`", values))
         if kind.startswith("list of "):
             return [self.value(kind.removeprefix("list of "), values) for _ in range(self.value("u16"))]
+        if kind.startswith("optional "):
+            return self.value(kind.removeprefix("optional "), values) if self.value("u8") else None
         if kind.startswith("bytes after "):
             return self.take(self.value(kind.removeprefix("bytes after ")))
         if kind.startswith("`"):
@@ -83,7 +85,7 @@ def said(value: Any, table: str | None = None) -> Any:
     if name not in TABLES:
         return value
     fields = {field: said(getattr(value, field)) for field, _, _ in TABLES[name]}
-    return {"is": name, **fields} if name.endswith("Domain") else fields
+    return {"is": name, **fields} if name.endswith(("Domain", "Bounds", "Bound")) else fields
 
 
 def test_the_tables_of_the_page_are_those_of_the_package() -> None:
@@ -101,8 +103,9 @@ def test_a_release_is_read_by_the_page_alone(name: str) -> None:
     spec = f"spec of a {start['kind']}".replace("count_min", "count_sketch")
     assert read.table(spec) == said(release.spec, spec)
     assert read.table("statement") == said(release.privacy, "statement")
-    size = int(read.table("counters")["dtype"].removeprefix("<i"))
-    counters = [int.from_bytes(read.take(size), "little", signed=True) for _ in range(release.counters.size)]
+    how = read.table("counters")
+    size, unit = int(how["dtype"].removeprefix("<i")), Fraction(1, 2 ** how["scale_bits"])
+    counters = [int.from_bytes(read.take(size), "little", signed=True) * unit for _ in range(release.counters.size)]
     assert counters == release.counters.ravel().tolist()
     assert golden.sealed(data[: -len(read.left)]) == data
 

@@ -18,7 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, FormatError, PrivacyUnit, ReleasedSketch, SketchSpec, release
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    FormatError,
+    NormBound,
+    PrivacyUnit,
+    ReleasedSketch,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, golden, strategies
@@ -194,9 +203,14 @@ def test_golden_releases_have_their_known_answers():
     assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
     assert (in_period.shown_delta, it["count_min_keyed"].privacy.shown_delta) == (1e-9, 1e-6)
     assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED
+    parts, whole = it["count_sketch_norm_parts"], it["count_min_norm_whole"]
+    assert parts.privacy.bounds == NormBound(Fraction(5, 2), max_per_item=1)
+    assert (parts.counters.dtype, parts.counters.tolist()) == (np.float64, [[1.03125, -0.03125], [32_768, 0]])
+    assert whole.privacy.bounds == NormBound(20, max_weight=7, signed=True, resource_limit=1000)
+    assert (whole.counters.dtype, whole.counters.tolist()) == (np.int64, [[300, -2], [298, 0]])
 
 
-@pytest.mark.parametrize("name", ["bad_first_layout", "bad_second_layout"])
+@pytest.mark.parametrize("name", ["bad_first_layout", "bad_second_layout", "bad_third_layout"])
 def test_layouts_before_the_first_version_are_refused_by_name(name):
     """Releases of a sketch of 3 by 8 counters, as they were written before 0.1.0."""
     data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()

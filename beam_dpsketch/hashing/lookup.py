@@ -1,0 +1,100 @@
+"""Find items in a list, exactly and many at a time.
+
+Guarantee: an item is found if and only if one of the list has the same canonical bytes, so 1, True, "1" and b"1" are
+never taken for each other. Nothing is decided by a hash alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item
+
+NOT_LISTED, NOT_AN_ITEM = -1, -2
+_MAX_INT = np.iinfo(np.int64).max
+
+
+class ItemLookup:
+    """Finds the places of items in a list without repetitions."""
+
+    def __init__(self, items: tuple[Item, ...]) -> None:
+        self._items = items
+
+    def find(self, items: Any) -> np.ndarray:
+        """Return the place of each item of a list, numpy array or pyarrow array, int64 of shape (n,).
+
+        It is `NOT_LISTED` for items that are not in the list, and `NOT_AN_ITEM` for nulls and for what cannot be
+        counted. Raises `TypeError` for one item, for an array of two dimensions, and for a pyarrow array of a type
+        that never can be counted.
+        """
+        if isinstance(items, (str, bytes)):
+            raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
+        if isinstance(items, pa.Array):
+            return self._find_in_column(items)
+        if not isinstance(items, np.ndarray):
+            return self._find_objects(items)
+        if items.ndim != 1:
+            raise TypeError(f"items must have one dimension, got {items.ndim}")
+        if items.dtype.kind in "iu":
+            return self._find_integers(items)
+        return self._find_objects(list(items) if items.dtype.kind in "mM" else items.tolist())
+
+    def _find_objects(self, items: list[Any]) -> np.ndarray:
+        types = set(map(type, items))
+        if types in ({str}, {bytes}) or (types == {int} and is_item(min(items)) and is_item(max(items))):
+            return _look_up(self._places_of_type[types.pop()], items)
+        return _look_up(self._places_of_bytes, encode_all(items).to_pylist())
+
+    def _find_in_column(self, items: pa.Array) -> np.ndarray:
+        found = self._find_distinct(items)
+        if items.null_count:
+            found = np.where(np.asarray(items.is_valid()), found, NOT_AN_ITEM)
+        if np.count_nonzero(found == NOT_AN_ITEM) > items.null_count:
+            raise TypeError(f"items must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}")
+        return found
+
+    def _find_distinct(self, items: pa.Array) -> np.ndarray:
+        """Find values of a column, each distinct text once; what nulls give means nothing."""
+        if pa.types.is_integer(items.type):
+            return self._find_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
+        if pa.types.is_nested(items.type):
+            return np.full(len(items), NOT_AN_ITEM, dtype=np.int64)
+        encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+        found = self._find_objects(encoded.dictionary.to_pylist())
+        indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return found[indices] if len(found) else np.full(len(items), NOT_AN_ITEM, dtype=np.int64)
+
+    def _find_integers(self, values: np.ndarray) -> np.ndarray:
+        if values.dtype == np.uint64 and values.max(initial=0) > _MAX_INT:
+            return _look_up(self._places_of_bytes, encode_all(values.tolist()).to_pylist())
+        integers, places = self._integers
+        return places[pc.index_in(pa.array(values.astype(np.int64, copy=False)), integers).fill_null(-1).to_numpy()]
+
+    @functools.cached_property
+    def _places_of_type(self) -> dict[type, dict[Any, int]]:
+        """The place of each text, of each byte string, and of each integer."""
+        numbered = [*enumerate(self._items)]
+        return {kind: {item: place for place, item in numbered if type(item) is kind} for kind in (str, bytes, int)}
+
+    @functools.cached_property
+    def _places_of_bytes(self) -> dict[bytes | None, int]:
+        """The place of each item, by its canonical bytes."""
+        places: dict[bytes | None, int] = {encode(item): place for place, item in enumerate(self._items)}
+        return {**places, None: NOT_AN_ITEM}
+
+    @functools.cached_property
+    def _integers(self) -> tuple[pa.Array, np.ndarray]:
+        """The listed integers of 63 bits and a sign, and their places, after which is `NOT_LISTED`."""
+        found = {item: place for place, item in enumerate(self._items) if isinstance(item, int) and item <= _MAX_INT}
+        return pa.array([*found], pa.int64()), np.array([*found.values(), NOT_LISTED], dtype=np.int64)
+
+
+def _look_up(places: dict[Any, int], items: Iterable[Any]) -> np.ndarray:
+    return np.fromiter(map(places.get, items, itertools.repeat(NOT_LISTED)), dtype=np.int64)

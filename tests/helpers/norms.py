@@ -1,0 +1,291 @@
+"""What norm bounding may leave of a unit: brute force in whole numbers, from the cells that single items change.
+
+Nothing here uses the kernel or `cells_of`: the cells of an item are those that `accumulate_keys` changes for it alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    BytesDomain,
+    IntegerDomain,
+    Level,
+    NeighboringRelation,
+    NormBound,
+    PrefixSpec,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleaseTerms,
+    SketchSpec,
+    TreeSpec,
+)
+from beam_dpsketch.records import reading
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.norm_rule import NormRule
+from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches import raw_type
+
+UNIT = 1 << 16
+"""One record, in the units of scaled weights."""
+ITEMS = 16
+_MAX_ITEM_WEIGHT = (1 << 31) - 1
+
+
+class Place(NamedTuple):
+    """What records must have in common to be netted."""
+
+    unit: Any
+    key: bytes
+    window: int
+    item: Any
+
+
+Records = Sequence[tuple[Place, int]]
+Change = list[dict[tuple[bytes, int, int], int]]
+"""For each table, what a unit adds to each cell of each key and window."""
+
+
+class Case(NamedTuple):
+    """Records of several units, and the sketch and bounds they are for."""
+
+    sketch_input: SketchInput
+    records: Records
+    parts: list[Records]  # the same records in another order, split
+
+    @property
+    def bounds(self) -> NormBound:
+        assert isinstance(self.sketch_input.bounds, NormBound)
+        return self.sketch_input.bounds
+
+
+def _flat(kind: str, rng: np.random.Generator) -> SketchSpec:
+    depth, width, seed = (int(rng.integers(*ends)) for ends in ((1, 5), (1, 9), (0, 99)))
+    return SketchSpec(kind=kind, depth=depth, width=width, seed=seed)
+
+
+def _tree(*levels: tuple[int, str, int, int, Fraction]) -> Callable[[np.random.Generator], TreeSpec]:
+    domain = IntegerDomain(0, ITEMS - 1)
+    made = tuple(Level(*level) for level in levels)
+    return lambda rng: TreeSpec(domain=domain, levels=made, seed=int(rng.integers(0, 99)))
+
+
+def _prefix(rng: np.random.Generator) -> PrefixSpec:
+    return PrefixSpec(domain=BytesDomain(2), depth=2, width=3, seed=int(rng.integers(0, 99)))
+
+
+LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
+    "count_sketch": functools.partial(_flat, "count_sketch"),
+    "count_min": functools.partial(_flat, "count_min"),
+    "one cell a row": lambda rng: SketchSpec(depth=int(rng.integers(1, 3)), width=1, seed=int(rng.integers(0, 99))),
+    "histogram": _tree((4, "exact", 1, 16, Fraction(1))),
+    "exact and count_sketch": _tree((2, "exact", 1, 4, Fraction(3, 4)), (2, "count_sketch", 2, 3, Fraction(1, 4))),
+    "all kinds": _tree(
+        (1, "exact", 1, 2, Fraction(1, 7)),
+        (1, "count_min", 2, 2, Fraction(2, 7)),
+        (2, "count_sketch", 3, 3, Fraction(4, 7)),
+    ),
+    "fine shares": _tree(
+        (2, "exact", 1, 4, Fraction(1 << 28, 10**9 + 7)), (2, "count_sketch", 3, 4, 1 - Fraction(1 << 28, 10**9 + 7))
+    ),
+    "prefixes": _prefix,
+}
+
+
+def draw_case(layout: str, seed: int, *, resource_limit: bool = False) -> Case:
+    """Draw a case at random: weights of every size, few items and cells, up to three keys and two windows."""
+    rng = np.random.default_rng([seed, list(LAYOUTS).index(layout)])
+    max_weight = int(rng.choice([1, 3, 50, 1000, 1 << 20, 1 << 31]))
+    norms = [Fraction(1), Fraction(5, 2), Fraction(int(rng.integers(1, 200)), int(rng.integers(1, 17))), Fraction(1000)]
+    bounds = NormBound(
+        norms[rng.integers(len(norms))],
+        max_weight=max_weight,
+        signed=bool(rng.integers(2)),
+        max_per_item=[None, 1, 3, 20][rng.integers(4)],
+        resource_limit=int(rng.integers(1, 12)) if resource_limit else None,
+    )
+    sketch_input = SketchInput(LAYOUTS[layout](rng), bounds)
+    items, largest = keys_of(sketch_input.spec), [1, max_weight][rng.integers(2)]
+    keys, windows, size = (int(rng.integers(1, high)) for high in (4, 3, 60))
+    weights = rng.integers(-largest if bounds.signed else 1, largest + 1, size)
+    if rng.integers(2):
+        weights[2:] = np.sign(weights[2:])  # a few heavy records among light ones
+    records = [
+        (Place(int(rng.integers(3)), b"k%d" % rng.integers(keys), int(rng.integers(windows)), items[place]), int(weight))
+        for place, weight in zip(rng.integers(0, ITEMS, size), weights, strict=True)
+    ]
+    shuffled = [records[place] for place in rng.permutation(size)]
+    cuts = sorted(int(cut) for cut in rng.integers(0, size + 1, 2))
+    return Case(sketch_input, records, [shuffled[: cuts[0]], shuffled[cuts[0] : cuts[1]], shuffled[cuts[1] :]])
+
+
+def draw_cancelling_case(seed: int) -> Case:
+    """Draw a unit with a heavy item and light ones that share its only cell with the opposite sign."""
+    rng = np.random.default_rng(seed)
+    spec = SketchSpec(depth=1, width=1, seed=int(rng.integers(0, 99)))
+    items = keys_of(spec)
+    heavy = items.pop(int(rng.integers(ITEMS)))
+    opposite = [item for item in items if changed_cells(spec, item) != changed_cells(spec, heavy)]
+    weights = [(heavy, int(rng.integers(50, 100))), *((item, int(rng.integers(1, 4))) for item in opposite)]
+    records = [(Place(0, b"k", 0, item), weight) for item, weight in weights]
+    bounds = NormBound(Fraction(int(rng.integers(2, 20)), 2), max_weight=100)
+    return Case(SketchInput(spec, bounds), records, [records[::2], records[1::2]])
+
+
+def keys_of(spec: Any) -> list[Any]:
+    """Return the keys of a few items, as Python values."""
+    items: Any = np.arange(ITEMS)
+    if isinstance(spec, PrefixSpec):
+        items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
+    keys, usable = raw_type(spec).usable_keys(spec, items)
+    assert usable.all()
+    return keys.tolist()
+
+
+def to_table(sketch_input: SketchInput, records: Records) -> pa.Table:
+    """Return records as the steps of a transform hand them on."""
+    item_type = pa.uint64() if sketch_input.key_type == np.uint64 else pa.large_binary()
+    units = [place.unit for place, _ in records]
+    return pa.table(
+        {
+            "unit": pa.array(units, pa.large_binary() if isinstance(units[0], bytes) else pa.int64()),
+            "key": pa.array([place.key for place, _ in records], pa.large_binary()),
+            "window": pa.array([place.window for place, _ in records], pa.int64()),
+            "item": pa.array([place.item for place, _ in records], item_type),
+            "weight": pa.array([weight for _, weight in records], pa.int64()),
+        }
+    )
+
+
+def bounded(sketch_input: SketchInput, *parts: Records) -> dict[Place, int]:
+    """Return the weights that are counted, of records that come in these parts."""
+    assert isinstance(sketch_input.bounds, NormBound)
+    rule = NormRule(sketch_input.bounds, sketch_input)
+    tables = [to_table(sketch_input, part) for part in parts if part]
+    if len(parts) > 1:
+        tables = [rule.prune(table) for table in tables]
+    selected = rule.select(pa.concat_tables(tables))
+    columns = [selected[name].to_pylist() for name in Place._fields]
+    places = [Place(*row) for row in zip(*columns, strict=True)]
+    assert len(set(places)) == len(places)
+    return dict(zip(places, reading.total_weights(selected, sketch_input.bounds).tolist(), strict=True))
+
+
+def netted(records: Records, cap: int | None = None) -> dict[Place, int]:
+    """Return the net weights that are not 0, each of at most this size."""
+    weights: Counter[Place] = Counter()
+    for place, weight in records:
+        weights[place] += weight
+    cap = min(cap or _MAX_ITEM_WEIGHT, _MAX_ITEM_WEIGHT)
+    return {place: max(-cap, min(cap, weight)) for place, weight in weights.items() if weight}
+
+
+@functools.lru_cache(maxsize=None)
+def changed_cells(spec: Any, item: Any) -> tuple[dict[int, int], ...]:
+    """Return the change of each cell of each table that one record of an item makes."""
+    kind = raw_type(spec)
+    raw = kind(spec).accumulate_keys(np.array([item], dtype=kind.key_type(spec)), np.ones(1, dtype=np.int64))
+    flat = [counters.ravel() for counters in raw.counter_tables()]
+    return tuple({int(cell): int(counters[cell]) for cell in np.flatnonzero(counters)} for counters in flat)
+
+
+def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
+    """Return the rows of each table and its share of rho, as the spec says them."""
+    if isinstance(spec, TreeSpec):
+        return [(level.depth, level.share) for level in spec.levels]
+    count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
+    return [(spec.depth, Fraction(1, count))] * count
+
+
+def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:
+    """Return what the records of one unit add to all counters."""
+    tables: Change = [defaultdict(int) for _ in tables_of(spec)]
+    for place, weight in weights:
+        for table, cells in zip(tables, changed_cells(spec, place.item), strict=True):
+            for cell, sign in cells.items():
+                table[place.key, place.window, cell] += sign * weight
+    return tables
+
+
+def squared_length(spec: Any, added: Change) -> Fraction:
+    """Return the square of the length, in the unit of the weights."""
+    squares = [sum(value * value for value in table.values()) for table in added]
+    return sum(
+        (share / rows * square for (rows, share), square in zip(tables_of(spec), squares, strict=True)), Fraction(0)
+    )
+
+
+def distance(first: Change, second: Change) -> Change:
+    """Return the difference of what two units add."""
+    return [
+        {cell: mine.get(cell, 0) - theirs.get(cell, 0) for cell in {*mine, *theirs}}
+        for mine, theirs in zip(first, second, strict=True)
+    ]
+
+
+def loss(sketch_input: SketchInput, added: Change, relation: NeighboringRelation, rho: Fraction) -> Fraction:
+    """Return the loss of a change of all counters, in zCDP, at the noise that a release of this rho draws."""
+    terms = ReleaseTerms(PrivacySpec(rho, relation=relation), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID)
+    noise = calibrate(sketch_input.spec, terms)
+    squares = [sum(value * value for value in table.values()) for table in added]
+    terms_of_tables = (square / (2 * variance * UNIT**2) for square, variance in zip(squares, noise, strict=True))
+    return sum(terms_of_tables, Fraction(0))
+
+
+def units_of(weights: dict[Place, int]) -> dict[Any, dict[Place, int]]:
+    """Return the weights of each unit."""
+    units: dict[Any, dict[Place, int]] = defaultdict(dict)
+    for place, weight in weights.items():
+        units[place.unit][place] = weight
+    return units
+
+
+def check(case: Case) -> None:
+    """Raise unless the records that count are a function of each unit alone, short enough, and no smaller than said."""
+    found = bounded(case.sketch_input, case.records)
+    assert bounded(case.sketch_input, *case.parts) == found, "the order or the split matters"
+    by_unit, net = units_of(found), units_of(netted(case.records, case.bounds.max_per_item))
+    limit = case.bounds.squared_length * UNIT**2
+    for unit, weights in by_unit.items():
+        own = [record for record in case.records if record[0].unit == unit]
+        assert bounded(case.sketch_input, own) == weights, "other units matter"
+        length = squared_length(case.sketch_input.spec, change(case.sketch_input.spec, weights.items()))
+        assert length <= limit, f"too long: {float(length / limit)}"
+    for unit, weights in net.items():
+        if case.bounds.resource_limit is None:
+            check_kept(weights, by_unit.get(unit, {}), Fraction(case.bounds.max_norm))
+        else:
+            assert len(by_unit.get(unit, {})) <= case.bounds.resource_limit
+
+
+def check_kept(net: dict[Place, int], found: dict[Place, int], max_norm: Fraction) -> None:
+    """Raise unless each item keeps the part max_norm / total of its weight, up to rounding; all of it if that is 1."""
+    total = sum(map(abs, net.values()))
+    for place, weight in net.items():
+        kept = found.get(place, 0) if weight > 0 else -found.get(place, 0)
+        assert 0 <= kept <= abs(weight) * UNIT, "an item grew or changed its sign"
+        if total <= max_norm:
+            assert kept == abs(weight) * UNIT, "a unit within the norm was changed"
+        factor = min(Fraction(1), max_norm / total) * (1 - Fraction(1, 1 << 23)) - Fraction(1, 1 << 32)
+        assert kept > abs(weight) * UNIT * factor - 1, "an item lost more than its part"
+
+
+def check_losses(case: Case) -> None:
+    """Raise if replacing, adding or removing a unit of the case costs more than rho."""
+    rho, spec = Fraction(1, 1000), case.sketch_input.spec
+    weights = units_of(bounded(case.sketch_input, case.records)).values()
+    changes = [change(spec, each.items()) for each in weights]
+    for relation in NeighboringRelation:
+        others = [change(spec, [])] if relation is ADD_OR_REMOVE_ONE else [change(spec, []), *changes]
+        for first in changes:
+            for second in others:
+                spent = loss(case.sketch_input, distance(first, second), relation, rho)
+                assert spent <= rho, f"costs {float(spent / rho)} rho"

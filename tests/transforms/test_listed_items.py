@@ -1,0 +1,268 @@
+"""`ListedItems` through every transform: counters are those of a `Counter` restricted to the list."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from apache_beam.transforms import window
+from apache_beam.transforms.display import DisplayData
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    ElementsWarning,
+    Horizon,
+    ListedItems,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    ReleasedListedItems,
+    SketchTimeline,
+    TimelineNode,
+    TimeRange,
+    read_releases,
+)
+from beam_dpsketch.records import unused
+from beam_dpsketch.transforms import (
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateSketchFn,
+    QueryReleases,
+    Question,
+    WriteReleases,
+)
+from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
+from tests.helpers.timed import at_times
+
+PRIVACY = PrivacySpec(rho=0.5)
+PAGES = ListedItems(["page 7", "absent", "page 0", "page 9", "page 7"])
+SINGLE = Record(max_weight=10, signed=True)
+PEOPLE = PrivacyId("user", WIDE)
+
+
+def counted(visits: Iterable[Visit]) -> list[int]:
+    """The counters by definition."""
+    counter: Counter[str] = Counter()
+    for visit in visits:
+        counter[visit.page] += visit.seconds
+    return [counter[page] for page in ("page 7", "absent", "page 0", "page 9")]
+
+
+def test_the_visits_tell_listed_pages_apart() -> None:
+    assert len(set(counted(VISITS))) == 4
+    assert sum(map(abs, counted(VISITS))) < sum(abs(visit.seconds) for visit in VISITS)
+
+
+@pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
+    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, **NAMES, unit=unit)
+    assert exact(KINDS[kind], transform).tolist() == counted(VISITS)
+
+
+@pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
+@pytest.mark.parametrize("kind", KEYED)
+def test_every_key_has_its_own_counters(kind: str, unit: Any) -> None:
+    keys = PublicKeys(["user 0", "user 5", "nobody"], "user")
+    transform = PrivateFrequencies.PerKey(PAGES, PRIVACY, **NAMES, unit=unit, keys=keys)
+    for key, counters in exact(KINDS[kind], transform).items():
+        assert counters.tolist() == counted(visit for visit in VISITS if visit.user == key), key
+
+
+def test_pairs_are_counted_by_key() -> None:
+    transform = PrivateFrequencies.PerKey(ListedItems([1, "1"]), PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    pairs = [("a", 1), ("a", "1"), ("a", 1), ("b", "1"), ("b", b"1"), ("c", 2)]
+    counters = {key: value.tolist() for key, value in exact(pairs, transform).items()}
+    assert counters == {"a": [2, 1], "b": [0, 1], "c": [0, 0]}
+
+
+ALIKE = [1, "1", b"1", (1,), ("1", (b"1",)), (1 << 64) - 1, -1]
+LOOSE = [*ALIKE, 1, np.int64(1), True, 1.0, None, "absent", (True,), [1], ("1", (b"1",)), -2]
+
+
+@pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
+@pytest.mark.parametrize("unit", [Record(), PrivacyId(lambda element: 7, RecordBounds(99))], ids=["record", "id"])
+def test_items_that_look_alike_are_different(unit: Any, runner: str) -> None:
+    transform = PrivateFrequencies.Globally(ListedItems(ALIKE), PRIVACY, item=first, unit=unit)
+    elements = [(item,) for item in LOOSE]
+    assert exact(elements, transform, runner=runner).tolist() == [3, 1, 1, 1, 2, 1, 1]
+
+
+def first(element: Any) -> Any:
+    return element[0]
+
+
+COLUMNS: dict[str, Any] = {
+    "floats where one is missing": pd.DataFrame({"item": [1.0, None, 2.0, 1.0]}),
+    "objects": pd.DataFrame({"item": pd.Series([1, "x", True, 1], dtype=object)}),
+    "categories": pd.DataFrame({"item": pd.Categorical([1, 2, 1, None])}),
+    "small numbers": pa.table({"item": pa.array([1, 2, None, 1], pa.uint8())}),
+    "runs": pa.table({"item": pa.RunEndEncodedArray.from_arrays([2, 3], [1, 2])}),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_read_like_rows(name: str) -> None:
+    transform = PrivateFrequencies.Globally(ListedItems([1, 3]), PRIVACY, item="item", unit=Record())
+    assert exact([COLUMNS[name]], transform).tolist() == [2, 0]
+
+
+def test_unlisted_items_use_up_none_of_the_bounds() -> None:
+    rows = [beam.Row(user="u", page=f"unlisted {number}", n=5) for number in range(50)]
+    rows += [beam.Row(user="u", page="page 7", n=2)] * 3
+    bounded = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(2)), item="page")
+    assert exact(rows, bounded).tolist() == [2, 0, 0, 0]
+    weighted = PrivacyId("user", RecordBounds(3, max_weight=9))
+    bounded = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=weighted, item="page", weight="n")
+    assert exact(rows, bounded).tolist() == [6, 0, 0, 0]
+
+
+def test_a_release_answers_and_states_what_was_asked_for() -> None:
+    """Each counter is off by more than 14 sigma with probability < 1e-40."""
+    rows = [beam.Row(user=f"u{number % 300}", page="page 7") for number in range(900)]
+    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(3)), item="page")
+    for released in (*run(rows, transform), *run(rows, transform, runner=BUNDLE_BASED)):
+        assert isinstance(released, ReleasedListedItems)
+        assert released.spec == PAGES
+        assert released.privacy.sigma_squared == 9
+        assert abs(released.estimate("page 7") - 900) < 14 * 3
+        assert [row.item for row in released.top_k(1)] == ["page 7"]
+        assert "a discrete Gaussian with sigma = 3 on each counter" in str(released.privacy)
+
+
+def test_a_bundle_without_a_listed_item_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unused._warn_once.cache_clear()
+    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(99)), item="page")
+    with caplog.at_level(logging.WARNING):
+        run([beam.Row(user="u", page="unlisted")] * 99 + [beam.Row(user="u", page="page 7")], transform)
+        assert not [record for record in caplog.records if "can be used" in record.message]
+        run([beam.Row(user="u", page="Jenny")] * 300, transform)
+    (logged,) = [record.message for record in caplog.records if "can be used" in record.message]
+    assert "item='page'" in logged
+    assert "Jenny" not in logged
+
+
+CHECKED = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), item="page")
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        [{"page": "page 7"}, {"page": "other"}, {"page": "another"}],
+        pa.table({"page": ["page 7", "other", "another"]}),
+        pd.DataFrame({"page": ["page 7", "other", "another"]}),
+    ],
+    ids=["dicts", "table", "frame"],
+)
+def test_sample_items_that_are_not_listed_are_warned_of_once(sample: Any) -> None:
+    message = r"item='page' is 'other' \(str\), which is not one of the ListedItems: such a record is dropped"
+    with pytest.warns(ElementsWarning, match=message) as caught:
+        assert CHECKED.check(sample) is CHECKED
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("value", [None, 1.5, True, ["page 7"]])
+def test_sample_items_that_cannot_be_counted_are_still_an_error(value: Any) -> None:
+    with pytest.raises(ValueError, match="element 1 of the sample: item='page' is"):
+        CHECKED.check([{"page": "page 7"}, {"page": value}])
+
+
+@pytest.mark.parametrize("spec", [["Oslo"], "Oslo", None, {"Oslo"}, ("Oslo",)], ids=repr)
+def test_a_plain_list_is_refused(spec: Any) -> None:
+    for make in (
+        lambda: PrivateFrequencies.Globally(spec, PRIVACY, unit=Record()),
+        lambda: PrivateFrequencies.PerKey(spec, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
+        lambda: PrivateContinualFrequencies.Globally(spec, PRIVACY, Horizon(0, 10, 4), unit=Record()),
+    ):
+        with pytest.raises(TypeError, match="spec must be a SketchSpec or ListedItems, got"):
+            make()
+
+
+def test_it_is_shown_and_explained_without_its_items() -> None:
+    transform = PrivateFrequencies.Globally(ListedItems(["Jenny", "Joe"]), PRIVACY, unit=Record(), item="page")
+    data = {item.key: item.value for item in DisplayData.create_from(transform).items}
+    assert (data["sketch"], data["counters"]) == ("listed_items", 2)
+    assert "depth" not in data
+    for explained in (transform.explain(), transform.explain(n=1000)):
+        assert "listed_items: 1 table, 2 counters" in explained
+        assert "95 % intervals of about +- 2 from the noise alone; nothing collides." in explained
+        assert "made-up data" not in explained
+        assert "mostly noise" not in explained
+    assert "Answers would be mostly noise" in transform.explain(n=10)
+    assert "Jenny" not in f"{data} {transform!r} {transform.explain(9)}"
+
+
+def test_files_hold_a_release_for_each_key(tmp_path: Path) -> None:
+    transform = PrivateFrequencies.PerKey(
+        PAGES, PRIVACY, **NAMES, unit=SINGLE, keys=PublicKeys(["user 0", "nobody"], "user")
+    )
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pipeline | beam.Create(KINDS["rows"]) | transform | WriteReleases(str(tmp_path / "pages"))
+    pairs = dict(read_releases(tmp_path / "pages-*", ReleasedListedItems, keyed=True))
+    assert set(pairs) == {"user 0", "nobody"}
+    assert pairs["user 0"].spec is pairs["nobody"].spec
+    assert pairs["user 0"].spec == PAGES
+    both = pairs["user 0"].combine(pairs["nobody"])
+    assert both.privacy.rho == pairs["nobody"].privacy.rho
+    assert both.privacy.sigma_squared == 2 * pairs["nobody"].privacy.sigma_squared
+
+
+def test_questions_are_answered_in_a_pipeline() -> None:
+    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), item="page")
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        releases = pipeline | "Rows" >> beam.Create([beam.Row(page="page 0")] * 500) | transform
+        return pipeline | beam.Create([Question("top_k", (1,))]) | QueryReleases(releases)
+
+    (answer,) = seen_by_sink(build)
+    assert [row.item for row in answer.value] == ["page 0"]
+
+
+def test_windows_get_a_release_each() -> None:
+    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), windows=TimeRange(0, 30))
+    windows = window.FixedWindows(10)
+    timed = [("page 0", 1.0)] * 400 + [("page 7", 25.0)] * 400
+    releases = seen_by_sink(lambda pipeline: at_times(pipeline, timed, windows) | transform)
+    assert len(releases) == 3
+    assert sorted(round(released.estimate("page 7") / 400) for released in releases) == [0, 0, 1]
+
+
+def test_ranges_of_windows_are_answered() -> None:
+    """Up to 4 nodes with sigma^2 = 3 / 2 each: off by more than 40, 16 sigma, with probability < 1e-50."""
+    horizon = Horizon(0, 10, 4)
+    transform = PrivateContinualFrequencies.Globally(PAGES, PrivacySpec(rho=1), horizon, unit=Record())
+    timed = [("page 0", 1.0)] * 400 + [("page 7", 12.0)] * 100 + [("page 0", 35.0)] * 200 + [("other", 3.0)] * 999
+    nodes: list[TimelineNode] = seen_by_sink(
+        lambda pipeline: at_times(pipeline, timed, window.GlobalWindows()) | transform
+    )
+    timeline = SketchTimeline(nodes, horizon)
+    for first_window, last, expected in ((0, 0, (400, 0)), (0, 3, (600, 100)), (1, 2, (0, 100))):
+        found = timeline.between(first_window, last).estimate(["page 0", "page 7"])
+        np.testing.assert_allclose(found, expected, atol=40)
+    with pytest.raises(TypeError, match="averages are made of CountSketches only, not of ReleasedListedItems"):
+        timeline.averaged_estimate("page 0", 0, 3)
+
+
+def test_a_combine_fn_makes_a_release() -> None:
+    fn = PrivateSketchFn(PAGES, PRIVACY, item="page")
+    accumulator = fn.create_accumulator()
+    for row in [beam.Row(page="page 9")] * 300 + [beam.Row(page="other")] * 300:
+        accumulator = fn.add_input(accumulator, row)
+    released = fn.extract_output(fn.merge_accumulators([accumulator, fn.create_accumulator()]))
+    assert isinstance(released, ReleasedListedItems)
+    assert [row.item for row in released.top_k(1)] == ["page 9"]
+    assert abs(released.estimate("page 0")) < 14
