@@ -19,7 +19,11 @@ DEPTH, WIDTH = 5, 2048
 TOPS = (10, 100)
 RECORDS, NORM, CENTRED = "RecordBounds, CountSketch", "NormBound, CountSketch", "NormBound, Count-Min centred"
 # The largest mean errors allowed of the top 10 and of the top 100 flights by destination.
-FLIGHTS_BARS = {(REPLACE_ONE, NORM): (820, 510), (REPLACE_ONE, CENTRED): (660, 420), (ADD_OR_REMOVE_ONE, NORM): (510, 325)}
+FLIGHTS_BARS = {
+    (REPLACE_ONE, NORM): (820, 510),
+    (REPLACE_ONE, CENTRED): (660, 420),
+    (ADD_OR_REMOVE_ONE, NORM): (510, 325),
+}
 LEAST_RATIO_BY_ORIGIN = 1.8
 
 
@@ -65,7 +69,9 @@ class TopErrors:
         return found
 
 
-def compared(people: People, grids: Grids, effort: Effort, centred: bool) -> dict[tuple[NeighboringRelation, str], list[Best]]:
+def compared(
+    people: People, grids: Grids, effort: Effort, centred: bool
+) -> dict[tuple[NeighboringRelation, str], list[Best]]:
     """Return, for each relation and rule, the best for each of `TOPS`."""
     spec = SketchSpec(depth=DEPTH, width=WIDTH)
     counted = Counted(people, spec)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, TreeSpec
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedDyadicCountSketch, ReleasedSketch, TreeSpec
 from beam_dpsketch.privacy.contributions import Bounds
 from benchmarks.people import best
 from benchmarks.people.best import Best, Effort
@@ -40,9 +40,16 @@ class CdfErrors:
     def __call__(self, seed: int, bounds: Bounds) -> list[float]:
         raw = self.counted.raw(dataclasses.replace(self.spec, seed=seed), bounds)
         return [
-            100 * float(np.mean([np.abs(release.cdf(at) - truth).mean() for release, (at, truth) in pairs]))
-            for pairs in (zip(released(raw, bounds, relation), self._truth, strict=True) for relation in RELATIONS)
+            100 * float(np.mean(list(map(_error, released(raw, bounds, relation), self._truth))))
+            for relation in RELATIONS
         ]
+
+
+def _error(release: ReleasedSketch, truth: tuple[np.ndarray, np.ndarray]) -> float:
+    """Return the mean error at some values, given the truth there."""
+    assert isinstance(release, ReleasedDyadicCountSketch)
+    at, shares = truth
+    return float(np.abs(release.cdf(at) - shares).mean())
 
 
 def compared(people: People, spec: TreeSpec, rules: Sequence[Sequence[Bounds]], effort: Effort) -> list[list[Best]]:
