@@ -1,8 +1,8 @@
 """What people gain from one norm each, beside a number of records each: ``python -m benchmarks.people [part ...]``.
 
-All releases protect a person, at epsilon 2 and delta 1e-6, with all of rho in the counters. `RecordBounds` keep a number
-of records of each person, at random. A `NormBound` scales what each person adds to all counters down to a length. Each
-rule has the bound that suits it best in each column, chosen with other releases. Bounds, sketches, noise and answers are
+All releases protect a person, at epsilon 2 and delta 1e-6, with all of rho in the counters. `RecordBounds` keep some
+records of each person, at random. A `NormBound` scales what each person adds to all counters down to a length. Each
+rule has the bound that suits it best in each column, chosen with other releases. Bounds, sketches and noise are
 those of the package. They are fed with tables, without a pipeline. Parts:
   frequencies  error of the true top 10 and top 100: flights, a web log, a text
   keys         the same over (origin, destination), with a sketch for each origin
