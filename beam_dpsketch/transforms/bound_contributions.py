@@ -13,8 +13,8 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.records.bounding import BoundingRule
-from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, check_max_weight
@@ -62,7 +62,7 @@ class BoundContributions(beam.PTransform):
         per_key = self._selectors.key is not None
         open_questions(self._selectors, pcoll.element_type, domain=None, per_key=per_key)
         reader = RecordReader(self._selectors, per_key=per_key)
-        tables = bound_tables(pcoll, reader, BoundingRule(self._bounds, RandomPriorities()), None)
+        tables = bound_tables(pcoll, reader, RecordRule(self._bounds, RandomPriorities()), None)
         return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
 
 

@@ -14,7 +14,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import Record, TimeRange
-from beam_dpsketch.records.bounding import MergeTables
+from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state, summing

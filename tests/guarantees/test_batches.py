@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import AssumePublicKeys, IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
-from beam_dpsketch.records.bounding import BoundingRule
-from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 TWO = RecordBounds(max_contributions_per_partition=2)
@@ -93,7 +93,7 @@ UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), m
 @given(UNITS, st.integers(1, 4), st.integers(1, 4))
 def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
-    bound = BoundingRule(bounds, RandomPriorities(salt=1))
+    bound = RecordRule(bounds, RandomPriorities(salt=1))
     words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
     table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})
     table = table.append_column("item", pa.array(np.arange(len(units))))
@@ -101,4 +101,4 @@ def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions
     if bound.keeps_all(words):
         assert len(bound.prune(table)) == len(units)
         assert most <= min(records, partitions)
-    assert not BoundingRule(RecordBounds(1, signed=True), RandomPriorities(salt=1)).keeps_all(words)
+    assert not RecordRule(RecordBounds(1, signed=True), RandomPriorities(salt=1)).keeps_all(words)

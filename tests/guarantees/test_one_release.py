@@ -27,9 +27,10 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release import noising
@@ -170,7 +171,7 @@ def test_extract_output_draws_anew_and_keeps_the_accumulator(kind: str) -> None:
 
 INPUT = SketchInput(WIDE, RecordBounds(1))
 RECORDS = RecordReader(Selectors(privacy_id="user"), per_key=False)
-BOUND = BoundingRule(RecordBounds(1), RandomPriorities(1))
+BOUND = RecordRule(RecordBounds(1), RandomPriorities(1))
 SHIPPED = [
     PrivateSketchFn(WIDE, PRIVACY),
     PrivateSketchFn(dataclasses.replace(WIDE, kind="count_min"), PRIVACY, item="word"),

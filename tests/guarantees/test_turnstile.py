@@ -31,7 +31,7 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -274,8 +274,8 @@ def test_what_is_kept_is_as_if_deleted_records_had_never_been(monkeypatch: pytes
     assert never_saw[-1] == forgot[-1] == 0
     assert stats.chisquare(forgot[:-1]).pvalue >= LEVEL
     assert same_choices(never_saw, forgot)
-    monkeypatch.setattr(BoundingRule, "prune", BoundingRule._keep)
-    monkeypatch.setattr(BoundingRule, "select", _sample_and_net)
+    monkeypatch.setattr(RecordRule, "prune", RecordRule._keep)
+    monkeypatch.setattr(RecordRule, "select", _sample_and_net)
     assert not same_choices(never_saw, chosen(after))
 
 

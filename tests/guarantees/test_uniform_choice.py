@@ -15,9 +15,10 @@ from scipy import stats
 
 from beam_dpsketch import RecordBounds
 from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.ids import encode_ids
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -42,7 +43,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
       signed: whether weights may be negative.
     """
     bounds = RecordBounds(max_contributions_per_partition=KEPT, signed=signed)
-    bound = BoundingRule(bounds, RandomPriorities())
+    bound = RecordRule(bounds, RandomPriorities())
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     shard = steps.ShardWindowedRecords(records, bound, None)
     payloads: dict[Any, list[bytes]] = defaultdict(list)
@@ -93,5 +94,5 @@ def _drawn_again(priorities: pa.Array, drawn: pa.Array) -> pa.Array:
 
 @pytest.mark.parametrize("coalesce", [_late_ones_last, _drawn_again])
 def test_priorities_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", coalesce)
+    monkeypatch.setattr("beam_dpsketch.records.bounding.priorities.pc.coalesce", coalesce)
     assert choice_p_value(BUNDLES["too many, then few"], int, in_state=False, signed=False) < 1e-10

@@ -29,8 +29,8 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import raw_type
 
@@ -119,7 +119,10 @@ def draw_case(layout: str, seed: int, *, resource_limit: bool = False) -> Case:
     if rng.integers(2):
         weights[2:] = np.sign(weights[2:])  # a few heavy records among light ones
     records = [
-        (Place(int(rng.integers(3)), b"k%d" % rng.integers(keys), int(rng.integers(windows)), items[place]), int(weight))
+        (
+            Place(int(rng.integers(3)), b"k%d" % rng.integers(keys), int(rng.integers(windows)), items[place]),
+            int(weight),
+        )
         for place, weight in zip(rng.integers(0, ITEMS, size), weights, strict=True)
     ]
     shuffled = [records[place] for place in rng.permutation(size)]
@@ -188,7 +191,7 @@ def netted(records: Records, cap: int | None = None) -> dict[Place, int]:
     return {place: max(-cap, min(cap, weight)) for place, weight in weights.items() if weight}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def changed_cells(spec: Any, item: Any) -> tuple[dict[int, int], ...]:
     """Return the change of each cell of each table that one record of an item makes."""
     kind = raw_type(spec)

@@ -16,9 +16,9 @@ import pytest
 
 from beam_dpsketch import NormBound
 from beam_dpsketch.privacy import norm_bounding
-from beam_dpsketch.records import norm_rule, reading
-from beam_dpsketch.records.netting import NetRecords, net
-from beam_dpsketch.records.norm_rule import NormRule
+from beam_dpsketch.records.bounding import norm_rule, reading
+from beam_dpsketch.records.bounding.netting import NetRecords, net
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.sketches.exact import ExactHistogram
 from beam_dpsketch.sketches.linear import LinearSketch
 from tests.helpers import norms
@@ -183,7 +183,10 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "a cap in each bundle": (a_cap_in_each_bundle, SPLIT),
     "a norm for each key": (a_norm_for_each("key"), TOO_LONG),
     "a norm for each window": (a_norm_for_each("window"), TOO_LONG),
-    "equal weights of all tables": (other_weights_of_tables(lambda cells, _, count: Fraction(1, cells * count)), TOO_LONG),
+    "equal weights of all tables": (
+        other_weights_of_tables(lambda cells, _, count: Fraction(1, cells * count)),
+        TOO_LONG,
+    ),
     "rows that add up": (other_weights_of_tables(lambda cells, share, _: share), KEPT),
     "the mean over all cells": (other_weights_of_tables(lambda cells, share, _: share / cells**2), TOO_LONG),
     "weights of tables rounded down": (weights_of_tables_rounded_down, TOO_LONG),

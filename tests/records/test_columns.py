@@ -33,10 +33,10 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -256,7 +256,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
     batches = [element for element in elements if isinstance(element, pd.DataFrame)]
     columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])
     kept = [
-        BoundingRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
+        RecordRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
     ]
     bounded = total.add_inputs(total.create_accumulator(), (unpack_table(each, recipe) for each in kept))
     direct = total.add_inputs(total.create_accumulator(), elements)

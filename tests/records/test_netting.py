@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.records import netting
-from beam_dpsketch.records.netting import NetRecords, net
+from beam_dpsketch.records.bounding import netting
+from beam_dpsketch.records.bounding.netting import NetRecords, net
 
 WEIGHTS = st.one_of(st.integers(-3, 3), st.just(1), st.integers(-(1 << 62), 1 << 62))
 UNITS = {
@@ -44,10 +44,7 @@ def tables(draw: st.DrawFn, unit: str, item: str, weights: st.SearchStrategy[int
     columns |= {"item": ITEMS[item], "weight": (pa.int64(), weights)}
     rows = draw(st.lists(st.tuples(*(values for _, values in columns.values())), max_size=30))
     table = pa.table(
-        {
-            name: pa.array([row[place] for row in rows], kind)
-            for place, (name, (kind, _)) in enumerate(columns.items())
-        }
+        {name: pa.array([row[place] for row in rows], kind) for place, (name, (kind, _)) in enumerate(columns.items())}
     )
     cut = draw(st.integers(0, len(rows)))
     return pa.concat_tables([table.slice(0, cut), table.slice(cut)])

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import BytesDomain, NormBound, PrefixSpec, SketchSpec
-from beam_dpsketch.records import netting
+from beam_dpsketch.records.bounding import netting
+from beam_dpsketch.records.bounding.netting import net
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.netting import net
-from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.records.reading import total_weights
 from beam_dpsketch.transforms.steps.bounding import choose_rule, unpack_table
 from tests.helpers import norms

@@ -18,9 +18,9 @@ from scipy import stats
 
 from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, PublicKeys, RecordBounds, WindowingError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables
-from beam_dpsketch.records.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.reading import total_weights
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
@@ -55,7 +55,7 @@ def table(rows: list[tuple[str, str, int, int]]) -> pa.Table:
     )
 
 
-def kept(bound: BoundingRule, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
+def kept(bound: RecordRule, parts: list[pa.Table]) -> Counter[tuple[Any, ...]]:
     """What is kept of records that come in parts, each bounded alone first."""
     gathered = concat_tables([bound.prune(part) for part in parts])
     selected = bound.select(bound.prune(gathered))
@@ -81,7 +81,7 @@ def test_what_is_kept_does_not_depend_on_order_and_parts(rows: list[Any], signed
     shuffled = data.draw(st.permutations(rows))
     cut = data.draw(st.integers(0, len(rows)))
     whole, parts = (
-        kept(BoundingRule(bounds, priorities()), each)
+        kept(RecordRule(bounds, priorities()), each)
         for each in ([table(rows)], [table(shuffled[:cut]), table(shuffled[cut:])])
     )
     assert whole == parts
@@ -103,7 +103,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
     expected = [units * times / choices.total() for times in choices.values()]
     assert min(expected) >= 140
 
-    def p_value(bound: BoundingRule) -> float:
+    def p_value(bound: RecordRule) -> float:
         kept_of: dict[bytes, list[Any]] = defaultdict(list)
         for (unit, _, *piece), times in kept(bound, [table(rows)]).items():
             kept_of[unit] += [tuple(piece)] * times
@@ -111,10 +111,10 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
         assert set(counts) <= set(choices)
         return float(stats.chisquare([counts[choice] for choice in choices], expected).pvalue)
 
-    assert p_value(BoundingRule(bounds, priorities())) > 1e-10
+    assert p_value(RecordRule(bounds, priorities())) > 1e-10
     same = priorities()
     same._hash_records = lambda records: KeyedPriorities._hash_records(same, records.drop_columns(["unit"]))  # type: ignore[method-assign]
-    assert p_value(BoundingRule(bounds, same)) < 1e-10
+    assert p_value(RecordRule(bounds, same)) < 1e-10
 
 
 @settings(max_examples=40)
@@ -122,7 +122,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
 def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
     others = [("D", *rest) for _, *rest in others]
-    alone, together = (kept(BoundingRule(bounds, priorities()), [table(each)]) for each in (rows, others + rows))
+    alone, together = (kept(RecordRule(bounds, priorities()), [table(each)]) for each in (rows, others + rows))
     assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
 
 
@@ -134,7 +134,7 @@ def test_over_release_ids_every_record_is_as_likely() -> None:
     counts: Counter[int] = Counter()
     trials = 3000
     for trial in range(trials):
-        for (_, _, item, _), times in kept(BoundingRule(bounds, priorities(f"release {trial}")), [table(rows)]).items():
+        for (_, _, item, _), times in kept(RecordRule(bounds, priorities(f"release {trial}")), [table(rows)]).items():
             counts[item] += times
     expected = [2 * trials * share for share in (0.6, 0.1, 0.1, 0.1, 0.1)]
     assert stats.chisquare([counts[item] for item in range(5)], expected).pvalue > 1e-10
@@ -143,14 +143,14 @@ def test_over_release_ids_every_record_is_as_likely() -> None:
 
 
 def test_equal_records_are_counted_and_not_held() -> None:
-    bound = BoundingRule(RecordBounds(1), priorities())
+    bound = RecordRule(RecordBounds(1), priorities())
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
 @settings(max_examples=60)
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
 def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[int, int]], data: st.DataObject) -> None:
-    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), priorities())
+    bound = RecordRule(RecordBounds(max_contributions_per_partition=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
@@ -171,7 +171,7 @@ def test_signed_bounds_take_memory_for_records_only(units: int, chosen: Any) -> 
     """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
     bounds = RecordBounds(max_contributions_per_partition=1_000_000, max_weight=2, signed=True)
     rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
-    bound = BoundingRule(bounds, chosen)
+    bound = RecordRule(bounds, chosen)
     selected = bound.select(concat_tables([bound.prune(table(rows[:9])), bound.prune(table(rows[9:]))]))
     assert 0 < len(selected) <= 2 * len(rows)
     assert selected.nbytes < 100 * 2 * len(rows)

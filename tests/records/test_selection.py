@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.records.selection import select_parts, select_within_bounds, split_weights
+from beam_dpsketch.records.bounding.selection import select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10

@@ -23,11 +23,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
-from beam_dpsketch.records.bounding import BoundingRule, MergeTables, Rule
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import MergeTables, Rule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.norm_rule import NormRule
 from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
@@ -60,7 +61,7 @@ def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | N
     if isinstance(sketch_input.bounds, NormBound):
         return NormRule(sketch_input.bounds, sketch_input)
     assert isinstance(sketch_input.bounds, RecordBounds)
-    return BoundingRule(sketch_input.bounds, choose_priorities(idempotent_noise))
+    return RecordRule(sketch_input.bounds, choose_priorities(idempotent_noise))
 
 
 def bound_tables(

@@ -21,12 +21,13 @@ from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.records import selection
-from beam_dpsketch.records.bounding import BoundingRule, Rule, max_multiplicity_at_most
+from beam_dpsketch.records.bounding import selection
+from beam_dpsketch.records.bounding.priorities import Priorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule, max_multiplicity_at_most
+from beam_dpsketch.records.bounding.rule import Rule
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import Priorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.transforms.steps.bounding import (
@@ -82,7 +83,7 @@ def bound_over_windows(
     return unpack_tables(tables, reader, sketch_input)
 
 
-class _RuleOverWindows(BoundingRule):
+class _RuleOverWindows(RecordRule):
     """Selects the records of a table with a column of windows that are kept."""
 
     def __init__(self, bounds: RecordBounds, max_windows: int, priorities: Priorities) -> None:

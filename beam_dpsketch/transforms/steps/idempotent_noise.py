@@ -19,7 +19,7 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.priorities import KeyedPriorities, Priorities, RandomPriorities
+from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
 from beam_dpsketch.release.release_id import RUN_BYTES
 
 Self = TypeVar("Self", bound="Replayable")

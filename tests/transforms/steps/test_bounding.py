@@ -30,11 +30,11 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
-from beam_dpsketch.records import bounding
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding import record_rule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import Columns, RecordReader, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) -> dict[Any, np.ndarray]:
     """Counters by key of what the steps of the pipeline keep, run by hand over these bundles."""
     records = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
-    bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
+    bound = RecordRule(recipe.bounds, RandomPriorities(salt))
     shards: dict[int, list[bytes]] = defaultdict(list)
     shard_records = steps.ShardRecords(records, bound, recipe)
     for bundle in bundles:
@@ -172,7 +172,7 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
         ones = pa.array(np.ones(len(ids), dtype=np.int64))
         return pa.table({"unit": ids, "item": pa.array(items * units, pa.uint64()), "weight": ones})
 
-    bound = BoundingRule(RecordBounds(max_contributions_per_partition=2), RandomPriorities())
+    bound = RecordRule(RecordBounds(max_contributions_per_partition=2), RandomPriorities())
     parts = [bound.prune(part([0, 1, 2, 3])), part([4])]
     assert [("priority" in each.column_names) for each in parts] == [True, False]
     kept = bound.select(concat_tables(parts))
@@ -186,7 +186,9 @@ def test_records_with_later_priorities_are_kept_as_often(monkeypatch: pytest.Mon
     It can fail: if priorities that are not drawn yet are taken for the least.
     """
     assert choice_in_parts_p_value() >= 1e-10
-    monkeypatch.setattr("beam_dpsketch.records.priorities.pc.coalesce", lambda known, drawn: known.fill_null(0))
+    monkeypatch.setattr(
+        "beam_dpsketch.records.bounding.priorities.pc.coalesce", lambda known, drawn: known.fill_null(0)
+    )
     assert choice_in_parts_p_value() < 1e-10
 
 
@@ -251,7 +253,7 @@ def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
     recipe = SketchInput(TINY_MIN, RecordBounds(1, max_partitions=2))
-    bound = BoundingRule(recipe.bounds, RandomPriorities(salt))
+    bound = RecordRule(recipe.bounds, RandomPriorities(salt))
     records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(
         [f"unit {unit}" for unit in range(units) for _ in range(5)],
@@ -276,7 +278,7 @@ def test_keys_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     It can fail: without the unit in the hash, all units choose the same keys.
     """
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
-    monkeypatch.setattr(bounding.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
+    monkeypatch.setattr(record_rule.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10
 
 

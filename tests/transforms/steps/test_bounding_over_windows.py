@@ -31,8 +31,8 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import Columns, RecordReader, read_table, split_by_key
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.noising import calibrate

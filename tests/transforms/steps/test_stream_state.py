@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.bounding import BoundingRule, MergeTables
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import stream_state, summing
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
@@ -126,7 +127,7 @@ def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     tables: list[Any], records: int, partitions: int, salt: int
 ) -> None:
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
-    bound, parts = BoundingRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
+    bound, parts = RecordRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
     names = ("unit", "key", "item", "priority")
     assert multiset(bound.select(merged), *names) == multiset(bound.select(pa.concat_tables(parts)), *names)
@@ -167,7 +168,7 @@ def test_parts_of_every_form_are_bounded_in_state_as_all_at_once(
     """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
     bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
     priorities, parts, item = ItemsAsPriorities(salt), [], 0
-    bound = BoundingRule(bounds, priorities)
+    bound = RecordRule(bounds, priorities)
     for number, rows in enumerate(tables):
         units, keys = (list(column) for column in zip(*rows, strict=True))
         read = {"unit": encode_all(units) if number in as_bytes else pa.array(units)}
@@ -183,7 +184,7 @@ def test_parts_of_every_form_are_bounded_in_state_as_all_at_once(
 
 @given(tables=TABLES, signs=st.lists(st.sampled_from([-1, 1]), min_size=96, max_size=96))
 def test_signed_records_are_netted_in_state(tables: list[Any], signs: list[int]) -> None:
-    bound, parts, place = BoundingRule(RecordBounds(1, signed=True), RandomPriorities(1)), [], 0
+    bound, parts, place = RecordRule(RecordBounds(1, signed=True), RandomPriorities(1)), [], 0
     for rows in tables:
         weights = pa.array(np.array(signs[place : place + len(rows)], dtype=np.int64))
         parts.append(table_of(rows).drop_columns(["weight", "priority"]).append_column("weight", weights))

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import from_bytes
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -27,7 +27,7 @@ WINDOWS = [IntervalWindow(60 * start, 60 * start + 60) for start in range(7)]
 def shard_records(*, per_key: bool = False) -> steps.ShardWindowedRecords:
     bounds = RecordBounds(max_contributions_per_partition=10_000)
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=per_key)
-    return steps.ShardWindowedRecords(records, BoundingRule(bounds, RandomPriorities(1)), None)
+    return steps.ShardWindowedRecords(records, RecordRule(bounds, RandomPriorities(1)), None)
 
 
 def counted(emitted: list[Any]) -> Counter[Any]:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch.records.bounding.selection import mark_starts
 from beam_dpsketch.records.groups import dictionary_codes
-from beam_dpsketch.records.selection import mark_starts
 
 _WORD = 64
 

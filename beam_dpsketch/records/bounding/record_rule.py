@@ -6,41 +6,20 @@ their union again keeps what bounding everything at once would.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
-
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
-from beam_dpsketch.records import selection
-from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.records.bounding import selection
+from beam_dpsketch.records.bounding.netting import net
+from beam_dpsketch.records.bounding.priorities import Priorities, count_copies
+from beam_dpsketch.records.bounding.sampling import sample_copies
 from beam_dpsketch.records.groups import dictionary_codes
-from beam_dpsketch.records.netting import net
-from beam_dpsketch.records.priorities import Priorities, count_copies
-from beam_dpsketch.records.sampling import sample_copies
 from beam_dpsketch.records.shard_hash import shard_hash
 
 
-class Rule(Protocol):
-    """What becomes of the records of a table; `select` sees all records of each privacy id at once."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """How much of each privacy id counts."""
-
-    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
-        """Return whether `prune` changes nothing, given one hash per record, equal for equal ids."""
-
-    def prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records without changing what `select` makes of all of them."""
-
-    def select(self, records: pa.Table) -> pa.Table:
-        """Return the records that count."""
-
-
-class BoundingRule:
+class RecordRule:
     """Selects the records of a table that are kept.
 
     Args:
@@ -118,13 +97,3 @@ def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
         return True
     ordered = np.sort(values)
     return not (ordered[limit:] == ordered[:-limit]).any()
-
-
-class MergeTables:
-    """Merges encoded tables and prunes the result, so that the rule keeps the same records in the end."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def __call__(self, payloads: Iterable[bytes]) -> bytes:
-        return to_bytes(self._rule.prune(concat_tables(map(from_bytes, payloads))))

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.bounding.sampling import UniformBits
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.ids import encode_ids
-from beam_dpsketch.records.sampling import UniformBits
 
 _FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
 _FIRST_COPY_ROW = 256
