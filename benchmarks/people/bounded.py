@@ -19,10 +19,10 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.records.bounding import BoundingRule
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.norm_rule import NormRule
-from beam_dpsketch.records.priorities import RandomPriorities
 from beam_dpsketch.sketches import RawSketch
 from benchmarks.people.data import People
 
@@ -61,7 +61,7 @@ class Counted:
             kept = NormRule(bounds, sketch_input).select(self._netted)  # `select` nets again, which changes nothing
         else:
             assert isinstance(bounds, RecordBounds)
-            kept = BoundingRule(bounds, RandomPriorities()).select(self.records)
+            kept = RecordRule(bounds, RandomPriorities()).select(self.records)
         keys, weights = sketch_input.column_keys(kept["item"]), kept["weight"].to_numpy()
         if self.people.keys is None:
             return [_sketch(sketch_input, keys, weights)]

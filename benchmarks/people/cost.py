@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import NormBound, RecordBounds, TreeSpec
-from beam_dpsketch.records.bounding import BoundingRule, Rule
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import Rule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.norm_rule import NormRule
-from beam_dpsketch.records.priorities import RandomPriorities
 from benchmarks.measuring import ratios, spread
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People
@@ -53,7 +54,7 @@ def measure(data: Sequence[tuple[People, Any, int]], repetitions: int) -> None:
         for kind, records in (("ids int64", numbers), ("ids 36 bytes", with_text_ids(numbers))):
             norm, few = NormBound(bound), RecordBounds(bound)
             norm_rule = NormRule(norm, SketchInput(spec, norm))
-            rules: dict[str, Rule] = {"old": BoundingRule(few, RandomPriorities()), "new": norm_rule}
+            rules: dict[str, Rule] = {"old": RecordRule(few, RandomPriorities()), "new": norm_rule}
             times = _times({name: rule.select for name, rule in rules.items()}, records, repetitions)
             of = ratios(times["new"], times["old"])
             met = statistics.median(times["new"]) <= MOST_NANOSECONDS or statistics.median(of) <= MOST_TIMES

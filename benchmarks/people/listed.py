@@ -17,8 +17,8 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
-from beam_dpsketch.records.bounding import BoundingRule
-from beam_dpsketch.records.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from benchmarks.people.bounded import Counted, privacy, released
 from benchmarks.people.data import People
 
@@ -59,7 +59,7 @@ def _of_plain(people: People) -> Estimates:
     visits = pa.table({"unit": users, "item": pages, "weight": np.ones(len(users), dtype=np.int64)})
 
     def estimates(seed: int, relation: NeighboringRelation) -> np.ndarray:
-        kept = BoundingRule(RecordBounds(PAGES_A_PERSON), RandomPriorities()).select(visits)
+        kept = RecordRule(RecordBounds(PAGES_A_PERSON), RandomPriorities()).select(visits)
         counts = np.bincount(kept["item"].to_numpy(), minlength=LISTED)
         changed = PAGES_A_PERSON * (2 if relation is REPLACE_ONE else 1)
         noise = sigma_squared(squared_sensitivity=changed, rho=privacy(relation).paying_for(estimates).rho)
