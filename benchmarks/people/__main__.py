@@ -32,7 +32,7 @@ def measure_frequencies(trace: Path | None, text: Path | None) -> None:
     """Print a table for each data set."""
     flights = Grids(best.records(30, 680, _HALF), best.norms(30, 680, _HALF))
     frequencies.measure(data.flights_by("dest"), flights, Effort(40, 200), bars="flights")
-    frequencies.measure(data.web_log(), Grids(best.records(4, 2048, 2), best.norms(4, 2048, 2)), Effort(4, 20))
+    frequencies.measure(data.web_log(), Grids(best.records(64, 8192, 2), best.norms(64, 2048, 2)), Effort(4, 20))
     if text is not None:
         lines = Grids(best.records(2, 64, _HALF), best.norms(1, 32, _HALF))
         frequencies.measure(data.text_words(text, chapters=False), lines, Effort(20, 100))

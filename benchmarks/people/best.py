@@ -53,7 +53,7 @@ class Best(NamedTuple):
 def brief(bounds: Bounds) -> str:
     """Return the number that counts, and max_partitions if above 1."""
     if isinstance(bounds, NormBound):
-        return f"{float(bounds.max_norm):.4g}"
+        return f"{float(bounds.max_norm):,.4g}"
     assert isinstance(bounds, RecordBounds)
     more = f" x {bounds.max_partitions}" if bounds.max_partitions > 1 else ""
     return f"{bounds.max_contributions_per_partition:,}{more}"
