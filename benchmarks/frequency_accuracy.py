@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
+from beam_dpsketch.release.row_mean import RowReader
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment
@@ -50,7 +51,7 @@ def zipf(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: float | None) -> Accuracy:
     """One release, or the exact sketch if rho is None, against the truth."""
     if rho is None:
-        estimates, covered, width = readings.frequencies(sketch, items), np.nan, np.nan
+        estimates, covered, width = exact(sketch, items), np.nan, np.nan
     else:
         released = release(sketch, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
         estimates = released.estimate(items)  # Count-Min: guarantee="simultaneous", failure_probability=0.01
@@ -59,6 +60,13 @@ def measured(sketch: LinearSketch, items: np.ndarray, counts: np.ndarray, rho: f
         width = float(np.mean(found.upper - found.lower))
     error, f1 = readings.mean_relative_error(estimates, counts), readings.top_ten_f1(estimates, counts)
     return Accuracy(error, f1, covered, width)
+
+
+def exact(sketch: LinearSketch, items: np.ndarray) -> np.ndarray:
+    """What a release without noise would estimate."""
+    if not sketch.has_signs:
+        return readings.frequencies(sketch, items)
+    return RowReader(sketch.spec, sketch.counters, sigma_squared=0).estimates(sketch.keys(sketch.spec, items))
 
 
 def measurements(kind: type[LinearSketch], spec_shape: tuple[int, int], seeds: int) -> Iterator[list[Accuracy]]:

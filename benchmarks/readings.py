@@ -1,6 +1,6 @@
 """Frequencies and ranks straight from counters, without a release: exact counters, or noise that a release never has.
 
-They are computed by the functions that releases use.
+Ranks are computed by the functions that releases use, frequencies as the paper does.
 """
 
 from __future__ import annotations

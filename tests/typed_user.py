@@ -76,15 +76,17 @@ def made_by_hand() -> str:
     """Make, read and query a release of each kind."""
     terms = ReleaseTerms(PRIVACY)
     numbers, words = IntegerDomain(0, 99), PrefixSpec.for_memory(TextDomain(4))
-    median: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
+    signed: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
     lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
     tree: ReleasedDyadicCountSketch = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
     texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
     listed: ReleasedListedItems = release(ListedHistogram(ListedItems(["a", "b"])).accumulate(["a"]), terms)
     again: ReleasedDyadicCountSketch = ReleasedDyadicCountSketch.from_bytes(tree.to_bytes())
-    tops = [median.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1), listed.top_k(1)]
+    centred: float = lifted.estimate("a", method="centred") + lifted.interval("a", method="centred").upper
+    tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"], method="centred"), tree.top_k(1), texts.top_k(1)]
+    tops.append(listed.top_k(1))
     rows = [row.estimate + row.upper for top in tops for row in top]
-    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows)} {tops[0].to_rows()}"
+    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows) + centred} {tops[0].to_rows()}"
 
 
 def read_back(data: bytes, nodes: list[TimelineNode]) -> str:

@@ -1,7 +1,8 @@
 """How good top-K lists and frequencies will be, before any data is read.
 
-Guarantee: what noise alone does has a closed form, with the median of noisy rows taken as normal. What collisions add
-depends on the data, and no useful formula holds for all. So for an expected weight, the release of made-up data is
+Guarantee: what noise alone does to a search has a closed form, with the median of noisy rows taken as normal. The
+interval of a CountSketch that holds noise alone is found as a release finds it, from normal values. What collisions
+add depends on the data, and no useful formula holds for all. So for an expected weight, the release of made-up data is
 simulated and asked. Its frequencies are proportional to 1/rank (Zipf). Its values share no beginnings, which helps a
 search least.
 """
@@ -12,7 +13,6 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import made_up_release, reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release import listed_items, row_mean
 from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.listed_items import noise_margin
 from beam_dpsketch.release.tree import least_squares, prefix
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.release.tree.levels import median_variance
@@ -56,7 +56,8 @@ def noise_detection(spec: TreeSpec | PrefixSpec, sigma_squared: Sequence[Fractio
     """Return what the search of a tree finds where noise alone disturbs it."""
     depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
     odd = [depth - 1 + depth % 2 for depth in depths]  # what the search takes for the deviation of an even depth
-    return _detection(spec, list(map(_deviation, odd, sigma_squared)))
+    deviations = [math.sqrt(each * median_variance(depth)) for depth, each in zip(odd, sigma_squared, strict=True)]
+    return _detection(spec, deviations)
 
 
 def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight: int) -> Detection:
@@ -73,10 +74,10 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
 def noise_half_width(spec: SketchSpec | ListedItems, sigma_squared: Fraction) -> float:
     """Return half the width of a 95 % interval that holds nothing but noise."""
     if isinstance(spec, ListedItems):
-        return noise_margin(sigma_squared, _CONFIDENCE)
+        return listed_items.noise_margin(sigma_squared, _CONFIDENCE)
     if spec.kind == "count_min":
         return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
-    return NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * _deviation(spec.depth, sigma_squared)
+    return row_mean.noise_margin(spec.depth, _CONFIDENCE) * math.sqrt(sigma_squared)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
@@ -88,11 +89,6 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     found = released.interval(items, _CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
-
-
-def _deviation(depth: int, sigma_squared: Fraction) -> float:
-    """Return the standard deviation of an estimate from noise alone."""
-    return math.sqrt(sigma_squared * median_variance(depth))
 
 
 def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:

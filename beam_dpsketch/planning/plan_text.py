@@ -42,8 +42,8 @@ def lines(plan: Plan) -> Iterator[str]:
         )
     elif isinstance(bounds, NormBound):
         yield (
-            f"Bounds: a unit is scaled down to the length of {float(bounds.max_norm):g} record(s) of one item; with up "
-            f"to {float(bounds.max_norm):g} record(s) it loses nothing."
+            f"Bounds: a unit is scaled down to the length of {bounds.shown_norm} record(s) of one item; "
+            f"{bounds.not_scaled}."
         )
     if terms.unit.over_horizon:
         height = tree_height(terms.window_count)

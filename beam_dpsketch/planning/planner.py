@@ -102,7 +102,7 @@ def plan(
     if isinstance(spec, (Domain, BytesDomain)):
         spec = PrefixSpec.for_memory(spec) if isinstance(spec, BytesDomain) else TreeSpec.for_memory(spec)
     if n is not None:
-        _validate.whole(low=1, high=1 << 50, n=n)
+        _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
     sigma_squared = calibrate(spec, terms)
     if terms.unit.over_horizon:
         expected: dict[str, Any] = {}

@@ -152,7 +152,7 @@ class NormBound(Bounds):
 
     Each person's records get one common weight of at most 1, just small enough that the length (the root of the sum of
     squares) of all that the person adds is at most that of `max_norm` records of one item. Noise grows with `max_norm`:
-    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records loses nothing, and one whose records
+    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records is not scaled, and one whose records
     are spread over many items may have many more. All keys count together, and on bounded input all windows.
 
     Take a number that is known without the data: about as many records as a typical heavy person has of one item.
@@ -189,6 +189,18 @@ class NormBound(Bounds):
     @property
     def squared_length(self) -> Fraction:
         return Fraction(self.max_norm) ** 2
+
+    @property
+    def shown_norm(self) -> str:
+        """max_norm in digits, all of them if it is an integer."""
+        return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
+
+    @property
+    def not_scaled(self) -> str:
+        """What of one unit always counts in full, in words."""
+        if self.has_weights:
+            return f"a total weight of up to {self.shown_norm}, without signs, is not scaled"
+        return f"up to {self.shown_norm} record(s) are not scaled"
 
     def _union(self, other: NormBound) -> NormBound:
         return NormBound(

@@ -96,7 +96,8 @@ def factors(norms: np.ndarray, max_norm: Fraction | int, denominator: int) -> np
     """Return c of each unit in units of 2^-32, int64, given what `squared_norms` returned."""
     limit = denominator * Fraction(max_norm) ** 2
     within = norms <= min(math.floor(limit), _EXACT - 1)
-    roots = math.sqrt(limit) / np.sqrt(np.where(within, 1.0, norms * _SUMMING_ERROR)) * _ROOT_ERROR
+    above = np.where(norms < _EXACT, norms, norms * _SUMMING_ERROR)
+    roots = math.sqrt(limit) / np.sqrt(np.where(within, 1.0, above)) * _ROOT_ERROR
     shrunk = np.minimum(np.floor(roots * NO_SCALING), NO_SCALING).astype(np.int64)
     return np.where(within, NO_SCALING, shrunk)
 

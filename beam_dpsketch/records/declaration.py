@@ -89,7 +89,8 @@ class Declaration:
         windows = {} if self.windows is None else {"windows": str(self.windows)}
         if limit is not None and limit.max_windows is not None:
             windows["max_windows"] = str(limit.max_windows)
-            windows |= {"period": f"{limit.period_micros / 1_000_000:g} s"} if limit.period_micros else {}
+        if limit is not None and limit.period_micros:
+            windows["period"] = f"{limit.period_micros / 1_000_000:g} s"
         return {
             "sketch": self.sketch_input.kind.name,
             "counters": spec.cells,

@@ -147,6 +147,11 @@ class Frequencies(Rows[Frequency]):
         super().__post_init__()
         object.__setattr__(self, "truncated", self.truncated.intersection(self.item))
 
+    def largest(self, k: int) -> Frequencies:
+        """Return the k rows of largest estimate, largest first; equal ones in their order, repeated items once."""
+        places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
+        return self.take(sorted(places, key=lambda place: (-self.estimate[place], place))[:k])
+
     def _title(self) -> str:
         limit = "" if self.detection_limit is None else f", detection limit {_short(self.detection_limit)}"
         return super()._title() + limit + (f", {len(self.truncated)} truncated" if self.truncated else "")
@@ -204,4 +209,4 @@ def as_list(column: Any) -> Any:
 def _short(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"

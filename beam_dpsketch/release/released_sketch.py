@@ -133,9 +133,7 @@ class ReleasedSketch(ABC):
         _validate.whole(low=1, high=1 << 31, k=k)
         if candidates is None:
             return self._search(confidence)[:k]
-        rows = self._frequencies(as_many(candidates)[0], confidence)
-        places = {item: place for place, item in reversed([*enumerate(rows.item)])}.values()
-        return rows.take(sorted(places, key=lambda place: (-rows.estimate[place], place))[:k])
+        return self._frequencies(as_many(candidates)[0], confidence).largest(k)
 
     @abstractmethod
     def _estimates(self, items: Any) -> np.ndarray:

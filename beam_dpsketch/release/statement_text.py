@@ -83,11 +83,11 @@ def _norm(bounds: NormBound, window_count: int, period: str) -> str:
     reach = (
         f"counters and keys, in each of {window_count} window(s)" if window_count > 1 else "counters, keys and windows"
     )
+    kept = "" if bounds.resource_limit is None else f"; {bounds.resource_limit} different item(s) count of each"
     per_item = "" if bounds.max_per_item is None else f"; at most {bounds.max_per_item} for each item"
-    records = f"{float(bounds.max_norm):g} record(s)"
     return (
-        f"scaled down to the length of at most {records} of one item, over all {reach}{period}; with up to {records} "
-        f"it loses nothing{per_item}"
+        f"scaled down to the length of at most {bounds.shown_norm} record(s) of one item, over all {reach}{period}; "
+        f"{bounds.not_scaled}{per_item}{kept}"
     )
 
 

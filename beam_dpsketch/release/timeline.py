@@ -20,10 +20,11 @@ from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.answers import Many, One, as_asked, as_many
-from beam_dpsketch.release.count_sketch import ReleasedCountSketch, median_of_rows
+from beam_dpsketch.release.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.row_mean import RowReader
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +129,9 @@ class SketchTimeline:
             raise TypeError(f"averages are made of CountSketches only, not of {type(release).__name__}")
         items, single = as_many(items)
         counters = np.sum([self._average(place) for place in places], axis=0)
+        variance = float(release.privacy.sigma_squared) * sum(averaged_variance(level) for level, _ in places)
         keys = fingerprints(items, item_hash=release.spec.item_hash, item_key=release.spec.item_key)
-        return as_asked(median_of_rows(release.spec, counters, keys), single)
+        return as_asked(RowReader(release.spec, counters, variance).estimates(keys), single)
 
     def _average(self, place: tuple[int, int]) -> np.ndarray:
         """Return the averaged counters of a node."""

@@ -1,7 +1,8 @@
 """CountSketch (Charikar, Chen and Farach-Colton 2002): an item adds its weight, times a sign, to one cell a row.
 
 Guarantee before noise: `sign * counter` is an unbiased estimate in each row, also with deletions. The median over rows
-is robust to heavy collisions, and `SketchSpec.for_accuracy` bounds its error. Source: ICALP 2002.
+is robust to heavy collisions, and `SketchSpec.for_accuracy` bounds its error. Releases take the Huber mean around it.
+Source: ICALP 2002.
 """
 
 from __future__ import annotations

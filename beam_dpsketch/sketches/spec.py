@@ -25,7 +25,7 @@ class SketchSpec:
 
     Args:
       kind: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
-      depth: rows, 1 to 64. Odd depths suit CountSketch, which takes a median.
+      depth: rows, 1 to 64. Odd depths suit CountSketch: at even ones its intervals are wider than needed.
       width: columns, 1 to 2**26.
       seed: chooses the hash functions, 0 to 2**64 - 1. Not a secret: privacy holds for every seed.
       item_hash: "murmur3" (fast), or "blake2b" where an adversary can choose items.
@@ -69,7 +69,9 @@ class SketchSpec:
 
         Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for
         each item with probability at least 1 - failure_probability / 2 over the seed. The other half is left for
-        the noise.
+        the noise. Here the estimate is the minimum over rows of a Count-Min, the median over rows of a CountSketch. A
+        released CountSketch takes their Huber mean: it is within half a scale of the median, by what most counters
+        hold, and its error is smaller on average.
 
         Source: Markov's inequality in each row. Count-Min fails if all rows do: width ceil(e / relative_error).
         CountSketch fails if half the rows err on the same side, and errors are symmetric: the smallest width with

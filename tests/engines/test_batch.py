@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import AssumePublicKeys, IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds
+from beam_dpsketch import AssumePublicKeys, IntegerDomain, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
     BoundContributions,
@@ -28,7 +28,7 @@ from tests.helpers import continual
 from tests.helpers.every_kind import KINDS, VISITS, branches, expected
 from tests.helpers.max_windows import GREEDY
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
-from tests.helpers.stream_cases import CASES, bounded, outputs
+from tests.helpers.stream_cases import CASES, bounded, globally, outputs
 from tests.helpers.tree_pipelines import ExactVectors
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -40,6 +40,9 @@ TREES = {
         PRIVACY,
         item="seconds",
         unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=40)),
+    ),
+    "quantiles under a norm": PrivateQuantiles.Globally(
+        IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", NormBound(5))
     ),
     "quantiles per key": PrivateQuantiles.PerKey(
         IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=Record(), keys=KEYS
@@ -60,6 +63,12 @@ def test_exact_counters_in_windows(name: str, engine: Engine) -> None:
     windows, make = CASES[name]
     found = outputs(bounded, ExactCounters(make()), windows, *engine.options, runner=engine.runner)
     assert found == outputs(bounded, ExactCounters(make()), windows, runner=FN_API)
+
+
+def test_one_norm_covers_all_windows(engine: Engine) -> None:
+    transform = globally(unit=PrivacyId("user", NormBound(9)))
+    found = outputs(bounded, ExactCounters(transform), 60, *engine.options, runner=engine.runner)
+    assert found == outputs(bounded, ExactCounters(transform), 60, runner=FN_API)
 
 
 @pytest.mark.flink

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch import Record, TimeRange
+from beam_dpsketch import NormBound, PrivacyId, Record, TimeRange
 from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
@@ -27,7 +27,7 @@ from tests.engines.conftest import Engine
 from tests.helpers import continual, max_windows
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.stream_cases import BY_ID, CASES, END, LATE, VISITS, Visit, bounded, globally, outputs
-from tests.helpers.streams import for_any_runner, stepped
+from tests.helpers.streams import for_any_runner, stepped, unbounded
 
 STEPS = {"every window": 60, "jumps": END // 3}
 STARTING, SECONDS, PER_SECOND, WINDOW = 8, 10, 10, 2
@@ -145,6 +145,13 @@ def test_an_id_has_so_many_windows_of_a_period(engine: Engine) -> None:
     minutes = [max_windows.GREEDY[start : start + 16] for start in range(0, 160, 16)]
     bundles = [[*minutes[i][::2], *(minutes[i - 1][1::2] if i else [])] for i in reversed(range(10))]
     assert_greedy_id_is_bounded(for_any_runner(max_windows.stream(bundles, [0] * 10)), engine)
+
+
+def test_each_window_has_a_norm(engine: Engine) -> None:
+    transform = globally(unit=PrivacyId("user", NormBound(9), max_windows=4, period=END))
+    stream = for_any_runner(stepped(VISITS, 60, END))
+    found = outputs(stream, ExactCounters(transform), 60, *engine.streaming, *engine.options, runner=engine.runner)
+    assert found == outputs(unbounded(VISITS), ExactCounters(transform), 60, runner=FN_API)
 
 
 def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

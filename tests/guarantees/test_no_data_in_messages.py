@@ -15,7 +15,9 @@ import pytest
 from beam_dpsketch import (
     CountMin,
     CountSketch,
+    NormBound,
     PrivacySpec,
+    PrivacyUnit,
     RecordBounds,
     ReleasedSketch,
     ReleaseTerms,
@@ -166,6 +168,11 @@ def test_refused_releases_show_no_counter(kind):
     _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(1))))
     _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(10**9), RecordBounds(1))))
     _check_refused(lambda: release(raw, ReleaseTerms(1.0)))
+    norm = ReleaseTerms(PrivacySpec(1), NormBound(1, max_weight=1 << 31), unit=PrivacyUnit.PRIVACY_ID)
+    assert "raw must hold weights" in _check_refused(lambda: release(raw, norm))
+    bare = ReleaseTerms(PrivacySpec(1), NormBound(1), unit=PrivacyUnit.PRIVACY_ID)
+    assert "max_weight" in _check_refused(lambda: release(raw.in_units_of(16), bare))
+    _check(repr(release(raw, norm)) + str(release(raw, norm).privacy))
 
 
 def test_damaged_bytes_are_not_shown():

@@ -19,6 +19,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from beam_dpsketch import (
     AssumePublicKeys,
     Horizon,
+    NormBound,
     PrivacyBudget,
     PrivacyId,
     PrivacySpec,
@@ -213,7 +214,7 @@ LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
     "windows finer than Beam": (
         beam.WindowInto(window.FixedWindows(window.Duration(micros=1500))),
         {},
-        "max_windows needs windows of whole milliseconds",
+        "max_windows and a NormBound need windows of whole milliseconds",
     ),
 }
 
@@ -232,6 +233,40 @@ def test_a_limit_on_unbounded_input_needs_an_end() -> None:
     for name, arguments in (("Period", {"period": 7200}), ("Range", {"windows": TimeRange(0, 86_400)})):
         assert source | name >> by_id(**arguments) is not None
     assert pipeline() | beam.Create(["a"]) | HOURS | by_id() is not None
+
+
+def by_norm(**arguments: Any) -> Any:
+    """A transform that bounds the length of an id."""
+    return globally(unit=PrivacyId(len, NormBound(3), **arguments))
+
+
+NORMS: dict[str, tuple[bool, beam.WindowInto, dict[str, Any], str]] = {
+    "limited windows of a batch": (
+        True,
+        DAYS,
+        {"max_windows": 2},
+        "max_windows must be left out with a NormBound on bounded input: one norm covers all windows, or those of each",
+    ),
+    "limited sliding windows of a batch": (True, HOURS, {"max_windows": 2, "period": 86_400}, "must be left out with"),
+    "all windows of a stream": (
+        False,
+        DAYS,
+        {"period": 604_800},
+        "max_windows must be given with a NormBound on unbounded input, as in PrivacyId.*each window is bounded alone",
+    ),
+    "windows without end": (False, DAYS, {"max_windows": 2}, "max_windows on unbounded input needs a period"),
+    "the global window": (True, beam.WindowInto(window.GlobalWindows()), {"period": 60}, "period needs windows: put W"),
+    "windows off the period": (True, DAYS, {"period": 90_000}, r"period must be a multiple .*, Duration\(86400\)"),
+    "sessions": (True, beam.WindowInto(window.Sessions(10)), {}, "Sessions.* use FixedWindows or SlidingWindows"),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_windows_that_one_norm_cannot_cover_are_refused(name: str) -> None:
+    is_bounded, windowing, arguments, message = NORMS[name]
+    elements = pipeline() | (beam.Create(["a"]) if is_bounded else Stream().add_elements(["a"]))
+    with pytest.raises(WindowingError, match=message):
+        elements | windowing | by_norm(**arguments)
 
 
 NOT_POSITIVE = [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf]
@@ -283,7 +318,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         f"weights without a largest one: {name}": (
             build,
             ValueError,
-            r"max_weight must be given where weight is, as in Record\(max_weight=100\) or RecordBounds\(10, max_w",
+            r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_w",
         )
         for name, build in {
             "record": lambda: globally(weight="n", unit=Record()),
@@ -341,7 +376,11 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "no spec": (lambda: globally(spec=(3, 16)), TypeError, "spec must be a SketchSpec"),
     "rho as the privacy": (lambda: globally(privacy=1.0), TypeError, "privacy must be a PrivacySpec"),
-    "a number as the bounds": (lambda: PrivacyId("user", 3), TypeError, "bounds must be a RecordBounds, got int"),
+    "a number as the bounds": (
+        lambda: PrivacyId("user", 3),
+        TypeError,
+        r"bounds must be NormBound\(...\) or RecordBounds\(...\), got int",
+    ),
     "a selector that selects nothing": (
         lambda: globally(item=3),
         TypeError,
@@ -356,6 +395,35 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: BoundContributions(PrivacyId("user", RecordBounds(1), max_windows=2)),
         ValueError,
         "max_windows must be left out: BoundContributions bounds each window alone",
+    ),
+    "bounding by a norm": (
+        lambda: BoundContributions(PrivacyId("user", NormBound(3))),
+        ValueError,
+        "bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch",
+    ),
+    "a norm over a horizon": (
+        lambda: PrivateContinualFrequencies.Globally(
+            SPEC, PRIVACY, Horizon(0, 60, 4), unit=PrivacyId("user", NormBound(3))
+        ),
+        ValueError,
+        r"bounds must be RecordBounds in continual release, as in PrivacyId\('user', RecordBounds\(10",
+    ),
+    "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "takes 1 positional argument"),
+    "a norm of records": (
+        lambda: ReleaseTerms(PRIVACY, NormBound(3)),
+        ValueError,
+        "bounds must be RecordBounds where the unit is one record; a NormBound is of a PrivacyId",
+    ),
+    "a norm as the unit": (lambda: globally(unit=NormBound(3)), TypeError, r"unit must be PrivacyId\(.*got NormBound"),
+    "a norm in a CombineFn": (
+        lambda: PrivateSketchFn(SPEC, PRIVACY, unit=PrivacyId("user", NormBound(3))),
+        TypeError,
+        "unit must be a Record, got PrivacyId",
+    ),
+    "weights without a largest one under a norm": (
+        lambda: globally(weight="n", unit=PrivacyId("user", NormBound(3))),
+        ValueError,
+        "max_weight must be given where weight is",
     ),
     "a pair as the windows": (lambda: globally(windows=(0, 60)), TypeError, "windows must be a TimeRange, got tuple"),
     "a range that ends before it starts": (lambda: TimeRange(60, 0), ValueError, "end must be after start"),

@@ -15,6 +15,7 @@ from apache_beam.transforms.display import DisplayData
 from beam_dpsketch import (
     AssumePublicKeys,
     CountSketch,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -28,6 +29,7 @@ from tests.helpers.pipelines import SPEC, run
 SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
 ONE = RecordBounds(1, max_weight=1)
+NORM = NormBound(3, max_weight=3, signed=True)
 WIDE = RecordBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
 
 
@@ -42,6 +44,7 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     yield ("record", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)), rows)
     yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
     yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
+    yield "norm", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", NORM)), rows
     keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
     yield "key", PrivateFrequencies.PerKey(SPEC, PRIVACY, **keyed), rows
     yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
@@ -74,13 +77,27 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.parametrize("bounds", [ONE, pytest.param(NORM, marks=pytest.mark.slow)], ids=["records", "norm"])
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_errors_about_columns_show_no_value(name: str) -> None:
+def test_errors_about_columns_show_no_value(name: str, bounds: Any) -> None:
     batch, item, user = UNUSABLE[name]
     with pytest.raises(Exception, match=r"column") as caught:
-        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=PrivacyId(user, ONE)))
+        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=PrivacyId(user, bounds)))
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
+
+
+def test_records_that_a_norm_scales_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Of one heavy person, and of one whose deletes leave nothing."""
+    rows = [{"user": SECRET, "item": f"{SECRET} {number % 9}", "n": 3 - number % 2} for number in range(99)]
+    rows += [{"user": f"{SECRET} too", "item": SECRET, "n": weight} for weight in (3, -3)]
+    with caplog.at_level(logging.DEBUG, logger="beam_dpsketch"):
+        (released,) = run(
+            rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", weight="n", unit=PrivacyId("user", NORM))
+        )
+    assert not [record for record in caplog.records if record.name.startswith("beam_dpsketch")]
+    shown = repr(released) + str(released.privacy) + str(released.privacy.as_dict())
+    assert "planted" not in caplog.text + shown
 
 
 def test_raw_sketches_refuse_bad_items_without_showing_them() -> None:
@@ -97,6 +114,7 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     source | PrivateFrequencies.PerKey(
         spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, WIDE), keys=PublicKeys(["planted-public"])
     )
+    source | PrivateFrequencies.Globally(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM))
     source | beam.CombineGlobally(PrivateSketchFn(spec, PRIVACY))
     shown: list[str] = []
 

@@ -6,6 +6,7 @@ Nothing here uses the kernel or `cells_of`: the cells of an item are those that 
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ from beam_dpsketch import (
     BytesDomain,
     IntegerDomain,
     Level,
+    ListedItems,
     NeighboringRelation,
     NormBound,
     PrefixSpec,
@@ -97,6 +99,7 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
         (2, "exact", 1, 4, Fraction(1 << 28, 10**9 + 7)), (2, "count_sketch", 3, 4, 1 - Fraction(1 << 28, 10**9 + 7))
     ),
     "prefixes": _prefix,
+    "listed items": lambda rng: ListedItems([b"%d" % item for item in rng.permutation(ITEMS)]),
 }
 
 
@@ -145,7 +148,7 @@ def draw_cancelling_case(seed: int) -> Case:
 
 def keys_of(spec: Any) -> list[Any]:
     """Return the keys of a few items, as Python values."""
-    items: Any = np.arange(ITEMS)
+    items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
     if isinstance(spec, PrefixSpec):
         items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
     keys, usable = raw_type(spec).usable_keys(spec, items)
@@ -204,6 +207,8 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
+    if isinstance(spec, ListedItems):
+        return [(1, Fraction(1))]
     count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
     return [(spec.depth, Fraction(1, count))] * count
 
@@ -264,20 +269,23 @@ def check(case: Case) -> None:
         assert length <= limit, f"too long: {float(length / limit)}"
     for unit, weights in net.items():
         if case.bounds.resource_limit is None:
-            check_kept(weights, by_unit.get(unit, {}), Fraction(case.bounds.max_norm))
+            check_kept(case.sketch_input, weights, by_unit.get(unit, {}))
         else:
             assert len(by_unit.get(unit, {})) <= case.bounds.resource_limit
 
 
-def check_kept(net: dict[Place, int], found: dict[Place, int], max_norm: Fraction) -> None:
+def check_kept(sketch_input: SketchInput, net: dict[Place, int], found: dict[Place, int]) -> None:
     """Raise unless each item keeps the part max_norm / total of its weight, up to rounding; all of it if that is 1."""
-    total = sum(map(abs, net.values()))
+    assert isinstance(sketch_input.bounds, NormBound)
+    max_norm, total = Fraction(sketch_input.bounds.max_norm), sum(map(abs, net.values()))
+    denominators = [(share / rows).denominator for rows, share in tables_of(sketch_input.spec)]
+    rounding = Fraction(1, 1 << 23 if math.lcm(*denominators) <= 1 << 20 else 1 << 16)
     for place, weight in net.items():
         kept = found.get(place, 0) if weight > 0 else -found.get(place, 0)
         assert 0 <= kept <= abs(weight) * UNIT, "an item grew or changed its sign"
         if total <= max_norm:
             assert kept == abs(weight) * UNIT, "a unit within the norm was changed"
-        factor = min(Fraction(1), max_norm / total) * (1 - Fraction(1, 1 << 23)) - Fraction(1, 1 << 32)
+        factor = min(Fraction(1), max_norm / total) * (1 - rounding) - Fraction(1, 1 << 32)
         assert kept > abs(weight) * UNIT * factor - 1, "an item lost more than its part"
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
@@ -82,16 +82,30 @@ def bounds(draw: st.DrawFn, single: bool = False) -> RecordBounds:
     )
 
 
+_LIMITS = st.none() | st.integers(1, MAX_CONTRIBUTION)
+
+norm_bounds = st.builds(
+    NormBound,
+    st.integers(1, MAX_CONTRIBUTION) | st.fractions(Fraction(1, 1 << 16), 1000, max_denominator=1 << 16),
+    max_weight=st.integers(1, MAX_CONTRIBUTION),
+    max_per_item=_LIMITS,
+    signed=st.booleans(),
+    resource_limit=_LIMITS,
+)
+"""Norms up to the largest that is allowed, in whole records and in parts of them, with and without limits."""
+
+
 @st.composite
 def statements(draw: st.DrawFn) -> PrivacyStatement:
     """Privacy statements of one or several releases."""
     unit = draw(st.sampled_from(PrivacyUnit))
+    of_unit = bounds(single=unit.is_one_record)
     return PrivacyStatement(
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
         relation=draw(st.sampled_from(NeighboringRelation)),
         unit=unit,
-        bounds=draw(bounds(single=unit.name.startswith("RECORD"))),
+        bounds=draw(of_unit if unit.is_one_record or unit.over_horizon else of_unit | norm_bounds),
         window_count=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,

@@ -135,18 +135,23 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("depth", [1, 5])
+@pytest.mark.parametrize("depth", [1, 4, 5])
 def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
-    """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""
+    """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less.
+
+    An even depth has intervals wider than needed.
+    """
     spec = SketchSpec(depth=depth, width=1 << 14)
     (variance,) = calibrate(spec, TERMS)
     half = expected_answers.noise_half_width(spec, variance)
     errors = np.concatenate([np.abs(released(CountSketch(spec)).estimate(range(200))) for _ in range(60)])
-    for factor, holds in ((1.0, True), (0.7, False), (1.5, False)):
-        within = int(np.sum(errors <= factor * half))
-        assert (at_least(within, errors.size, 0.925) and at_most(within, errors.size, 0.975)) == holds
+    few, enough, many = (int(np.sum(errors <= factor * half)) for factor in (0.7, 1, 1.5))
+    assert at_least(enough, errors.size, 0.925)
+    assert at_most(enough, errors.size, 0.975) or depth % 2 == 0
+    assert not at_least(few, errors.size, 0.925)
+    assert not at_most(many, errors.size, 0.975)
     found = released(CountSketch(spec)).interval(0)
-    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.15)
+    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.06)  # eight standard deviations at depth 1
 
 
 def test_count_min_says_the_width_of_its_offsets() -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from beam_dpsketch import NormBound
 from beam_dpsketch.privacy import norm_bounding
-from beam_dpsketch.records.bounding import norm_rule, reading
+from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.sketches.exact import ExactHistogram
@@ -195,15 +196,18 @@ FAULTS: dict[str, tuple[Plant, str]] = {
 }
 
 
-def check_all() -> None:
-    for case in cases():
-        norms.check(case)
+def check_all(
+    check: Callable[[Case], None] = norms.check, *, resource_limit: bool = False, least_norm: int = 0
+) -> None:
+    for case in cases(resource_limit=resource_limit):
+        if case.bounds.max_norm >= least_norm:
+            check(case)
 
 
 def test_the_rule_itself_is_accepted() -> None:
     check_all()
-    for case in cases(resource_limit=True):
-        norms.check(case)
+    check_all(resource_limit=True)
+    check_all(norms.check_losses)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -225,16 +229,13 @@ def test_a_limit_of_memory_that_forgets_what_cancelled_is_refused(monkeypatch: p
 
     monkeypatch.setattr(NormRule, "_net", forget)
     with pytest.raises(AssertionError, match=SPLIT):
-        for case in cases(resource_limit=True):
-            norms.check(case)
+        check_all(resource_limit=True)
 
 
-@pytest.mark.parametrize("fault", [lambda bounds: Fraction(bounds.max_norm), lambda bounds: bounds.max_norm**2 * 0.99])
-def test_noise_for_a_shorter_length_is_refused(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for case in cases():
-        norms.check_losses(case)
-    monkeypatch.setattr(NormBound, "squared_length", property(lambda bounds: Fraction(fault(bounds))))
+@pytest.mark.parametrize(
+    "square", [lambda norm: norm, lambda norm: norm**2 * Fraction(99, 100)], ids=["the length", "1 % less"]
+)
+def test_noise_for_a_shorter_length_is_refused(square: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NormBound, "squared_length", property(lambda bounds: square(Fraction(bounds.max_norm))))
     with pytest.raises(AssertionError, match="costs 1"):
-        for case in cases():
-            if case.bounds.max_norm >= 1:
-                norms.check_losses(case)
+        check_all(norms.check_losses, least_norm=1)

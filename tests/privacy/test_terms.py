@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_dpsketch import PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.errors import BudgetExceededError
 
 PRIVACY = PrivacySpec(rho=0.5)
@@ -26,6 +26,21 @@ PRIVACY = PrivacySpec(rho=0.5)
 def test_terms_that_cannot_be_meant_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         ReleaseTerms(**{"privacy": PRIVACY, **arguments})
+
+
+@pytest.mark.parametrize("unit", [unit for unit in PrivacyUnit if unit.is_one_record or unit.over_horizon])
+def test_a_norm_is_of_a_privacy_id_and_not_over_a_horizon(unit):
+    with pytest.raises(
+        ValueError, match=r"bounds must be RecordBounds where the unit is .*; a NormBound is of a Privacy"
+    ):
+        ReleaseTerms(PRIVACY, NormBound(5), unit=unit)
+
+
+@pytest.mark.parametrize("unit", [unit for unit in PrivacyUnit if not unit.is_one_record and not unit.over_horizon])
+def test_a_norm_scales_and_bounds_of_records_do_not(unit):
+    period = {"unit": unit, "period_micros": int(unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD)}
+    assert ReleaseTerms(PRIVACY, NormBound(5), **period).scale_bits == 16
+    assert ReleaseTerms(PRIVACY, RecordBounds(5), **period).scale_bits == 0
 
 
 def test_a_part_of_a_budget_pays_for_one_release():

@@ -117,7 +117,7 @@ def test_reprs_are_short() -> None:
     many = np.arange(1000.0)
     assert repr(Intervals(many, many, many)).endswith("4 [4, 4]; ...>")
     found = frequencies(detection_limit=512.5, truncated=frozenset(["Rome"]))
-    assert repr(found).startswith("<Frequencies of 3, detection limit 512.5, 1 truncated: Oslo")
+    assert repr(found).startswith("<Frequencies of 3, detection limit 512, 1 truncated: Oslo")
 
 
 def test_html_is_escaped_and_of_limited_length() -> None:

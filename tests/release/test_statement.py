@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     CountSketch,
+    NormBound,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -57,11 +58,50 @@ def test_the_statement_in_words():
 @given(it=strategies.statements())
 def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
     text = str(it)
-    single = it.unit.value.startswith("one record")
-    assert ("about the records that these bounds kept" in text) == (not single)
+    single, scaled = it.unit.value.startswith("one record"), isinstance(it.bounds, NormBound)
+    assert ("about the records that these bounds kept" in text) == (not single and not scaled)
+    assert ("about the weight that this bound kept. Intervals do not cover what scaling removed." in text) == scaled
     clamped = single and (it.bounds.signed or it.bounds.max_weight > 1)
     assert ("about weights as these bounds clamped them" in text) == clamped
-    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not single)
+    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not (single or scaled))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"bounds": NormBound(1_234_567_890)},
+            "1234567890 record(s) of one item, over all counters, keys and windows; up to 1234567890 record(s) are "
+            "not scaled; weights 0 to 1",
+        ),
+        (
+            {"bounds": NormBound(Fraction(5, 2), max_per_item=1, max_weight=7, signed=True), "window_count": 4},
+            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); a total weight of up to "
+            "2.5, without signs, is not scaled; at most 1 for each item; weights -7 to 7",
+        ),
+        (
+            {
+                "bounds": NormBound(3, resource_limit=9),
+                "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+                "period_micros": 60_000_000,
+            },
+            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; up to 3 "
+            "record(s) are not scaled; 9 different item(s) count of each; weights 0 to 1",
+        ),
+    ],
+)
+def test_a_norm_in_words(changes, words):
+    lines = str(statement(**changes)).splitlines()
+    start = "scaled down to the length of at most "
+    assert lines[2].endswith(f"{start}{words}.")
+    assert lines[3].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
+
+
+def test_a_norm_as_plain_values():
+    plain = statement(bounds=NormBound(Fraction(5, 2), max_per_item=4)).as_dict()
+    names = ("max_norm", "max_weight", "max_per_item", "signed", "resource_limit")
+    assert [plain[name] for name in names] == [2.5, 1, 4, False, None]
+    assert json.loads(json.dumps(plain)) == plain
 
 
 def test_the_relation_and_the_unit_are_in_the_words():
@@ -143,7 +183,9 @@ def test_the_dictionary_is_plain(it):
     assert json.loads(json.dumps(plain)) == plain
     assert plain["unit"] == it.unit.value
     assert plain["relation"] == it.relation.name
-    assert {name: plain[name] for name in dataclasses.asdict(it.bounds)} == dataclasses.asdict(it.bounds)
+    assert {name: plain[name] for name in it.bounds.as_dict()} == {
+        name: value if value is None else type(plain[name])(value) for name, value in it.bounds.as_dict().items()
+    }
     assert plain["window_count"] == it.window_count
     assert plain["sigma_squared"] == [float(it.sigma_squared)]
     assert [bytes.fromhex(release_id) for release_id in plain["release_ids"]] == list(it.release_ids)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from beam_dpsketch import (
     REPLACE_ONE,
@@ -32,6 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.release.timeline import averaged_variance, covering
@@ -204,6 +206,18 @@ def test_averages_weigh_by_inverse_variance() -> None:
     assert [line.averaged_estimate("a", 0, 4)] == line.averaged_estimate(["a"], 0, 4).tolist()
     averaged = line._average((1, 0))
     np.testing.assert_allclose(averaged, 2 / 3 * by_place[1, 0] + 1 / 3 * children, atol=1e-9)
+
+
+def test_averages_are_read_as_a_release_is() -> None:
+    """The Huber mean of five rows, clipped at the deviation of the averages or at what most of them hold."""
+    line = empty_timeline(8, SketchSpec(depth=5, width=64))
+    counters = sum(line._average(place) for place in ((2, 0), (1, 2), (0, 6)))
+    sigma = math.sqrt(float(line.prefix(0).privacy.sigma_squared) * (4 / 7 + 2 / 3 + 1))
+    robust = min(np.quantile(np.abs(counters), (0.25, 0.5)) / stats.norm.ppf((0.625, 0.75)))
+    rows = cells.read_rows(counters, np.arange(100, dtype=np.uint64), seed=0, has_signs=True)
+    middle = np.median(rows, axis=0)
+    expected = middle + np.mean(np.clip(rows - middle, -max(sigma, robust), max(sigma, robust)), axis=0)
+    np.testing.assert_allclose(line.averaged_estimate(range(100), 0, 6), expected)
 
 
 def test_nodes_come_as_windows_close() -> None:

@@ -319,10 +319,7 @@ def test_horizons_that_cannot_be_are_refused(horizon: tuple[Any, Any, Any], mess
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no unit": (
-        {"unit": None},
-        r'unit must be PrivacyId\("field", RecordBounds\(...\)\).*, or Record\(\).* got NoneType',
-    ),
+    "no unit": ({"unit": None}, r'unit must be PrivacyId\("field", NormBound\(...\)\).*, or Record\(\).* got NoneType'),
     "no horizon": ({"horizon": (START, SIZE, WINDOWS)}, "horizon must be a Horizon, got tuple"),
     "limited windows": (
         {"unit": PrivacyId("who", RecordBounds(1), max_windows=2)},

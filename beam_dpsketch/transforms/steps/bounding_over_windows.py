@@ -59,7 +59,8 @@ def bound_over_windows(
         if idempotent_noise is not None:
             raise WindowingError(
                 "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-                "windows of an id count, and a replay may see them in another order; leave max_windows out"
+                "windows of an id count, and a replay may see them in another order; take RecordBounds and leave "
+                "max_windows out"
             )
         first = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, plan.periods)
         return bound_contributions(first, reader, sketch_input, None)

@@ -59,6 +59,9 @@ class ByPage:
         if kind == "one of":
             chosen = options[str(self.value("u8"))]
             return {"is": chosen, **self.table(chosen)}
+        return self.number(kind)
+
+    def number(self, kind: str) -> Any:
         if kind == "fraction":
             return Fraction(*(int.from_bytes(self.value("bytes after u16"), "little") for _ in range(2)))
         if kind == "f64":

@@ -24,6 +24,7 @@ from beam_dpsketch import (
     REPLACE_ONE,
     Horizon,
     IntegerDomain,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -85,6 +86,7 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
     return found
 
 
+BY_NUMBER = PrivacyId(lambda element: element[1], NormBound(4))
 KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "unit": Record()}
 TRANSFORMS = {
     "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
@@ -92,6 +94,7 @@ TRANSFORMS = {
     "count_min": PrivateFrequencies.Globally(COUNT_MIN, PRIVACY, unit=Record()),
     "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
     "top-k": PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
+    "people under a norm": PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
 }
 
 
@@ -103,6 +106,19 @@ def test_another_order_and_runner_release_identical_bytes(name: str) -> None:
     first, second = by_key(run(ELEMENTS, transform)), by_key(run(shuffled, transform, runner=BUNDLE_BASED))
     assert first == second
     assert not set(first.values()) & set(by_key(run(ELEMENTS, TRANSFORMS[name])).values())
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize(("bounds", "is_equal"), [(NormBound(4), True), (RecordBounds(4), False)])
+def test_under_a_norm_the_secret_decides_the_noise_alone(
+    bounds: Any, is_equal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under bounds of records it decides which records are kept, too."""
+    monkeypatch.setenv("ANOTHER", SECRET + "!")
+    other = {"release_id": "visits of another day", "secret": EnvironmentSecret("ANOTHER")}
+    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=PrivacyId(lambda element: element[1], bounds))
+    first, second = (exact(ELEMENTS, transform.with_idempotent_noise(**terms)) for terms in (TERMS, other))
+    assert np.array_equal(first, second) == is_equal
 
 
 class ReleasedAtOnce(beam.PTransform):
@@ -196,6 +212,7 @@ PLACED = {
     "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
     "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
     "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=PERSON),
+    "a norm": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=BY_NUMBER),
     "over time": PrivateContinualFrequencies.Globally(
         SPEC, PRIVACY, Horizon(0, 50, 4), item=lambda e: e[0], unit=PERSON
     ),

@@ -1,0 +1,152 @@
+"""Read the rows of a flat sketch: the Huber mean of what they say of an item, and how far it may be from the truth.
+
+The Huber mean is the median over rows, plus the mean of how far each row is from it, where no row counts for more
+than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is
+0.81 times the median's with five rows, and 0.75 times with many. The scale is what most counters hold, collisions and
+noise together, and never less than sigma.
+
+Guarantee: post-processing of released counters. Bounds hold with the given confidence over the noise and the seed, for
+data of any skew. Over the seed, the errors of an item's rows are independent, and each is as likely to be one counter
+as another (with a random sign, if the sketch has signs). So the noisy counters show how a row errs, heavy tails
+included, and `upper_margin` finds how their Huber mean errs. Sources: Huber 1964 for the mean; Charikar, Chen and
+Farach-Colton 2002 for rows that are independent over the seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.sketches.binomial import half_or_more
+from beam_dpsketch.sketches.spec import MAX_DEPTH, SketchSpec
+
+_QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
+_DRAWS = 1 << 13
+_ROUNDING = 1e-9  # so that an error of exactly the margin, in a sum of other order, is within it
+_NORMAL_VALUES = 1 << 12
+
+
+class RowReader:
+    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells.
+
+    Args:
+      spec: shape and hash functions.
+      counters: the noisy counters, integers or floats of shape (depth, width).
+      sigma_squared: the variance parameter of the noise in each.
+    """
+
+    def __init__(self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float) -> None:
+        self._spec, self._has_signs = spec, spec.kind == "count_sketch"
+        self._counters = counters if self._has_signs else counters - np.median(counters, axis=1, keepdims=True)
+        self._scale = robust_scale(self._counters, math.sqrt(sigma_squared))
+        self._margins: dict[float, tuple[float, float]] = {}
+
+    def estimates(self, keys: np.ndarray) -> np.ndarray:
+        """Return the Huber mean over the rows of each key: float64 of shape (n,)."""
+        rows = cells.read_rows(self._counters, keys, seed=self._spec.seed, has_signs=self._has_signs)
+        return huber_mean(rows, self._scale)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        """Return how far the truth may be below an estimate and above it, each with half of what may fail."""
+        if confidence not in self._margins:
+            self._margins[confidence] = self._found_margins((1 - confidence) / 2)
+        return self._margins[confidence]
+
+    def _found_margins(self, failure: float) -> tuple[float, float]:
+        errors, depth = self._counters.ravel(), self._spec.depth
+        if self._has_signs:
+            margin = upper_margin(np.append(errors, -errors), self._scale, depth=depth, failure_probability=failure)
+            return margin, margin
+        below, above = (
+            upper_margin(each, self._scale, depth=depth, failure_probability=failure) for each in (errors, -errors)
+        )
+        return below, above
+
+
+def robust_scale(errors: np.ndarray, sigma: float) -> float:
+    """Return the scale of what most cells hold, in units of a normal's standard deviation; never less than sigma.
+
+    It is the smaller of what the median and the lower quartile of the absolute values say. They agree for normal
+    errors. Where heavy collisions spread the outer half of the cells, the quartile is smaller and so closer to the
+    median over rows, which is then hard to surpass.
+    """
+    quartile, middle = np.quantile(np.abs(errors), (0.25, 0.5))
+    return max(sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
+
+
+def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
+    """Return the Huber mean over the first axis of rows (depth, n)."""
+    middle = np.median(rows, axis=0)
+    return middle + np.clip(rows - middle, -scale, scale).mean(axis=0)
+
+
+def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probability: float) -> float:
+    """Return what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
+
+    The middle row, at even depths the upper one of two, takes each of many ranks in turn, evenly in the logarithm of
+    the rank, each with the probability of its stretch: so a probability of 1e-9 is resolved as well as one of 0.05.
+    The other rows are drawn below and above it. At odd depths this is the distribution of the Huber mean. At even
+    ones it is an upper bound, because the mean grows with its centre: so odd depths have the narrower intervals.
+
+    The draws are the same in every process. One more error stands for what so few counters cannot show: the
+    largest, plus what noise exceeds with this probability.
+    """
+    largest = errors.max() - scale * NormalDist().inv_cdf(failure_probability)
+    ordered = np.append(np.sort(errors), largest)[::-1]
+    ranks, weights = _middle_ranks(ordered, scale, depth, failure_probability)
+    middle = _at(ordered, ranks)
+    total, above = np.zeros(_DRAWS), (depth - 1) // 2
+    for row, shares in enumerate(map(_shares, range(depth - 1))):
+        drawn = ranks * shares if row < above else ranks + (1 - ranks) * shares
+        total += np.clip(_at(ordered, drawn) - middle, -scale, scale)
+    means = middle + total / depth
+    order = np.argsort(-means)
+    exceeds = np.searchsorted(np.cumsum(weights[order]), failure_probability, side="right")
+    return max(0.0, float(means[order[exceeds]])) + _ROUNDING * scale
+
+
+@functools.lru_cache(maxsize=128)
+def noise_margin(depth: int, confidence: float) -> float:
+    """Return how far, in sigmas, noise alone moves the estimate to either side at this confidence."""
+    normal = np.array([NormalDist().inv_cdf((place + 0.5) / _NORMAL_VALUES) for place in range(_NORMAL_VALUES)])
+    return upper_margin(normal, 1.0, depth=depth, failure_probability=(1 - confidence) / 2)
+
+
+@functools.lru_cache(maxsize=MAX_DEPTH)
+def _shares(row: int) -> np.ndarray:
+    """Return draws from [0, 1) for one row, the same in every process."""
+    return cells.mix(np.arange(_DRAWS, dtype=np.uint64), seed=0, row=row) / 2.0**64
+
+
+def _middle_ranks(ordered: np.ndarray, scale: float, depth: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return ranks of the middle row, as shares of larger errors, with their probabilities.
+
+    The mean is within one scale of the middle row, in a window shorter than the scale. So middle rows further than it
+    below their own quantile do not matter. What is beyond a thousandth of the failure probability counts as one rank.
+    """
+    largest = _row_failure(depth, failure)
+    window = _at(ordered, largest) - scale
+    first = np.searchsorted(-ordered, -window, side="right") / len(ordered)
+    last = largest * 1e-3 ** (1 / ((depth + 1) // 2))
+    edges = np.append(np.geomspace(first, last, _DRAWS), 0.0)
+    return (edges[1:] + edges[:-1]) / 2, -np.diff(half_or_more(depth, edges))
+
+
+def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
+    """Return the errors at these ranks, in [0, 1]."""
+    places = np.asarray(ranks * len(ordered)).astype(np.int64)
+    return ordered[np.minimum(places, len(ordered) - 1)]
+
+
+def _row_failure(depth: int, middle_fails: float) -> float:
+    """Return the failure probability of one row, up to 1/2, at which half of them fail with `middle_fails`."""
+    low, high = 0.0, 0.5
+    for _ in range(60):
+        row = (low + high) / 2
+        low, high = (row, high) if half_or_more(depth, row) <= middle_fails else (low, row)
+    return low

@@ -1,0 +1,325 @@
+"""A `NormBound` on the real path: what one heavy person can change, and the noise that hides it.
+
+Neighbouring inputs differ by one person. How far apart their counters before the noise are is known exactly, so that
+audit raises no false alarm at all. The one of the noise does with probability at most 6e-9 a run (1e-9 for each
+statistic). sigma^2 and the norm are worked out by hand. A fault in each place where a shortcut looks tempting is
+found: for certain in the counters, and in the noise missed with probability below 1e-9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    IntegerDomain,
+    Level,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    SketchSpec,
+    TreeSpec,
+)
+from beam_dpsketch.privacy import mechanism, norm_bounding
+from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.codec import concat_tables, from_bytes
+from beam_dpsketch.release import noising
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
+from beam_dpsketch.transforms.steps import bounding
+from tests.helpers.noise_audit import audit
+from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
+from tests.helpers.pipelines import FN_API, run
+from tests.helpers.tree_pipelines import exact_vectors
+
+KEYS = ["first", "second"]
+
+# What one person can change.
+
+PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE)
+SPEC = SketchSpec(depth=3, width=4)
+COUNT_MIN = SketchSpec(kind="count_min", depth=3, width=4)
+ONE_CELL = SketchSpec(kind="count_min", depth=1, width=1)
+TREE = TreeSpec(
+    domain=IntegerDomain(0, 63),
+    levels=(Level(1, "exact", 1, 2, Fraction(1, 4)), Level(5, "count_min", 2, 3, Fraction(3, 4))),
+)
+NORM = NormBound(5, max_weight=9, max_per_item=6, signed=True)
+OTHERS = [Counted(f"user {number}", KEYS[number % 2], number * 7 % 64) for number in range(20)]
+SPECS: dict[str, Any] = {"growth": COUNT_MIN, "churn": SPEC, "tree": TREE, "cancellation": ONE_CELL}
+
+
+def heavy(case: str) -> list[Counted]:
+    """Much more than allowed: inserts and deletes of items that meet in cells, or inserts alone, in both keys."""
+    if case == "cancellation":  # 60 inserts and 39 deletes in one cell
+        return [Counted("heavy", "first", item, 6 if item < 10 else -1) for item in range(49)]
+    random = np.random.default_rng(3)  # at this seed each fault shows
+    low, high = (-9, 10) if case == "churn" else (1, 4)
+    return [Counted("heavy", KEYS[item % 2], item, int(random.integers(low, high))) for item in [*range(40)] * 3]
+
+
+def counters(case: str, records: list[Counted]) -> dict[Any, np.ndarray]:
+    """The exact counters of each key, out of a pipeline."""
+    arguments: dict[str, Any] = {"unit": PrivacyId("user", NORM), "keys": PublicKeys(KEYS, "key")}
+    rows = [{"user": each.person, "key": each.place, "item": each.item, "n": each.weight} for each in records]
+    make: Any = PrivateQuantiles.PerKey if case == "tree" else PrivateFrequencies.PerKey
+    return exact_vectors(rows, make(SPECS[case], PRIVACY, item="item", weight="n", **arguments))
+
+
+def alarms(case: str) -> set[str]:
+    """What is wrong when a heavy person is added: they change more than allowed, or not what the reference says."""
+    before, after = counters(case, OTHERS), counters(case, OTHERS + heavy(case))
+    change = {key: after[key] - before[key] for key in KEYS}
+    found = {"norm"} if squared_length(SPECS[case], change) > (NORM.max_norm * UNIT) ** 2 else set()
+    try:
+        assert_same(after, expected(SPECS[case], NORM, OTHERS + heavy(case)))
+    except AssertionError:
+        found.add("counters")
+    return found
+
+
+@pytest.fixture
+def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes and merges few records at a time, as many bundles would."""
+    for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 9, "_GATHERED_RECORDS": 30}.items():
+        monkeypatch.setattr(bounding, name, size)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(many_parts.__name__)
+@pytest.mark.parametrize("case", SPECS)
+def test_a_heavy_person_changes_the_counters_by_the_norm_at_most(case: str) -> None:
+    assert alarms(case) == set()
+
+
+@pytest.mark.slow
+def test_two_heavy_people_are_twice_the_norm_apart_at_most() -> None:
+    """As far as one who inserts an item and one who deletes it, which attains what the noise is for."""
+    insert, delete = ([Counted("heavy", "first", 1, sign * 9)] * 9 for sign in (1, -1))
+    one, other = (counters("churn", OTHERS + records) for records in (insert, delete))
+    distance = squared_length(SPEC, {key: one[key] - other[key] for key in KEYS})
+    limit = (2 * NORM.max_norm * UNIT) ** 2
+    assert limit * Fraction(9999, 10_000) < distance <= limit
+
+
+def signed_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the length of the counters themselves, where signs cancel."""
+
+    def wrong(self: NormRule, netted: Any, magnitudes: np.ndarray) -> np.ndarray:
+        given, units = self._sketch_input, netted.codes["unit"]
+        keys = given.column_keys(pa.chunked_array([netted.values["item"].take(pa.array(netted.codes["item"]))]))
+        factors = np.zeros(len(units), dtype=np.int64)
+        for unit in set(units.tolist()):
+            change = {}
+            for key in set(netted.codes["key"].tolist()):
+                at = (units == unit) & (netted.codes["key"] == key)
+                signed = np.sign(netted.weights[at]) * magnitudes[at]
+                change[key] = given.kind(given.spec).accumulate_keys(keys[at], signed).to_vector()
+            squared = squared_length(given.spec, change)
+            limit = Fraction(self.bounds.max_norm) ** 2
+            factors[units == unit] = 1 << 32 if squared <= limit else math.isqrt(int(limit / squared * 4**32))
+        return factors
+
+    monkeypatch.setattr(NormRule, "_factors", wrong)
+
+
+def rounded_to_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(norm_bounding, "scaled", lambda weights, factors: weights * factors + (1 << 15) >> np.int64(16))
+
+
+def clamped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(bounded: pa.Table, bounds: NormBound) -> np.ndarray:
+        return np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
+
+    monkeypatch.setattr(reading, "total_weights", wrong)
+
+
+def bounded_in_each_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
+        yield concat_tables([self._rule.select(from_bytes(payload)) for payload in element[1]])
+
+    monkeypatch.setattr(bounding.BoundShard, "process", wrong)
+
+
+def capped_in_each_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: NormRule, records: pa.Table) -> pa.Table:
+        netted = self._net(records)
+        cap = self.bounds.max_per_item
+        return netted._replace(weights=np.clip(netted.weights, -cap, cap)).to_table()
+
+    monkeypatch.setattr(NormRule, "prune", wrong)
+
+
+def each_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = norm_bounding.squared_norms
+
+    def wrong(groups: np.ndarray, units: np.ndarray, *others: Any) -> np.ndarray:
+        largest = np.zeros(int(units[-1]) + 1)
+        np.maximum.at(largest, units, right(groups, np.arange(len(units)), *others))
+        return largest
+
+    monkeypatch.setattr(norm_bounding, "squared_norms", wrong)
+
+
+def one_row_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = norm_bounding.squared_norms
+
+    def wrong(groups: np.ndarray, units: np.ndarray, weights: np.ndarray, tables: Any) -> np.ndarray:
+        rows = list(tables)
+        return right(groups, units, weights, [rows[0] for _ in rows])
+
+    monkeypatch.setattr(norm_bounding, "squared_norms", wrong)
+
+
+def nodes_in_place_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Different nodes of a sketched level collide."""
+
+    def wrong(spec: TreeSpec, keys: np.ndarray) -> Any:
+        for number, level in enumerate(spec.levels):
+            for _ in range(level.depth):
+                yield number, (keys >> np.uint64(spec.shift(number))).astype(np.int64)
+
+    monkeypatch.setattr(DyadicCountSketch, "cells_of", wrong)
+
+
+FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, str]] = {
+    signed_sums: ("cancellation", "norm"),
+    rounded_to_nearest: ("growth", "norm"),
+    clamped_again: ("growth", "counters"),
+    bounded_in_each_bundle: ("growth", "norm"),
+    capped_in_each_bundle: ("churn", "counters"),
+    each_key_alone: ("growth", "norm"),
+    one_row_for_all: ("growth", "norm"),
+    nodes_in_place_of_cells: ("tree", "norm"),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(many_parts.__name__)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_planted_in_the_bounding_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, alarm = FAULTS[fault]
+    fault(monkeypatch)
+    assert alarm in alarms(case)
+
+
+# The noise that hides it.
+
+WIDE = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in KINDS}
+SIX = NormBound(6, max_per_item=4)
+VISITS = [Counted(f"user {number % 40}", key, f"word {number % 97}") for number in range(600) for key in KEYS] + [
+    Counted("heavy", "first", f"word {number % 300}") for number in range(2000)
+]
+
+
+class Path(NamedTuple):
+    """The privacy that gives a sigma, by hand; and in what parts of a record counters are then released.
+
+    Low bits that count at most sigma / 64 are rounded off: for sigma = 12 below an eighth, for 96 below one record.
+    """
+
+    sketch: str
+    privacy: PrivacySpec
+    sigma: int
+    parts: int
+
+
+PATHS = {
+    "eighths of records": Path(
+        "count_sketch", PrivacySpec(Fraction(36 * 4, 2 * 12**2), relation=ADD_OR_REMOVE_ONE), 12, 8
+    ),
+    "whole records": Path("count_sketch", PrivacySpec(Fraction(4 * 36 * 4, 2 * 96**2), relation=REPLACE_ONE), 96, 1),
+    "eighths, Count-Min": Path("count_min", PrivacySpec(Fraction(2 * 36 * 4, 2 * 12**2), relation=REPLACE_ONE), 12, 8),
+}
+"""Delta^2 = row b^2 depth: row is 1 for a person added, 2 for one replaced in cells that grow, and 4 in others."""
+
+
+def noise_alarms(path: Path) -> set[str]:
+    """The alarms of one run, whose noise is looked at in parts of a record."""
+    spec = WIDE[path.sketch]
+    transform = PrivateFrequencies.PerKey(
+        spec, path.privacy, item="item", unit=PrivacyId("user", SIX), keys=PublicKeys(KEYS, "key")
+    )
+    rows = [{"user": each.person, "key": each.place, "item": each.item} for each in VISITS]
+    released = dict(run(rows, transform, runner=FN_API))
+    exact = expected(spec, SIX, VISITS)
+    residuals = []
+    for key in KEYS:
+        noisy = released[key].counters.ravel() * path.parts
+        assert np.array_equal(noisy, np.rint(noisy))
+        assert released[key].privacy.sigma_squared == path.sigma**2
+        # An eighth that the rounding of a scaled weight takes away is in fewer than 1 of 100 counters.
+        residuals.append(np.rint(noisy - exact[key].counters * path.parts / UNIT).astype(np.int64))
+    return audit(*residuals, Fraction(path.sigma * path.parts) ** 2)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", PATHS)
+def test_released_noise_is_the_documented_one_in_records(name: str) -> None:
+    assert noise_alarms(PATHS[name]) == set()
+
+
+def noise_in_units_of_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget that counters are scaled."""
+    right = noising.add_noise
+    monkeypatch.setattr(noising, "add_noise", lambda table, variance: right(table, variance / 4**15))
+
+
+def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = noising.add_noise
+    small = Fraction(97, 100) ** 2
+    monkeypatch.setattr(noising, "add_noise", lambda table, variance: right(table, variance * small))
+
+
+def too_many_bits_rounded_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = noising.drowned_bits
+    monkeypatch.setattr(noising, "drowned_bits", lambda variances: right(variances) + 3)
+
+
+def rounded_off_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for what is dropped, and not said."""
+    right = noising.round_off
+    monkeypatch.setattr(noising, "round_off", lambda counters, bits: right(counters, bits + 1))
+
+
+def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = mechanism.discrete_gaussian.sample
+    drawn: list[np.ndarray] = []
+
+    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
+        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
+        return drawn[0]
+
+    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+
+
+NOISE_FAULTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
+    noise_in_units_of_counters: "variance",
+    sigma_too_small: "variance",
+    too_many_bits_rounded_off: "chi-square",
+    rounded_off_twice: "variance",
+    shared_between_keys: "cross-correlation",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "alarm"), NOISE_FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
+def test_a_fault_planted_in_the_noise_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], alarm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    assert alarm in noise_alarms(PATHS["eighths of records"])

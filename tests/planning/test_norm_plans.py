@@ -1,0 +1,118 @@
+"""Plans of releases under a norm: the words, and the noise and errors of bounds with as much noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import (
+    IntegerDomain,
+    IPv4Domain,
+    ListedItems,
+    NeighboringRelation,
+    NormBound,
+    PrefixSpec,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    TextDomain,
+    TreeSpec,
+)
+from beam_dpsketch.planning.planner import Plan, plan
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
+
+SPECS = {
+    "listed items": ListedItems(range(500)),
+    "count_sketch": SketchSpec(width=512),
+    "count_min": SketchSpec(kind="count_min", width=512),
+    "exact tree": TreeSpec.for_memory(IntegerDomain(0, 1000)),
+    "mixed tree": TreeSpec.for_memory(IPv4Domain(), 50_000),
+    "prefixes": PrefixSpec.for_memory(TextDomain(3)),
+}
+every_spec = pytest.mark.parametrize("name", SPECS)
+
+
+def planned(name: str, bounds: Any, n: int | None = None, **privacy: Any) -> Plan:
+    privacy = {"rho": 0.5} | privacy
+    return plan(SPECS[name], ReleaseTerms(PrivacySpec(**privacy), bounds, unit=PrivacyUnit.PRIVACY_ID), n)
+
+
+@every_spec
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation: NeighboringRelation) -> None:
+    of_norm, of_records = (planned(name, bounds, relation=relation) for bounds in (NormBound(20), RecordBounds(20)))
+    assert of_norm.sigma_squared == of_records.sigma_squared
+    assert (of_norm.half_width, of_norm.detection) == (of_records.half_width, of_records.detection)
+    words, expected = (str(each).replace("kept weight", "kept records").splitlines() for each in (of_norm, of_records))
+    differing = [line for line, other in zip(words, expected, strict=True) if line != other]
+    assert differing == [
+        "Bounds: a unit is scaled down to the length of 20 record(s) of one item; up to 20 record(s) are not scaled."
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in SPECS if name != "listed items"])
+@pytest.mark.parametrize("rho", [0.001, 50])
+def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: float) -> None:
+    """Over little noise, which leaves parts of a record, and over much.
+
+    A wrong unit of the counters would change errors by a factor of at least 256. Each error is a root mean square over
+    hundreds of values or ranks. If only 20 of them were independent, two draws of the noise would differ by a factor of
+    20 with a probability below 1e-9: one of them would be a 4.4th of its expectation, or the other 4.4 times it.
+    """
+    norm, records = NormBound(3, max_weight=1), RecordBounds(3, max_weight=1)
+    of_norm, of_records = (planned(name, bounds, 50_000, rho=rho) for bounds in (norm, records))
+    pairs = []
+    if of_norm.rank_deviation is not None:
+        assert of_norm.rank_deviation.keys() == of_records.rank_deviation.keys()
+        pairs += [(of_norm.rank_deviation[data], of_records.rank_deviation[data]) for data in of_norm.rank_deviation]
+    if of_norm.errors is not None:
+        pairs += list(zip(of_norm.errors, of_records.errors, strict=True))
+    if of_norm.detection_on_data is not None:
+        pairs += [(of_norm.detection_on_data.likely, of_records.detection_on_data.likely)]
+    assert pairs
+    for found, expected in pairs:
+        assert expected / 20 < found < 20 * expected
+
+
+@every_spec
+def test_parts_of_a_record_are_planned(name: str) -> None:
+    half = planned(name, NormBound(Fraction(5, 2)))
+    whole = planned(name, NormBound(5))
+    assert [4 * value for value in half.sigma_squared] == list(whole.sigma_squared)
+    assert "the length of 2.5 record(s) of one item; up to 2.5 record(s)" in str(half)
+    assert "the length of 2.5 record(s)" in half._repr_html_()
+
+
+def test_more_records_than_scaled_counters_can_hold_are_not_planned() -> None:
+    assert planned("exact tree", NormBound(5), 1 << 46).n == 1 << 46
+    assert planned("exact tree", RecordBounds(5), 1 << 50).n == 1 << 50
+    with pytest.raises(ValueError, match="n must be between 1 and 70368744177664, got"):
+        planned("exact tree", NormBound(5), (1 << 46) + 1)
+
+
+def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
+    with pytest.raises(ValueError, match=r"rho is too small .*: sigma would exceed 2\*\*34; lower the bounds"):
+        planned("count_min", NormBound(1 << 31), rho=0.01)
+    planned("count_min", RecordBounds(1 << 31), rho=0.01)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda **common: PrivateFrequencies.Globally(SPECS["count_sketch"], **common),
+        lambda **common: PrivateQuantiles.Globally(SPECS["mixed tree"], **common),
+        lambda **common: PrivateTopK.Globally(TextDomain(3), k=5, **common),
+    ],
+    ids=["frequencies", "quantiles", "top k"],
+)
+def test_transforms_explain_a_norm(transform: Any) -> None:
+    explained = transform(privacy=PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(20)), item="page").explain(
+        50_000
+    )
+    assert "scaled down to the length of 20 record(s) of one item" in explained
+    assert "protected: all records of one privacy id" in explained
