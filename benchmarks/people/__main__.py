@@ -4,7 +4,7 @@ All releases protect a person, at epsilon 2 and delta 1e-6, with all of rho in t
 records of each person, at random. A `NormBound` scales what each person adds to all counters down to a length. Each
 rule has the bound that suits it best in each column, chosen with other releases. Bounds, sketches and noise are
 those of the package. They are fed with tables, without a pipeline. Parts:
-  frequencies  error of the true top 10 and top 100: flights, a web log, a text
+  frequencies  error of the true top 10 and top 100: flights, a web log, a text, ports of a trace
   keys         the same over (origin, destination), with a sketch for each origin
   trees        error of distribution functions: delays, distances, delays by origin, addresses of a trace
   listed       people for each page of a known list
@@ -39,9 +39,8 @@ def measure_frequencies(trace: Path | None, text: Path | None) -> None:
         chapters = Grids(best.records(64, 2048, _HALF), best.norms(16, 512, _HALF))
         frequencies.measure(data.text_words(text, chapters=True), chapters, Effort(20, 100))
     if trace is not None:
-        wide = Grids(best.records(4, 2048, 2), best.norms(4, 2048, 2))
-        frequencies.measure(data.trace_addresses(trace), wide, Effort(10, 40))
-        frequencies.measure(data.trace_ports(trace), wide, Effort(10, 40))
+        ports = Grids(best.records(64, 8192, 2), best.norms(32, 4096, 2))
+        frequencies.measure(data.trace_ports(trace), ports, Effort(6, 40))
 
 
 def measure_keys() -> None:
@@ -61,7 +60,8 @@ def measure_trees(trace: Path | None) -> None:
     people = data.flights_by("arr_delay", by_origin=True)
     trees.measure(people, DELAYS, by_origin, effort, trees.LARGEST_ERROR_BY_ORIGIN)
     if trace is not None:
-        trees.measure(data.trace_addresses(trace), IPv4Domain(), rules, Effort(8, 40))
+        wide = (best.records(8, 256, 2), best.norms(8, 256, 2))
+        trees.measure(data.trace_addresses(trace), IPv4Domain(), wide, Effort(8, 40))
 
 
 def measure_cost(trace: Path | None) -> None:

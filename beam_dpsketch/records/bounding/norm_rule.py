@@ -14,8 +14,8 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import NormBound
-from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.netting import NetRecords, net
+from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.shard_hash import shard_hash
