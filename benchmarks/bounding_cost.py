@@ -1,12 +1,13 @@
 """What contribution bounding costs, per record: ``python -m benchmarks.bounding_cost``.
 
-Compares `PrivateFrequencies.Globally` with Record() (unbounded) and with a PrivacyId (bounded: at most 5 records
-an id) on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records an id, of which bounding
-must drop half, and one record an id, where it has nothing to drop and most ids to look at. Elements are dicts, named
-tuples, and pyarrow tables of 50,000 rows.
+Compares `PrivateFrequencies.Globally` with Record() (no bounds), with a PrivacyId of at most 5 records, and with one of
+a norm of at most 5 records, on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records an
+id, of which bounding drops half or scales many, and one record an id, where it has nothing to do and most ids to look
+at. Elements are dicts, named tuples, and pyarrow tables of 50,000 rows; tables with 64-bit integers as ids too.
 Elements are made before the clock starts. Times are processor time, as the slope between two sizes, so that what a
-pipeline costs whatever its size cancels; variants take turns. The bar is for elements, not for tables.
-Takes about 2 minutes.
+pipeline costs cancels; variants take turns. The bar of RecordBounds is against no bounds, for elements
+alone; that of NormBound is against RecordBounds.
+Takes about 4 minutes.
 """
 
 from __future__ import annotations
@@ -16,32 +17,36 @@ import statistics
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch import REPLACE_ONE, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
+from beam_dpsketch import REPLACE_ONE, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks import sources
 from benchmarks.measuring import environment, ratios, slopes, spread
 
 SPEC = SketchSpec(depth=5, width=2048)
 PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
-SIZES = (100_000, 400_000)
+SIZES, TABLE_SIZES = (100_000, 400_000), (400_000, 1_600_000)
 TABLE_ROWS = 50_000
-BAR = 2.5
+BAR = 2.5  # times the unbounded pipeline
+NORM_BAR = 1.3  # times the pipeline with RecordBounds
 SEED = 1
 # The type of elements, and how to read user and page.
 ELEMENTS: dict[str, tuple[Any, Any, Any]] = {
     "dict": (dict, "user", "page"),
     "named tuple": (sources.Visit, "user", "page"),
     "table": (pa.Table, "user", "page"),
+    "table, numbers": (pa.Table, "user", "page"),
 }
 
 
-def run(pool: str, kind: str, keep: int | None, size: int) -> None:
-    """One pipeline over `size` records; bounded if `keep` is a number."""
+def run(pool: str, kind: str, bounds: Bounds | None, size: int) -> None:
+    """One pipeline over `size` records."""
     element_type, user, page = ELEMENTS[kind]
-    unit = Record() if keep is None else PrivacyId(user, RecordBounds(keep))
-    elements = size // TABLE_ROWS if kind == "table" else size
+    unit = Record() if bounds is None else PrivacyId(user, bounds)
+    elements = size // TABLE_ROWS if element_type is pa.Table else size
     with sources.pipeline() as pipeline:
         source = sources.Elements(pool, elements, element_type)
         _ = pipeline | source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=page, unit=unit)
@@ -49,8 +54,9 @@ def run(pool: str, kind: str, keep: int | None, size: int) -> None:
 
 def fill(pool: str, kind: str, ids: list[str], pages: list[str]) -> None:
     """Makes the elements of one kind."""
-    if kind == "table":
-        sources.keep(pool, sources.tables({"user": ids, "page": pages}, TABLE_ROWS))
+    if ELEMENTS[kind][0] is pa.Table:
+        users = ids if kind == "table" else np.unique(ids, return_inverse=True)[1].tolist()
+        sources.keep(pool, sources.tables({"user": users, "page": pages}, TABLE_ROWS))
         return
     pairs = zip(ids, pages, strict=True)
     if kind == "dict":
@@ -67,24 +73,32 @@ def main() -> None:
     arguments = parser.parse_args()
     print(environment("apache-beam", "numpy", "pyarrow", "beam-dpsketch"))
     print(f"Runner: FnApiRunner, in memory, one worker. {SPEC.depth} x {SPEC.width} CountSketch, rho = 1.")
-    print(f"N: slope between {SIZES[0]:,} and {SIZES[1]:,} records; data seed {SEED}; at most", end=" ")
-    print(f"{arguments.keep} records kept of each id; {arguments.repetitions} repetitions.")
+    print(
+        f"N: slope between {SIZES[0]:,} and {SIZES[1]:,} records, of tables {TABLE_SIZES[0]:,} and {TABLE_SIZES[1]:,};"
+    )
+    print(f"data seed {SEED}; at most {arguments.keep} records of each id; {arguments.repetitions} repetitions.")
     print("Processor time, nanoseconds per record: median (range). Ratio: of each repetition, median (range).")
-    print(f"{'elements':<14}{'records per id':>14}  {'unbounded':<24}{'bounded':<24}{'ratio':<22}{'bar':<8}met")
-    for kind in ELEMENTS:
+    print(f"{'elements':<16}{'records per id':>14}  {'bounds':<14}{'ns a record':<24}{'ratio':<22}{'bar':<8}met")
+    for kind, (element_type, _, _) in ELEMENTS.items():
+        of_tables = element_type is pa.Table
+        sizes = TABLE_SIZES if of_tables else SIZES
         for records_per_id in (10, 1):
-            fill("visits", kind, *sources.columns(SIZES[1], records_per_id, SEED))
-            variants = {
-                "unbounded": partial(run, "visits", kind, None),
-                "bounded": partial(run, "visits", kind, arguments.keep),
+            fill("visits", kind, *sources.columns(sizes[1], records_per_id, SEED))
+            variants: dict[str, Bounds | None] = {
+                "none": None,
+                "RecordBounds": RecordBounds(arguments.keep),
+                "NormBound": NormBound(arguments.keep),
             }
-            times = slopes(variants, SIZES, arguments.repetitions)
-            ratio = ratios(times["bounded"], times["unbounded"])
-            bar, met = ("-", "-")
-            if kind != "table":
-                bar, met = f"<= {BAR}", "yes" if statistics.median(ratio) <= BAR else "NO"
-            print(f"{kind:<14}{records_per_id:>14}  {spread(times['unbounded']):<24}", end="")
-            print(f"{spread(times['bounded']):<24}{spread(ratio, 2):<22}{bar:<8}{met}", flush=True)
+            runs = {name: partial(run, "visits", kind, bounds) for name, bounds in variants.items()}
+            times = slopes(runs, sizes, arguments.repetitions)
+            for name in variants:
+                base, limit = ("RecordBounds", NORM_BAR) if name == "NormBound" else ("none", BAR)
+                ratio = ratios(times[name], times[base])
+                bar, met = "-", "-"
+                if name == "NormBound" or (name == "RecordBounds" and not of_tables):
+                    bar, met = f"<= {limit}", "yes" if statistics.median(ratio) <= limit else "NO"
+                print(f"{kind:<16}{records_per_id:>14}  {name:<14}{spread(times[name]):<24}", end="")
+                print(f"{spread(ratio, 2):<22}{bar:<8}{met}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,19 @@ import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch import REPLACE_ONE, AssumePublicKeys, IntegerDomain, IPv4Domain, PrivacySpec, Record, SketchSpec
+from beam_dpsketch import (
+    REPLACE_ONE,
+    AssumePublicKeys,
+    IntegerDomain,
+    IPv4Domain,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    SketchSpec,
+)
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from benchmarks import sources
 from benchmarks.throughput.table import Bar, Row, Table
@@ -74,6 +86,7 @@ def measure(table: Table, trace: Path | None, column: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _text_lines(table, Path(folder), text)
         parquet_batches(table, Path(folder), trace, column)
+        bounded(table, Path(folder))
     _keyed(table)
     _windowed(table)
 
@@ -143,6 +156,34 @@ def _batches(
             Row(QUANTILES, partial(read, columns, partial(quantiles, column)), sizes, (Bar(SUM, limits[1]),)),
         ]
         table.block(f"Parquet batches, {title}, {what}; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
+
+
+def bounded(table: Table, folder: Path) -> None:
+    """Prints the blocks of privacy ids: most addresses have one record; half of all records are of one port."""
+    sizes = table.sizes(1_800_000, 7_200_000)
+    pairs = records(sizes[1]).select(["address", "port"])
+    for size in sizes:
+        pq.write_table(pairs.slice(0, size), folder / f"pairs {size}.parquet")
+
+    def read(item: str, privacy_id: str, bounds: Bounds, size: int) -> None:
+        with sources.pipeline() as pipeline:
+            source = pipeline | ReadFromParquetBatched(str(folder / f"pairs {size}.parquet"))
+            unit = PrivacyId(privacy_id, bounds)
+            _ = source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=unit)
+
+    addresses, ports = partial(read, "port", "address"), partial(read, "address", "port")
+    rows = [
+        Row("RecordBounds(1)", partial(addresses, RecordBounds(1)), sizes),
+        Row("NormBound(1)", partial(addresses, NormBound(1)), sizes, (Bar("RecordBounds(1)", 1.3),)),
+    ]
+    table.block(f"Parquet batches, addresses as ids, ports as items; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
+    limited = NormBound(100, resource_limit=10_000)
+    rows = [
+        Row("RecordBounds(100)", partial(ports, RecordBounds(100)), sizes),
+        Row("NormBound(100)", partial(ports, NormBound(100)), sizes),
+        Row("NormBound(100, resource_limit=10_000)", partial(ports, limited), sizes),
+    ]
+    table.block(f"Parquet batches, ports as ids, addresses as items; difference of {sizes[1]:,} and {sizes[0]:,}", rows)
 
 
 def records(size: int) -> pa.Table:

@@ -196,12 +196,15 @@ def test_nothing_comes_of_nothing() -> None:
     assert len(rule.select(cancelled)) == 0
 
 
-def test_records_are_never_handed_on_unscaled() -> None:
-    sketch_input = inputs("fingerprints")
+def test_only_ids_with_several_records_are_netted_on_the_way() -> None:
+    sketch_input = inputs("fingerprints", max_norm=1)
     rule = choose_rule(sketch_input, None)
     assert isinstance(rule, NormRule)
-    assert not rule.keeps_all(np.zeros(0, dtype=np.uint64))
-    assert not rule.keeps_all(np.arange(5, dtype=np.uint64))
+    assert rule.keeps_all(np.arange(5, dtype=np.uint64))
+    assert not rule.keeps_all(np.array([1, 2, 1], dtype=np.uint64))
+    single = norms.to_table(sketch_input, [(Place(unit, b"k", 0, 3), 9) for unit in range(5)])
+    assert rule.select(single)["weight"].to_pylist() == rule.select(rule.prune(single))["weight"].to_pylist()
+    assert max(rule.select(single)["weight"].to_pylist()) <= 1 << 16  # weights of 9, scaled
 
 
 @given(data=st.data())

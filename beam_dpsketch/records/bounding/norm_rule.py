@@ -15,6 +15,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.records.bounding.netting import NetRecords, net
+from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.shard_hash import shard_hash
@@ -33,8 +34,8 @@ class NormRule:
         self._tables = sketch_input.kind.tables(sketch_input.spec)
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
-        """Return whether nothing is to be done: never, because weights are scaled."""
-        return False
+        """Return whether there is nothing to net: no id has two records. Netting ids of one record each costs much."""
+        return max_multiplicity_at_most(unit_hashes, 1)
 
     def prune(self, records: pa.Table) -> pa.Table:
         """Shrink a part of the records without changing what `select` makes of all of them."""

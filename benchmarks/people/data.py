@@ -1,0 +1,106 @@
+"""Records of people: flights, a made-up web log, and files that a user has."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines import csv_batches, flights
+
+SEED = 1
+USERS = 100_000
+_PAGES = 50_000
+_MOST_HITS = 20_000
+_FAVOURITES = 30
+_VERSES = 30  # lines of a text that make a chapter, where the text has no chapters
+
+
+class People(NamedTuple):
+    """Records, one a row, as whole numbers: whose they are, of which item, and of which key, if there are keys."""
+
+    title: str
+    units: np.ndarray
+    items: np.ndarray
+    keys: np.ndarray | None = None
+
+    def __str__(self) -> str:
+        """The title, and what bounding depends on."""
+        records, items = np.bincount(self.units), len(np.unique(self.items))
+        words = f"{self.title}: {len(self.units):,} records, {len(records):,} units, {items:,} items"
+        return f"{words}; the largest unit has {records.max():,} records, the median {np.median(records):,.0f}"
+
+
+def numbered(values: Any) -> np.ndarray:
+    """Return values as positions in their distinct values, int64."""
+    return np.unique(np.asarray(values), return_inverse=True)[1].astype(np.int64)
+
+
+@functools.cache
+def _departures() -> pa.Table:
+    columns = {**flights.COLUMNS, "distance": pa.int64()}
+    table = csv_batches.read_csv_table(flights.data_file("flights.csv.zip"), columns)
+    return table.filter(table["tailnum"].is_valid())
+
+
+def flights_by(column: str, *, by_origin: bool = False) -> People:
+    """Flights of 2013; an aircraft is protected, and null values are left out. Texts are numbered."""
+    table = _departures()
+    table = table.filter(table[column].is_valid())
+    values = table[column].to_numpy()
+    items = values.astype(np.int64) if pa.types.is_integer(table[column].type) else numbered(values.astype(str))
+    units, origins = (numbered(table[name].to_numpy().astype(str)) for name in ("tailnum", "origin"))
+    title = f"flights, aircraft protected, {column}" + (" by origin" if by_origin else "")
+    return People(title, units, items, origins if by_origin else None)
+
+
+def web_log(seed: int = SEED) -> People:
+    """Return a made-up web log: Pareto activity (exponent 1.1), Zipf pages (1.05), half of the hits on favourites.
+
+    A user has 2 to 20,000 hits. Half of them go to 1 to 30 favourite pages of the user's own, Zipf (1.0) among them.
+    Pages are numbered from the most popular one on.
+    """
+    generator = np.random.default_rng(seed)
+    hits = np.minimum(2 * (generator.pareto(1.1, USERS) + 1), _MOST_HITS).astype(np.int64)
+    popularity = np.cumsum(np.arange(1, _PAGES + 1) ** -1.05)
+    popularity /= popularity[-1]
+    users = np.repeat(np.arange(USERS), hits)
+    pages = np.searchsorted(popularity, generator.random(len(users)))
+    counts = generator.integers(1, _FAVOURITES + 1, USERS)
+    own = generator.random(len(users)) < 0.5
+    among = counts[users[own]]
+    ranks = np.floor(np.exp(generator.random(len(among)) * np.log(among + 1))).astype(np.int64)
+    favourites = np.searchsorted(popularity, generator.random((USERS, _FAVOURITES + 1)))
+    pages[own] = favourites[users[own], np.minimum(ranks, _FAVOURITES)]
+    return People(f"web log (seed {seed}), user protected, page", users, pages.astype(np.int64))
+
+
+def trace_addresses(path: Path) -> People:
+    """Source addresses that a sensor saw; a sensor's day is protected."""
+    table = pq.read_table(path)
+    days = pa.compute.strftime(table["time"], format="%Y-%m-%d").to_numpy().astype(str)
+    units = numbered(np.char.add(np.char.add(table["sensor"].to_numpy().astype(str), "|"), days))
+    return People("trace, sensor-day protected, source", units, table["source_ip"].to_numpy().astype(np.int64))
+
+
+def trace_ports(path: Path) -> People:
+    """Ports that an address tried; the address is protected."""
+    table = pq.read_table(path)
+    table = table.filter(table["destination_port"].is_valid())
+    ports = table["destination_port"].to_numpy().astype(np.int64)
+    return People("trace, source protected, port", numbered(table["source_ip"].to_numpy()), ports)
+
+
+def text_words(path: Path, *, chapters: bool) -> People:
+    """Words of a text; a line that is not empty, or a chapter of 30 of them, is protected."""
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    words = [re.findall(r"[^\W\d_]+", line.lower()) for line in lines]
+    sizes = np.array([len(each) for each in words])
+    units = np.repeat(np.arange(len(lines)) // (_VERSES if chapters else 1), sizes)
+    unit = f"{_VERSES} lines" if chapters else "line"
+    return People(f"text, {unit} protected, word", numbered(units), numbered([word for each in words for word in each]))

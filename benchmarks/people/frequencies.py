@@ -1,0 +1,113 @@
+"""Frequencies of people's items: the error of the most frequent ones under a norm, and under a number of records."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, SketchSpec
+from beam_dpsketch.privacy.contributions import Bounds
+from benchmarks.people import best
+from benchmarks.people.best import Best, Effort
+from benchmarks.people.bounded import Counted, released
+from benchmarks.people.data import People
+
+DEPTH, WIDTH = 5, 2048
+TOPS = (10, 100)
+RECORDS, NORM, CENTRED = "RecordBounds, CountSketch", "NormBound, CountSketch", "NormBound, Count-Min centred"
+# The largest mean errors allowed of the top 10 and of the top 100 flights by destination.
+FLIGHTS_BARS = {
+    (REPLACE_ONE, NORM): (820, 510),
+    (REPLACE_ONE, CENTRED): (660, 420),
+    (ADD_OR_REMOVE_ONE, NORM): (510, 325),
+}
+LEAST_RATIO_BY_ORIGIN = 1.8
+
+
+class Grids(NamedTuple):
+    """The bounds that are tried."""
+
+    records: Sequence[Bounds]
+    norms: Sequence[Bounds]
+
+
+@dataclasses.dataclass
+class TopErrors:
+    """The mean absolute error of the true top items, of each relation in turn.
+
+    Attributes:
+      counted: the people.
+      spec: of the sketches, but for their seed.
+      relations: one release is made for each.
+      reading: arguments of `estimate`.
+    """
+
+    counted: Counted
+    spec: SketchSpec
+    relations: tuple[NeighboringRelation, ...]
+    reading: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        people = self.counted.people
+        keys = np.zeros_like(people.items) if people.keys is None else people.keys
+        cells, counts = np.unique(np.stack([keys, people.items]), axis=1, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[: max(TOPS)]
+        self._keys, self._items, self._truth = *cells[:, order], counts[order]
+
+    def __call__(self, seed: int, bounds: Bounds) -> list[float]:
+        raw = self.counted.raw(dataclasses.replace(self.spec, seed=seed), bounds)
+        found = []
+        for relation in self.relations:
+            estimates = np.zeros(len(self._truth))
+            for number, release in enumerate(released(raw, bounds, relation)):
+                of_key = self._keys == number
+                estimates[of_key] = release.estimate(self._items[of_key], **self.reading)
+            found += [float(np.abs(estimates - self._truth)[:top].mean()) for top in TOPS]
+        return found
+
+
+def compared(
+    people: People, grids: Grids, effort: Effort, centred: bool
+) -> dict[tuple[NeighboringRelation, str], list[Best]]:
+    """Return, for each relation and rule, the best for each of `TOPS`."""
+    spec = SketchSpec(depth=DEPTH, width=WIDTH)
+    counted = Counted(people, spec)
+    both = (REPLACE_ONE, ADD_OR_REMOVE_ONE)
+    found = {}
+    for rule, candidates in ((RECORDS, grids.records), (NORM, grids.norms)):
+        columns = best.best(TopErrors(counted, spec, both), candidates, effort)
+        for place, relation in enumerate(both):
+            found[relation, rule] = columns[place * len(TOPS) :][: len(TOPS)]
+    if centred:
+        spec = dataclasses.replace(spec, kind="count_min")
+        errors = TopErrors(counted, spec, (REPLACE_ONE,), {"method": "centred"})
+        found[REPLACE_ONE, CENTRED] = best.best(errors, grids.norms, effort)
+    return found
+
+
+def measure(people: People, grids: Grids, effort: Effort, *, centred: bool = True, bars: str = "") -> None:
+    """Print the table of one data set; bars are those of "flights" or of "keys"."""
+    found = compared(people, grids, effort, centred)
+    print(f"\n{people}\n{effort}")
+    titles = "".join(f"  {f'top {top}':<34}{'ratio':>6}  {'bar':<9}{'met':<4}" for top in TOPS)
+    print(f"{'':<32}{titles}".rstrip())
+    for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
+        print(relation.name)
+        for rule in (RECORDS, NORM, CENTRED):
+            if (relation, rule) not in found:
+                continue
+            line = f"  {rule:<30}"
+            for column in range(len(TOPS)):
+                ours, base = found[relation, rule][column], found[relation, RECORDS][column]
+                ratio = base.mean / ours.mean
+                bar, met = "-", "-"
+                if bars == "flights" and (relation, rule) in FLIGHTS_BARS:
+                    limit = FLIGHTS_BARS[relation, rule][column]
+                    bar, met = f"<= {limit}", "yes" if ours.mean <= limit else "NO"
+                elif bars == "keys" and rule == NORM:
+                    bar, met = f">= {LEAST_RATIO_BY_ORIGIN} x", "yes" if ratio >= LEAST_RATIO_BY_ORIGIN else "NO"
+                line += f"  {ours.text():<34}{ratio:>6.2f}  {bar:<9}{met:<4}"
+            print(line.rstrip(), flush=True)

@@ -1,0 +1,76 @@
+"""Trees of people's values: the error of the distribution function under a norm, and under a number of records."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedDyadicCountSketch, ReleasedSketch, TreeSpec
+from beam_dpsketch.privacy.contributions import Bounds
+from benchmarks.people import best
+from benchmarks.people.best import Best, Effort
+from benchmarks.people.bounded import Counted, released
+from benchmarks.people.data import People
+
+RELATIONS = (REPLACE_ONE, ADD_OR_REMOVE_ONE)
+QUANTILES = 1024
+LARGEST_RATIO = 1.05
+LARGEST_ERROR_BY_ORIGIN = 0.95  # percent, arrival delays by origin, REPLACE_ONE
+
+
+class CdfErrors:
+    """The mean absolute error of the distribution function, in percent, of each relation in turn.
+
+    Args:
+      counted: the people.
+      spec: the tree, but for its seed.
+    """
+
+    def __init__(self, counted: Counted, spec: TreeSpec) -> None:
+        self.counted, self.spec = counted, spec
+        people, self._truth = counted.people, []
+        keys = np.zeros_like(people.items) if people.keys is None else people.keys
+        for key in range(int(keys.max()) + 1):
+            values = np.sort(people.items[keys == key])
+            at = values[np.arange(1, QUANTILES + 1) * len(values) // (QUANTILES + 1)]
+            self._truth.append((at, np.searchsorted(values, at, side="right") / len(values)))
+
+    def __call__(self, seed: int, bounds: Bounds) -> list[float]:
+        raw = self.counted.raw(dataclasses.replace(self.spec, seed=seed), bounds)
+        return [
+            100 * float(np.mean(list(map(_error, released(raw, bounds, relation), self._truth))))
+            for relation in RELATIONS
+        ]
+
+
+def _error(release: ReleasedSketch, truth: tuple[np.ndarray, np.ndarray]) -> float:
+    """Return the mean error at some values, given the truth there."""
+    assert isinstance(release, ReleasedDyadicCountSketch)
+    at, shares = truth
+    return float(np.abs(release.cdf(at) - shares).mean())
+
+
+def compared(people: People, spec: TreeSpec, rules: Sequence[Sequence[Bounds]], effort: Effort) -> list[list[Best]]:
+    """Return the best of each rule for each of `RELATIONS`."""
+    errors = CdfErrors(Counted(people, spec), spec)
+    return [best.best(errors, candidates, effort) for candidates in rules]
+
+
+def measure(
+    people: People, domain: Domain, rules: Sequence[Sequence[Bounds]], effort: Effort, largest: float | None = None
+) -> None:
+    """Print two lines for one data set; `largest` is the bar of the error under REPLACE_ONE, if there is one."""
+    spec = TreeSpec.for_memory(domain)
+    found = compared(people, spec, rules, effort)
+    print(f"\n{people}\n{len(spec.levels)} levels, {spec.cells:,} counters; {effort}")
+    print(f"{'':<20}{'RecordBounds':<34}{'NormBound':<34}{'new / old':<12}{'bar':<9}met")
+    for column, relation in enumerate(RELATIONS):
+        old, new = (columns[column] for columns in found)
+        noise = 2 * (old.standard_error**2 + new.standard_error**2) ** 0.5
+        met = new.mean <= LARGEST_RATIO * old.mean or new.mean - old.mean <= noise
+        line = f"{relation.name:<20}{old.text(3):<34}{new.text(3):<34}{new.mean / old.mean:<12.2f}"
+        print(f"{line}{f'<= {LARGEST_RATIO}':<9}{'yes' if met else 'NO'}", flush=True)
+        if largest is not None and column == 0:
+            print(f"{'':<88}{'':<12}<= {largest} %{'':<1}{'yes' if new.mean <= largest else 'NO'}", flush=True)
