@@ -110,7 +110,7 @@ def test_the_privacy_statement_is_the_one_shown(printed):
         oslo, oslo_low, oslo_high, rome, rome_low, rome_high = map(float, re.fullmatch(frequencies, line).groups())
         assert abs(oslo - 2000) < 260
         assert abs(rome - 1000) < 260
-        assert all(53 <= width <= 69 for width in (oslo_high - oslo_low, rome_high - rome_low))
+        assert all(51 <= width <= 66 for width in (oslo_high - oslo_low, rome_high - rome_low))
 
 
 def test_the_pipeline_is_about_fifteen_lines():

@@ -1,9 +1,9 @@
 """Read the rows of a flat sketch: the Huber mean of what they say of an item, and how far it may be from the truth.
 
 The Huber mean is the median over rows, plus the mean of how far each row is from it, where no row counts for more
-than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is
-0.81 times the median's with five rows, and 0.75 times with many. The scale is what most counters hold, collisions and
-noise together, and never less than sigma.
+than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is 0.74
+times the median's with five rows, and 0.67 times with many. The scale is what most counters hold, collisions and noise
+together, and never less than 1.5 sigma.
 
 Guarantee: post-processing of released counters. Bounds hold with the given confidence over the noise and the seed, for
 data of any skew. Over the seed, the errors of an item's rows are independent, and each is as likely to be one counter
@@ -22,10 +22,11 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches.binomial import half_or_more
+from beam_dpsketch.sketches.binomial import at_least
 from beam_dpsketch.sketches.spec import MAX_DEPTH, SketchSpec
 
 _QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
+_SIGMAS = 1.5
 _DRAWS = 1 << 13
 _ROUNDING = 1e-9  # so that an error of exactly the margin, in a sum of other order, is within it
 _NORMAL_VALUES = 1 << 12
@@ -69,14 +70,14 @@ class RowReader:
 
 
 def robust_scale(errors: np.ndarray, sigma: float) -> float:
-    """Return the scale of what most cells hold, in units of a normal's standard deviation; never less than sigma.
+    """Return the standard deviation of what most cells hold, were it normal, and at least 1.5 sigma.
 
     It is the smaller of what the median and the lower quartile of the absolute values say. They agree for normal
     errors. Where heavy collisions spread the outer half of the cells, the quartile is smaller and so closer to the
-    median over rows, which is then hard to surpass.
+    median over rows, which is then hard to surpass. Where noise dominates, 1.5 sigma averages more of it than 1 sigma.
     """
     quartile, middle = np.quantile(np.abs(errors), (0.25, 0.5))
-    return max(sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
+    return max(_SIGMAS * sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
 
 
 def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
@@ -89,22 +90,20 @@ def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probab
     """Return what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
 
     The middle row, at even depths the upper one of two, takes each of many ranks in turn, evenly in the logarithm of
-    the rank, each with the probability of its stretch: so a probability of 1e-9 is resolved as well as one of 0.05.
-    The other rows are drawn below and above it. At odd depths this is the distribution of the Huber mean. At even
-    ones it is an upper bound, because the mean grows with its centre: so odd depths have the narrower intervals.
+    the rank, each with the probability of its stretch. The other rows are drawn below and above it. So 1e-6 is resolved
+    as 0.05 is: the draws move a margin by 1 % or less. They are the same in every process.
 
-    The draws are the same in every process. One more error stands for what so few counters cannot show: the
-    largest, plus what noise exceeds with this probability.
+    One more error stands for what the counters cannot show: the largest, plus what noise exceeds with this
+    probability.
     """
     largest = errors.max() - scale * NormalDist().inv_cdf(failure_probability)
     ordered = np.append(np.sort(errors), largest)[::-1]
     ranks, weights = _middle_ranks(ordered, scale, depth, failure_probability)
-    middle = _at(ordered, ranks)
-    total, above = np.zeros(_DRAWS), (depth - 1) // 2
-    for row, shares in enumerate(map(_shares, range(depth - 1))):
-        drawn = ranks * shares if row < above else ranks + (1 - ranks) * shares
-        total += np.clip(_at(ordered, drawn) - middle, -scale, scale)
-    means = middle + total / depth
+    rows, above = [_at(ordered, ranks)], (depth - 1) // 2
+    for row in range(depth - 1):
+        shares = _shares(row)
+        rows.append(_at(ordered, ranks * shares if row < above else ranks + (1 - ranks) * shares))
+    means = huber_mean(np.array(rows), scale)
     order = np.argsort(-means)
     exceeds = np.searchsorted(np.cumsum(weights[order]), failure_probability, side="right")
     return max(0.0, float(means[order[exceeds]])) + _ROUNDING * scale
@@ -114,27 +113,29 @@ def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probab
 def noise_margin(depth: int, confidence: float) -> float:
     """Return how far, in sigmas, noise alone moves the estimate to either side at this confidence."""
     normal = np.array([NormalDist().inv_cdf((place + 0.5) / _NORMAL_VALUES) for place in range(_NORMAL_VALUES)])
-    return upper_margin(normal, 1.0, depth=depth, failure_probability=(1 - confidence) / 2)
+    return upper_margin(normal, _SIGMAS, depth=depth, failure_probability=(1 - confidence) / 2)
 
 
 @functools.lru_cache(maxsize=MAX_DEPTH)
 def _shares(row: int) -> np.ndarray:
-    """Return draws from [0, 1) for one row, the same in every process."""
-    return cells.mix(np.arange(_DRAWS, dtype=np.uint64), seed=0, row=row) / 2.0**64
+    """Return draws from [0, 1) for one row: the multiples of a number, modulo 1, are more even than random draws."""
+    number = cells.mix(np.array([row], dtype=np.uint64), seed=0, row=0)
+    return np.arange(_DRAWS, dtype=np.uint64) * number / 2.0**64
 
 
 def _middle_ranks(ordered: np.ndarray, scale: float, depth: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return ranks of the middle row, as shares of larger errors, with their probabilities.
+    """Return ranks of the upper middle row, as shares of larger errors, with their probabilities.
 
-    The mean is within one scale of the middle row, in a window shorter than the scale. So middle rows further than it
-    below their own quantile do not matter. What is beyond a thousandth of the failure probability counts as one rank.
+    The mean is within a window shorter than the scale, around the middle rows. So upper middle rows that are a scale
+    below the quantile of the lower one do not matter. What is beyond a thousandth of the failure probability counts as
+    one rank.
     """
-    largest = _row_failure(depth, failure)
-    window = _at(ordered, largest) - scale
+    half = (depth + 1) // 2
+    window = _at(ordered, _row_share(depth, depth // 2 + 1, failure)) - scale
     first = np.searchsorted(-ordered, -window, side="right") / len(ordered)
-    last = largest * 1e-3 ** (1 / ((depth + 1) // 2))
+    last = _row_share(depth, half, failure) * 1e-3 ** (1 / half)
     edges = np.append(np.geomspace(first, last, _DRAWS), 0.0)
-    return (edges[1:] + edges[:-1]) / 2, -np.diff(half_or_more(depth, edges))
+    return (edges[1:] + edges[:-1]) / 2, -np.diff(at_least(half, depth, edges))
 
 
 def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
@@ -143,10 +144,10 @@ def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
     return ordered[np.minimum(places, len(ordered) - 1)]
 
 
-def _row_failure(depth: int, middle_fails: float) -> float:
-    """Return the failure probability of one row, up to 1/2, at which half of them fail with `middle_fails`."""
-    low, high = 0.0, 0.5
+def _row_share(depth: int, rows: int, failure: float) -> float:
+    """Return the probability of one row at which this number of rows or more has the failure probability."""
+    low, high = 0.0, 1.0
     for _ in range(60):
-        row = (low + high) / 2
-        low, high = (row, high) if half_or_more(depth, row) <= middle_fails else (low, row)
+        share = (low + high) / 2
+        low, high = (share, high) if at_least(rows, depth, share) <= failure else (low, share)
     return low

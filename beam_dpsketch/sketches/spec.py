@@ -25,7 +25,7 @@ class SketchSpec:
 
     Args:
       kind: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
-      depth: rows, 1 to 64. Odd depths suit CountSketch: at even ones its intervals are wider than needed.
+      depth: rows, 1 to 64. Odd depths suit CountSketch: of an even number of rows, one collision moves the median.
       width: columns, 1 to 2**26.
       seed: chooses the hash functions, 0 to 2**64 - 1. Not a secret: privacy holds for every seed.
       item_hash: "murmur3" (fast), or "blake2b" where an adversary can choose items.

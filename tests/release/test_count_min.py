@@ -157,9 +157,9 @@ def _check_centred_coverage(data, noise, depth, releases):
     assert found["0.95"].accepts(0.05)
     assert found["0.99"].accepts(0.01)
     assert found["0.95"].mean_width < found["0.99"].mean_width
-    if noise == "much noise" and depth > 1:
+    if noise == "much noise":
         assert found["0.95"].mean_width < 0.6 * found["minimum"].mean_width
-    if depth % 2 == 1 and data == "uniform":  # elsewhere, what an outlier does is not seen at half the width
+    if data == "uniform":  # elsewhere, what an outlier does is not seen at half the width
         assert not found["half"].accepts(0.05)
 
 
@@ -184,7 +184,7 @@ def test_the_centred_estimate_is_the_huber_mean_of_rows_without_their_medians():
     items = [3, "x", b"y", (1, "z")]
     centred = raw.counters - np.median(raw.counters, axis=1, keepdims=True)
     scale = min(np.quantile(np.abs(centred), (0.25, 0.5)) / stats.norm.ppf((0.625, 0.75)))
-    assert scale > 3
+    assert scale > 1.5 * 3
     expected = []
     for item in items:
         rows = centred[CountMin(raw.spec).accumulate([item]).counters.astype(bool)]

@@ -45,8 +45,7 @@ def _check_coverage(data, noise, depth, releases):
     if depth >= 5:  # fewer rows do not rule out a collision with the heaviest item at 99 %
         one_row = math.sqrt(depth / (2 * rho) + float(np.square(weights).sum()) / spec.width)
         assert found["0.99"].mean_width <= 2 * 3 * one_row
-    # An even depth has intervals wider than needed, and what an outlier does is not seen at half the width.
-    if depth % 2 == 1 and data == "uniform":
+    if data == "uniform":  # elsewhere, what an outlier does is not seen at half the width
         assert not found["half"].accepts(0.05)
 
 
@@ -67,12 +66,12 @@ def test_intervals_cover_the_truth_at_full_size(data, noise, depth):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6])
 def test_the_estimate_is_the_huber_mean_of_signed_cells_also_of_an_even_number(depth):
-    """Clipped at the smaller of two robust scales of all cells, which is far above the sigma of 3."""
+    """Clipped at the smaller of two robust scales of all cells, which is above 1.5 times the sigma of 3."""
     spec = SketchSpec(depth=depth, width=7, seed=3)
     raw = CountSketch(spec).accumulate(range(200), np.arange(200) - 50)
     quartile, middle = np.quantile(np.abs(raw.counters), (0.25, 0.5))
     scale = min(quartile / stats.norm.ppf(0.625), middle / stats.norm.ppf(0.75))
-    assert scale > 3
+    assert scale > 1.5 * 3
     items = [5, "x", b"y", (1, ("z",)), (1 << 64) - 1]
     expected = []
     for item in items:

@@ -30,10 +30,10 @@ def test_the_huber_mean_is_the_median_and_the_mean_of_clipped_distances(depth: i
     np.testing.assert_allclose(huber_mean(rows, 1e9), rows.mean(axis=0))
 
 
-def test_the_scale_is_that_of_most_cells_and_not_below_sigma() -> None:
+def test_the_scale_is_that_of_most_cells_and_not_below_the_noise() -> None:
     normal = 7 * NORMAL
     assert robust_scale(normal, 0.5) == pytest.approx(7, rel=1e-3)
-    assert robust_scale(normal, 9.0) == 9
+    assert robust_scale(normal, 9.0) == 1.5 * 9
     spoilt = normal.copy()
     spoilt[::20] = 1e12  # 5 % of the cells
     assert robust_scale(spoilt, 0.5) == pytest.approx(7, rel=0.1)
@@ -44,11 +44,12 @@ def test_the_scale_is_that_of_most_cells_and_not_below_sigma() -> None:
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 8, 64])
 @pytest.mark.parametrize("failure", [0.2, 0.025, 1e-4, 1e-9])
 def test_without_a_scale_the_margin_is_that_of_the_median(depth: int, failure: float) -> None:
-    """Half the rows or more exceed it: a binomial tail."""
+    """A binomial tail at odd depths: half the rows or more exceed it. At even ones it is between two such tails."""
     if failure < 1e-4 and depth < 5:
         pytest.skip("a million errors are too few")
     row_fails = (1 - upper_margin(UNIFORM, 1e-9, depth=depth, failure_probability=failure)) / 2
-    assert stats.binom(depth, row_fails).sf((depth - 1) // 2) == pytest.approx(failure, rel=0.05)
+    half, more = (stats.binom(depth, row_fails).sf(rows - 1) for rows in ((depth + 1) // 2, depth // 2 + 1))
+    assert 0.95 * more < failure < 1.05 * half
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5, 8])
@@ -82,7 +83,7 @@ def test_the_margin_of_three_normal_rows_is_that_of_an_integral(failure: float) 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 9])
 @pytest.mark.parametrize("errors", ["normal", "skewed", "whole"])
-def test_the_margin_holds_in_a_simulation_and_no_more_than_that_at_odd_depths(depth: int, errors: str) -> None:
+def test_the_margin_holds_in_a_simulation_and_no_more_than_that(depth: int, errors: str) -> None:
     """10,000 of 400,000 exceed it, with a standard deviation of 99: seven of them up or down.
 
     The margin's own draws, the same in each run, move the number by up to 4 %.
@@ -96,9 +97,8 @@ def test_the_margin_holds_in_a_simulation_and_no_more_than_that_at_odd_depths(de
     rows = np.random.default_rng(2).choice(values, (depth, 400_000))
     means = huber_mean(rows, 1.0)
     assert np.sum(means > margin) <= 10_000 * 1.04 + 700
-    if depth % 2:
-        assert np.sum(means >= margin * (1 - 1e-6)) >= 10_000 * 0.96 - 700
-        assert np.sum(means > (0.3 if errors == "skewed" else 0.8) * margin) > 10_000 * 1.04 + 700
+    assert np.sum(means >= margin * (1 - 1e-6)) >= 10_000 * 0.96 - 700
+    assert np.sum(means > (0.3 if errors == "skewed" else 0.8) * margin) > 10_000 * 1.04 + 700
 
 
 def test_margins_of_skewed_errors_differ_by_side_and_grow_with_confidence() -> None:
@@ -122,9 +122,7 @@ def test_beyond_what_the_counters_show_the_margin_is_the_largest_and_noise() -> 
 
 @pytest.mark.parametrize("depth", [1, 3, 4, 5, 9, 16])
 def test_noise_alone_is_within_its_margin_as_often_as_said(depth: int) -> None:
-    """Of a million normal rows of this depth, 95 % by 0.3 % more or less, 13 standard deviations; even depths more."""
+    """Of a million normal rows of this depth, 95 % by 0.4 % more or less: 18 standard deviations."""
     rows = np.random.default_rng(depth).standard_normal((depth, 1_000_000), dtype=np.float32)
-    within = np.mean(np.abs(huber_mean(rows, 1.0)) <= noise_margin(depth, 0.95))
-    assert within >= 0.947
-    assert within <= 0.953 or depth % 2 == 0
-    assert noise_margin(depth, 0.95) < 1.25 * 1.96 * math.sqrt(math.pi / 2 / depth)
+    within = np.mean(np.abs(huber_mean(rows, 1.5)) <= noise_margin(depth, 0.95))
+    assert within == pytest.approx(0.95, abs=0.004)

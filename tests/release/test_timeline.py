@@ -209,14 +209,14 @@ def test_averages_weigh_by_inverse_variance() -> None:
 
 
 def test_averages_are_read_as_a_release_is() -> None:
-    """The Huber mean of five rows, clipped at the deviation of the averages or at what most of them hold."""
+    """The Huber mean of five rows, clipped at 1.5 sigma of the averages or at what most of them hold."""
     line = empty_timeline(8, SketchSpec(depth=5, width=64))
     counters = sum(line._average(place) for place in ((2, 0), (1, 2), (0, 6)))
     sigma = math.sqrt(float(line.prefix(0).privacy.sigma_squared) * (4 / 7 + 2 / 3 + 1))
     robust = min(np.quantile(np.abs(counters), (0.25, 0.5)) / stats.norm.ppf((0.625, 0.75)))
     rows = cells.read_rows(counters, np.arange(100, dtype=np.uint64), seed=0, has_signs=True)
-    middle = np.median(rows, axis=0)
-    expected = middle + np.mean(np.clip(rows - middle, -max(sigma, robust), max(sigma, robust)), axis=0)
+    scale, middle = max(1.5 * sigma, robust), np.median(rows, axis=0)
+    expected = middle + np.mean(np.clip(rows - middle, -scale, scale), axis=0)
     np.testing.assert_allclose(line.averaged_estimate(range(100), 0, 6), expected)
 
 
