@@ -173,16 +173,18 @@ def to_table(sketch_input: SketchInput, records: Records) -> pa.Table:
 
 def bounded(sketch_input: SketchInput, *parts: Records) -> dict[Place, int]:
     """Return the weights that are counted, of records that come in these parts."""
-    assert isinstance(sketch_input.bounds, NormBound)
-    rule = NormRule(sketch_input.bounds, sketch_input)
+    bounds = sketch_input.bounds
+    assert isinstance(bounds, NormBound)
+    rule = NormRule(bounds, sketch_input)
     tables = [to_table(sketch_input, part) for part in parts if part]
     if len(parts) > 1:
         tables = [rule.prune(table) for table in tables]
     selected = rule.select(pa.concat_tables(tables))
     columns = [selected[name].to_pylist() for name in Place._fields]
-    places = [Place(*row) for row in zip(*columns, strict=True)]
-    assert len(set(places)) == len(places)
-    return dict(zip(places, reading.total_weights(selected, sketch_input.bounds).tolist(), strict=True))
+    weights: Counter[Place] = Counter()
+    for place, weight in zip(zip(*columns, strict=True), reading.total_weights(selected, bounds).tolist(), strict=True):
+        weights[Place(*place)] += weight
+    return dict(weights)
 
 
 def netted(records: Records, cap: int | None = None) -> dict[Place, int]:

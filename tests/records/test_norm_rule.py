@@ -207,6 +207,20 @@ def test_only_ids_with_several_records_are_netted_on_the_way() -> None:
     assert max(rule.select(single)["weight"].to_pylist()) <= 1 << 16  # weights of 9, scaled
 
 
+@pytest.mark.parametrize("others", [3, 9])
+def test_records_that_count_in_full_are_the_same_next_to_heavy_ids_and_alone(others: int) -> None:
+    """Only tables without a heavy id are not netted."""
+    sketch_input = inputs("fingerprints", max_norm=5, signed=False)
+    light = [(Place(1, b"k", 0, item), weight) for item, weight in ((3, 1), (3, 2), (4, 1), (3, 1))]
+    heavy = [(Place(2, b"k", 0, item), 1) for item in range(others)]
+    alone, together = norms.bounded(sketch_input, light), norms.bounded(sketch_input, light + heavy)
+    assert alone == {Place(1, b"k", 0, 3): 4 * UNIT, Place(1, b"k", 0, 4): UNIT}
+    assert {place: weight for place, weight in together.items() if place.unit == 1} == alone
+    table = norms.to_table(sketch_input, light + heavy)
+    is_netted = len(NormRule(sketch_input.bounds, sketch_input).select(table)) < len(table)
+    assert is_netted == (others > 5)
+
+
 @given(data=st.data())
 def test_scaled_weights_reach_the_counters_as_they_are(data: Any) -> None:
     """They are far above max_weight, and are not clamped to it again."""

@@ -17,6 +17,7 @@ from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.shard_hash import shard_hash
 
@@ -42,12 +43,24 @@ class NormRule:
         return self._net(records).to_table()
 
     def select(self, records: pa.Table) -> pa.Table:
-        """Return the net records with weights in units of 2**-SCALE_BITS."""
+        """Return the records with weights in units of 2**-SCALE_BITS, net if any of them is scaled down."""
+        if self._count_in_full(records):
+            weights = records["weight"].to_numpy() << np.int64(norm_bounding.SCALE_BITS)
+            return records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
         netted = self._net(records)
         cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
         magnitudes = np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
         scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, self._factors(netted, magnitudes))
         return netted._replace(weights=scaled).take(scaled != 0).to_table()
+
+    def _count_in_full(self, records: pa.Table) -> bool:
+        """Return whether all records count in full, netted or not; for most ids this takes less than netting."""
+        bounds = self.bounds
+        if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
+            return False
+        totals = _sum_by_code(dictionary_codes(records["unit"])[0], records["weight"].to_numpy())
+        least = min(bounds.max_norm, norm_bounding.MAX_ITEM_WEIGHT)
+        return bool(norm_bounding.fits_untouched(totals, least).all())
 
     def _net(self, records: pa.Table) -> NetRecords:
         netted = net(records)
@@ -59,9 +72,7 @@ class NormRule:
     def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
         """Return the factor of each row's unit, in units of 2**-32."""
         units, max_norm = netted.codes["unit"], self.bounds.max_norm
-        totals = np.zeros(int(units.max()) + 1 if len(units) else 0, dtype=np.int64)
-        np.add.at(totals, units, magnitudes)
-        heavy = ~norm_bounding.fits_untouched(totals, max_norm)[units]
+        heavy = ~norm_bounding.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
         weights = norm_bounding.TableWeights.of((table.cells_per_item, table.share) for table in self._tables)
         factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
         if heavy.any():
@@ -83,6 +94,13 @@ class NormRule:
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
         for table, places in self._sketch_input.kind.cells_of(self._sketch_input.spec, keys):
             yield numerators[table], places[items]
+
+
+def _sum_by_code(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sum of the weights of each code, int64."""
+    sums = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64)
+    np.add.at(sums, codes, weights)
+    return sums
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
