@@ -24,8 +24,8 @@ SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
 LATE = 15  # minutes; what the US Department of Transportation calls late
 
 # A share, unlike a count, does not need the full weight of every flight: each aircraft is scaled down to the length of
-# 50 flights, of all airports together. The price: aircraft with more flights weigh less than in the truth.
-MAX_NORM = 50
+# 20 flights, of all airports together. The price: aircraft with more flights weigh less than in the truth.
+MAX_NORM = 20
 
 FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that New York is known for
 

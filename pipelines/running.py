@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from beam_dpsketch import Frequency, PrivacySpec, ReleasedSketch
+from beam_dpsketch import Frequency, NeighboringRelation, PrivacySpec, ReleasedSketch
 from beam_dpsketch.transforms import read_releases
 from pipelines.flights import data_file
 
@@ -28,6 +28,9 @@ def parser(description: str, *, output: str, data: str | None = None) -> argpars
     arguments.add_argument("--overwrite", action="store_true", help="replace the releases of an earlier run")
     arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of the release (%(default)s)")
     arguments.add_argument("--delta", type=float, default=1e-6, help="and its failure probability (%(default)s)")
+    relations = [relation.name for relation in NeighboringRelation]
+    which = "whether records of a person are replaced, or all there or all missing (%(default)s)"
+    arguments.add_argument("--relation", choices=relations, default="ADD_OR_REMOVE_ONE", help=which)
     return arguments
 
 
@@ -45,7 +48,8 @@ def parsed(
     """The arguments, and a pipeline on the runner they name, or on the default one."""
     known, for_beam = arguments.parse_known_args(argv)
     known.input = known.input or data_file("flights.csv.zip")
-    known.privacy = PrivacySpec(epsilon=known.epsilon, delta=known.delta)
+    relation = NeighboringRelation[known.relation]
+    known.privacy = PrivacySpec(epsilon=known.epsilon, delta=known.delta, relation=relation)
     return known, pipeline(for_beam, runner=runner)
 
 
