@@ -151,7 +151,7 @@ def main(argv: list[str] | None = None) -> None:
         [exact.kept.get(frequency.item, 0) for frequency in top],
         of_records,
         title=f"Private top {known.k}: {privacy}, norm at most {MAX_NORM}",
-        other_label=f"the same with at most {RECORDS.max_contributions_per_partition} flights of each aircraft",
+        other_label=f"at most {RECORDS.max_contributions_per_partition} flights of each, same \u03b5 and relation",
     )
     plot_shares(
         plots[1],
