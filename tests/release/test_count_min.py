@@ -157,7 +157,7 @@ def _check_centred_coverage(data, noise, depth, releases):
     assert found["0.95"].accepts(0.05)
     assert found["0.99"].accepts(0.01)
     assert found["0.95"].mean_width < found["0.99"].mean_width
-    if noise == "much noise":
+    if noise == "much noise" and depth > 1:  # one row alone averages nothing
         assert found["0.95"].mean_width < 0.6 * found["minimum"].mean_width
     if data == "uniform":  # elsewhere, what an outlier does is not seen at half the width
         assert not found["half"].accepts(0.05)
