@@ -1,12 +1,12 @@
 """What contribution bounding costs, per record: ``python -m benchmarks.bounding_cost``.
 
-Compares `PrivateFrequencies.Globally` with Record() (no bounds), with a PrivacyId of at most 5 records, and with one of
-a norm of at most 5 records, on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records an
-id, of which bounding drops half or scales many, and one record an id, where it has nothing to do and most ids to look
-at. Elements are dicts, named tuples, and pyarrow tables of 50,000 rows; tables with 64-bit integers as ids too.
+Compares `PrivateFrequencies.Globally` with Record() (no bounds), with a PrivacyId of at most 5 records, and with one
+of a norm of at most 5 records, on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records
+an id, where bounding drops half or scales many, and one record an id, where it changes nothing and there are the most
+ids. Elements are dicts, named tuples, and pyarrow tables of 50,000 rows; tables with 64-bit integers as ids too.
 Elements are made before the clock starts. Times are processor time, as the slope between two sizes, so that what a
-pipeline costs cancels; variants take turns. The bar of RecordBounds is against no bounds, for elements
-alone; that of NormBound is against RecordBounds.
+pipeline costs cancels; variants take turns. The bar of RecordBounds is against no bounds, for elements alone; that of
+NormBound is against RecordBounds.
 Takes about 4 minutes.
 """
 

@@ -180,9 +180,7 @@ class LinearSketch(RawSketch):
     @property
     def counters(self) -> np.ndarray:
         """The exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
-        view = self._counters.view()
-        view.flags.writeable = False
-        return view
+        return read_only(self._counters)
 
     @classmethod
     def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
@@ -219,6 +217,13 @@ class LinearSketch(RawSketch):
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         return self.keys(self._spec, items), slice(None)
+
+
+def read_only(counters: np.ndarray) -> np.ndarray:
+    """Return a view through which nothing can be changed."""
+    view = counters.view()
+    view.flags.writeable = False
+    return view
 
 
 def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:

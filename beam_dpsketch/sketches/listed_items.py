@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
-from beam_dpsketch.sketches.linear import RawSketch, Table
+from beam_dpsketch.sketches.linear import RawSketch, Table, read_only
 
 MAX_ITEMS = 1 << 20
 MAX_BYTES = (1 << 32) - 1
@@ -118,9 +118,7 @@ class ListedHistogram(RawSketch):
     @property
     def counters(self) -> np.ndarray:
         """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
-        view = self._counters.view()
-        view.flags.writeable = False
-        return view
+        return read_only(self._counters)
 
     @classmethod
     def usable_keys(cls, spec: ListedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:

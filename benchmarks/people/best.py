@@ -71,7 +71,7 @@ def best(errors: Errors, candidates: Sequence[Bounds], effort: Effort) -> list[B
 
 
 def powers(low: float, high: float, factor: float) -> list[int]:
-    """Return whole numbers from low to high, each about so many times the one before."""
+    """Return whole numbers from low to high, each larger than the one before by about the same factor."""
     count = int(np.log(high / low) / np.log(factor) + 1e-9)
     return sorted({round(low * factor**place) for place in range(count + 1)})
 

@@ -22,7 +22,7 @@ _VERSES = 30  # lines of a text that make a chapter, where the text has no chapt
 
 
 class People(NamedTuple):
-    """Records, one a row, as whole numbers: whose they are, of which item, and of which key, if there are keys."""
+    """Records, one a row, as whole numbers: the person, the item, and the key, if there are keys."""
 
     title: str
     units: np.ndarray

@@ -55,7 +55,7 @@ def _of_sketch(people: People, spec: SketchSpec, **reading: Any) -> Estimates:
 
 
 def _of_plain(people: People) -> Estimates:
-    """Count each person on at most so many different pages, chosen at random, each once."""
+    """Count each person once on each page, on a random choice of their pages if they have more than the limit."""
     users, pages = np.divmod(np.unique(people.units * LISTED + people.items), LISTED)
     visits = pa.table({"unit": users, "item": pages, "weight": np.ones(len(users), dtype=np.int64)})
 

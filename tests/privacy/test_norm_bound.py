@@ -188,7 +188,7 @@ def test_a_norm_is_of_an_id_over_all_it_contributes(unit: PrivacyUnit) -> None:
 def test_the_noise_is_that_of_as_many_records_of_one_item(
     relation: NeighboringRelation, has_signs: bool, signed: bool
 ) -> None:
-    """Whatever the weights: each record in them may weigh as much as it likes."""
+    """This holds for all weights of records."""
     table = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation, "window_count": 3}
     of_records = squared_l2_sensitivity(**table, bounds=RecordBounds(20, signed=signed))
     for bounds in (

@@ -164,8 +164,9 @@ def one_row_for_all(patch: pytest.MonkeyPatch) -> None:
     def cells(rule: NormRule, *arguments: Any) -> Iterator[tuple[int, np.ndarray]]:
         rows = list(exact(rule, *arguments))
         first: list[np.ndarray] = []
-        for table, table_kind in enumerate(rule._tables):
-            done = sum(each.cells_per_item for each in rule._tables[:table])
+        tables = rule._sketch_input.kind.tables(rule._sketch_input.spec)
+        for table, table_kind in enumerate(tables):
+            done = sum(each.cells_per_item for each in tables[:table])
             first += [rows[done][1]] * table_kind.cells_per_item
         yield from ((numerator, row) for (numerator, _), row in zip(rows, first, strict=True))
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.privacy.norm_bounding import TableWeights
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
@@ -32,7 +33,8 @@ class NormRule:
 
     def __init__(self, bounds: NormBound, sketch_input: SketchInput) -> None:
         self.bounds, self._sketch_input = bounds, sketch_input
-        self._tables = sketch_input.kind.tables(sketch_input.spec)
+        tables = sketch_input.kind.tables(sketch_input.spec)
+        self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether there is nothing to net: no id has two records. Netting ids of one record each costs much."""
@@ -73,7 +75,6 @@ class NormRule:
         """Return the factor of each row's unit, in units of 2**-32."""
         units, max_norm = netted.codes["unit"], self.bounds.max_norm
         heavy = ~norm_bounding.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
-        weights = norm_bounding.TableWeights.of((table.cells_per_item, table.share) for table in self._tables)
         factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
         if heavy.any():
             rows = netted.take(heavy)
@@ -81,19 +82,19 @@ class NormRule:
             new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
             numbers = np.cumsum(new_unit) - 1
             norms = norm_bounding.squared_norms(
-                np.cumsum(new_group) - 1, numbers[new_group], magnitudes[heavy], self._cells(rows, weights.numerators)
+                np.cumsum(new_group) - 1, numbers[new_group], magnitudes[heavy], self._cells(rows)
             )
-            factors[heavy] = norm_bounding.factors(norms, max_norm, weights.denominator)[numbers]
+            factors[heavy] = norm_bounding.factors(norms, max_norm, self._table_weights.denominator)[numbers]
         return factors
 
-    def _cells(self, rows: NetRecords, numerators: tuple[int, ...]) -> Iterator[tuple[int, np.ndarray]]:
+    def _cells(self, rows: NetRecords) -> Iterator[tuple[int, np.ndarray]]:
         """Yield, for each row of each table, its numerator and the cell of each record."""
         used = np.zeros(len(rows.values["item"]), dtype=bool)
         used[rows.codes["item"]] = True
         items = (np.cumsum(used) - 1)[rows.codes["item"]]
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
         for table, places in self._sketch_input.kind.cells_of(self._sketch_input.spec, keys):
-            yield numerators[table], places[items]
+            yield self._table_weights.numerators[table], places[items]
 
 
 def _sum_by_code(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:

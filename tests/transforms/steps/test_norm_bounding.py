@@ -348,7 +348,7 @@ LEAVES = TreeSpec(domain=IntegerDomain(0, 63), levels=(Level(6, "exact", 1, 64, 
 
 
 def items_kept(bundles: list[list[Any]], limit: int) -> set[int]:
-    """Which items have a count where so many of a person are kept."""
+    """Return the items that have a count under this limit of items for each person."""
     found = by_hand(bundles, LEAVES, NormBound(1000, resource_limit=limit))
     return set(np.flatnonzero(found["k"]).tolist())
 
