@@ -16,6 +16,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.side_counters import SideCounters
 
 USUAL_DELTA = 1e-6
 
@@ -32,6 +33,8 @@ class PrivacySpec:
       epsilon: instead of rho; takes the largest rho that is (epsilon, delta)-DP by the tight conversion, rounded down.
       delta: between 0 and 1; needed with epsilon. With rho it only chooses where statements show epsilon.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
+      side_counters: which parts of rho pay for counting units, records and weight, and what a norm takes away; `None`
+        leaves these counts out, and gives all of rho to the sketch.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
@@ -42,6 +45,7 @@ class PrivacySpec:
     rho: Fraction
     relation: NeighboringRelation
     shown_delta: float
+    side_counters: SideCounters | None
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
@@ -52,8 +56,11 @@ class PrivacySpec:
         epsilon: float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
     ) -> None:
         _validate.instance(NeighboringRelation, relation=relation)
+        if side_counters is not None:
+            _validate.instance(SideCounters, side_counters=side_counters)
         if (rho is None) == (epsilon is None):
             raise ValueError("exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta")
         if epsilon is not None:
@@ -65,6 +72,7 @@ class PrivacySpec:
         object.__setattr__(self, "rho", _validate.exact(rho=rho))
         object.__setattr__(self, "relation", relation)
         object.__setattr__(self, "shown_delta", float(delta))
+        object.__setattr__(self, "side_counters", side_counters)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at this delta, rounded up."""
@@ -82,7 +90,13 @@ class PrivacySpec:
 
     def without_budget(self) -> PrivacySpec:
         """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
-        return PrivacySpec(self.rho, delta=self.shown_delta, relation=self.relation)
+        return _unpickled(self.rho, self.shown_delta, self.relation, self.side_counters)
+
+    def without_side_counters(self) -> PrivacySpec:
+        """Return the same spec, of the same budget, for a release that counts nothing aside."""
+        changed = _unpickled(self.rho, self.shown_delta, self.relation, None)
+        object.__setattr__(changed, "_purpose", self._purpose)
+        return changed
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -91,11 +105,13 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.rho, self.shown_delta, self.relation)
+        return _unpickled, (self.rho, self.shown_delta, self.relation, self.side_counters)
 
 
-def _unpickled(rho: Fraction, delta: float, relation: NeighboringRelation) -> PrivacySpec:
-    return PrivacySpec(rho, delta=delta, relation=relation)
+def _unpickled(
+    rho: Fraction, delta: float, relation: NeighboringRelation, side_counters: SideCounters | None
+) -> PrivacySpec:
+    return PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
 
 
 class _Purpose:
@@ -134,8 +150,9 @@ class PrivacyBudget:
         epsilon: float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
     ) -> None:
-        self._total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation)
+        self._total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
         self._remaining = self._total.rho
         self._lock = threading.Lock()
 
@@ -146,7 +163,8 @@ class PrivacyBudget:
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
         """Take rho out of the budget for one transform; `BudgetExceededError` if less is left."""
-        spent = PrivacySpec(rho, delta=self._total.shown_delta, relation=self._total.relation)
+        total = self._total
+        spent = PrivacySpec(rho, delta=total.shown_delta, relation=total.relation, side_counters=total.side_counters)
         with self._lock:
             if spent.rho > self._remaining:
                 raise BudgetExceededError(

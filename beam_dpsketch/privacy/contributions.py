@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
@@ -56,7 +56,10 @@ class PrivacyUnit(enum.Enum):
 
 
 class Bounds:
-    """How much of each privacy unit may count, in one of two ways: `NormBound` or `RecordBounds`."""
+    """How much of each privacy unit may count: `NormBound`, `AutoNorm` or `RecordBounds`."""
+
+    has_norm: ClassVar[bool] = True
+    """Whether a unit is scaled down to a length, or else loses records."""
 
     max_weight: int
     signed: bool
@@ -112,6 +115,8 @@ class RecordBounds(Bounds):
         that an insert and its delete in the same window and partition cancel, and what is left of an item is split
         into records of at most max_weight.
     """
+
+    has_norm: ClassVar[bool] = False
 
     max_contributions_per_partition: int
     _: dataclasses.KW_ONLY
@@ -177,6 +182,8 @@ class NormBound(Bounds):
     resource_limit: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.max_norm, str):
+            raise TypeError("max_norm must be a number of records; AutoNorm() chooses it from the data")
         norm = _validate.exact(max_norm=self.max_norm)
         if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
             raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
@@ -219,8 +226,8 @@ def _largest(first: int | None, second: int | None) -> int | None:
 
 def check_bounds(bounds: Any) -> None:
     """Refuse what does not say how much of a unit may count."""
-    if not isinstance(bounds, (RecordBounds, NormBound)):
-        raise TypeError(f"bounds must be NormBound(...) or RecordBounds(...), got {type(bounds).__name__}")
+    if not isinstance(bounds, Bounds) or type(bounds) is Bounds:
+        raise TypeError(f"bounds must be NormBound(...), AutoNorm() or RecordBounds(...), got {type(bounds).__name__}")
 
 
 ONE_RECORD = RecordBounds(1)

@@ -27,8 +27,10 @@ class Randomness(enum.Enum):
     )
 
 
-def sigma_squared(*, squared_sensitivity: Fraction | int, rho: Fraction, scale_bits: int = 0) -> Fraction:
-    """Return the noise parameter sigma^2 = Delta^2 / (2 rho), exactly.
+def sigma_squared(
+    *, squared_sensitivity: Fraction | int, rho: Fraction, share: Fraction = Fraction(1), scale_bits: int = 0
+) -> Fraction:
+    """Return the noise parameter sigma^2 = Delta^2 / (2 rho share), exactly, for a share of rho.
 
     Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around. Counters
     that count in units of 2**-scale_bits wrap around that much earlier.
@@ -36,11 +38,11 @@ def sigma_squared(*, squared_sensitivity: Fraction | int, rho: Fraction, scale_b
     >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
     Fraction(10, 1)
     """
-    result = Fraction(squared_sensitivity) / (2 * rho)
+    result = Fraction(squared_sensitivity) / (2 * rho * share)
     if result < MIN_SIGMA_SQUARED:
         raise ValueError(
-            f"rho must be at most {float(2 * squared_sensitivity):g} for this sensitivity, so that sigma is at least "
-            f"0.5; got {float(rho):g}, which hides nothing"
+            f"rho must be at most {float(2 * squared_sensitivity / share):g} for this sensitivity, so that sigma is at "
+            f"least 0.5; got {float(rho):g}, which hides nothing"
         )
     if result * 4**scale_bits > MAX_SIGMA_SQUARED:
         limit = f"2**{50 - scale_bits}"

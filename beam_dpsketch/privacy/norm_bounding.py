@@ -95,12 +95,23 @@ def _sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, 
 
 def factors(norms: np.ndarray, max_norm: Fraction | int, denominator: int) -> np.ndarray:
     """Return c of each unit in units of 2^-32, int64, given what `squared_norms` returned."""
-    limit = denominator * Fraction(max_norm) ** 2
-    within = norms <= min(math.floor(limit), _EXACT - 1)
-    above = np.where(norms < _EXACT, norms, norms * _SUMMING_ERROR)
+    shrunk = shrinkage(norms, denominator * Fraction(max_norm) ** 2)
+    return np.floor(shrunk * NO_SCALING).astype(np.int64)
+
+
+def shrinkage(squares: np.ndarray, limit: Fraction) -> np.ndarray:
+    """Return min(1, sqrt(limit / square)) of each unit, rounded down: float64, exactly 1 if an exact square is within.
+
+    A number times this, in float64, is at most the true product too.
+
+    Args:
+      squares: sums of squares of whole numbers, float64 of shape (units,); exact below 2^53.
+      limit: the largest square.
+    """
+    within = squares <= min(math.floor(limit), _EXACT - 1)
+    above = np.where(squares < _EXACT, squares, squares * _SUMMING_ERROR)
     roots = math.sqrt(limit) / np.sqrt(np.where(within, 1.0, above)) * _ROOT_ERROR
-    shrunk = np.minimum(np.floor(roots * NO_SCALING), NO_SCALING).astype(np.int64)
-    return np.where(within, NO_SCALING, shrunk)
+    return np.where(within, 1.0, np.minimum(roots, 1.0))
 
 
 def scaled(magnitudes: np.ndarray, factors: np.ndarray) -> np.ndarray:

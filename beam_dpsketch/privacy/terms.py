@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
+from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, NormBound, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.privacy.side_counters import SideCounter, side_counters, sketch_share
 
 MAX_PERIOD = (1 << 63) - 1
 
@@ -37,6 +41,8 @@ class ReleaseTerms:
       period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
         then the number of windows that the unit can reach in one period.
       disclosed: what is published in addition to the release, for the statement.
+      output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
+      norm_spend: the part of rho that chose the norm, if it was not given.
     """
 
     privacy: PrivacySpec
@@ -46,6 +52,8 @@ class ReleaseTerms:
     window_count: int = 1
     period_micros: int = 0
     disclosed: Disclosure = Disclosure.NONE
+    output_cells: int | None = 1
+    norm_spend: Fraction | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -54,6 +62,35 @@ class ReleaseTerms:
         check_unit(self.unit, self.bounds, self.period_micros)
         _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
+        if self.output_cells is not None:
+            _validate.whole_fields(self, "output_cells", low=1, high=1 << 62)
+        self.sketch_share  # noqa: B018  # refuses parts of rho that leave nothing for the sketch
+
+    @functools.cached_property
+    def counters(self) -> tuple[SideCounter, ...]:
+        """The side counters of each release; nodes of a tree over time have none."""
+        shares = None if self.unit.over_horizon else self.privacy.side_counters
+        return side_counters(shares, self.bounds, max_cells=self.output_cells)
+
+    @property
+    def one_cell(self) -> bool:
+        """Whether all that a unit adds to a side counter is in one number."""
+        return self.output_cells == 1 and self.window_count == 1
+
+    @property
+    def sketch_share(self) -> Fraction:
+        """The part of rho that the counters of the sketch get."""
+        spend = self.bounds.spend if isinstance(self.bounds, AutoNorm) else self.norm_spend
+        return sketch_share(self.counters, spend or Fraction(0))
+
+    def with_norm(self, max_norm: int | Fraction) -> ReleaseTerms:
+        """Return the terms after an `AutoNorm` has chosen this norm."""
+        assert isinstance(self.bounds, AutoNorm)
+        return dataclasses.replace(self, bounds=self.bounds.bound(max_norm), norm_spend=self.bounds.spend)
+
+    def without_side_counters(self) -> ReleaseTerms:
+        """Return the terms of a release that counts nothing aside."""
+        return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
 
     def paying_for(self, release: Any) -> ReleaseTerms:
         """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
@@ -66,7 +103,7 @@ class ReleaseTerms:
     @property
     def scale_bits(self) -> int:
         """Before the noise, counters count in units of 2**-scale_bits."""
-        return SCALE_BITS if isinstance(self.bounds, NormBound) else 0
+        return SCALE_BITS if self.bounds.has_norm else 0
 
 
 def check_unit(unit: PrivacyUnit, bounds: Bounds, period_micros: int) -> None:

@@ -39,7 +39,7 @@ _LIMITS = ["max_weight", "max_per_item", "resource_limit"]
         (float("inf"), ValueError, "max_norm must be finite and greater than 0"),
         (Fraction(-1, 2), ValueError, "max_norm must be finite and greater than 0"),
         (True, TypeError, "max_norm must be a number, got bool"),
-        ("20", TypeError, "max_norm must be a number, got str"),
+        ("20", TypeError, r"max_norm must be a number of records; AutoNorm\(\) chooses it from the data"),
         (None, TypeError, "max_norm must be a number, got NoneType"),
         ([20], TypeError, "max_norm must be a number, got list"),
         (
@@ -166,7 +166,9 @@ def test_a_norm_and_bounds_of_records_have_no_union() -> None:
 @pytest.mark.parametrize("value", [None, 5, "NormBound(5)", {"max_norm": 5}, Bounds()])
 def test_what_says_no_bounds_is_refused(value: Any) -> None:
     name = type(value).__name__
-    with pytest.raises(TypeError, match=rf"bounds must be NormBound\(...\) or RecordBounds\(...\), got {name}$"):
+    with pytest.raises(
+        TypeError, match=rf"bounds must be NormBound\(...\), AutoNorm\(\) or RecordBounds\(...\), got {name}$"
+    ):
         check_bounds(value)
     for bounds in (NormBound(5), RecordBounds(5)):
         check_bounds(bounds)

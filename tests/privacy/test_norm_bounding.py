@@ -14,16 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
-    ListedItems,
-    NeighboringRelation,
-    NormBound,
-    PrefixSpec,
-    SketchSpec,
-    TreeSpec,
-)
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, NormBound, SketchSpec
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import norms
@@ -83,17 +74,12 @@ def worst_pair(layout: str) -> tuple[Any, Any, Any]:
         spec = spec_of(layout, seed)
         for pair in itertools.combinations(norms.keys_of(spec), 2):
             cells = [norms.changed_cells(spec, item) for item in pair]
-            if all(cells_meet(*tables, opposite=signs) for *tables, signs in zip(*cells, has_signs(spec), strict=True)):
+            if all(
+                cells_meet(*tables, opposite=signs)
+                for *tables, signs in zip(*cells, norms.has_signs(spec), strict=True)
+            ):
                 return spec, *pair
     raise AssertionError(f"no such pair in {layout}")
-
-
-def has_signs(spec: Any) -> list[bool]:
-    if isinstance(spec, TreeSpec):
-        return [level.sketch == "count_sketch" for level in spec.levels]
-    if isinstance(spec, PrefixSpec):
-        return [True] * spec.domain.max_bytes
-    return [not isinstance(spec, ListedItems) and spec.kind == "count_sketch"]
 
 
 @every_layout

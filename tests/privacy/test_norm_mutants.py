@@ -150,9 +150,9 @@ def norms_that_are_never_exact(patch: pytest.MonkeyPatch) -> None:
 
 
 def weights_that_do_not_cancel(patch: pytest.MonkeyPatch) -> None:
-    def net_sizes(records: pa.Table) -> NetRecords:
+    def net_sizes(records: pa.Table, **settings: Any) -> NetRecords:
         sizes = np.abs(records["weight"].to_numpy())
-        return net(records.set_column(records.column_names.index("weight"), "weight", pa.array(sizes)))
+        return net(records.set_column(records.column_names.index("weight"), "weight", pa.array(sizes)), **settings)
 
     patch.setattr(norm_rule, "net", net_sizes)
 
@@ -205,10 +205,14 @@ def check_all(
             check(case)
 
 
-def test_the_rule_itself_is_accepted() -> None:
-    check_all()
-    check_all(resource_limit=True)
-    check_all(norms.check_losses)
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize(
+    "what",
+    [{}, {"resource_limit": True}, {"check": norms.check_losses}],
+    ids=["lengths", "lengths with a resource limit", "losses"],
+)
+def test_the_rule_itself_is_accepted(what: dict[str, Any]) -> None:
+    check_all(**what)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -14,7 +14,11 @@ PRIVACY = PrivacySpec(rho=0.5)
     ("arguments", "error", "message"),
     [
         ({"privacy": 1.0}, TypeError, "privacy must be a PrivacySpec, got float"),
-        ({"bounds": {"max_weight": 2}}, TypeError, r"bounds must be NormBound\(...\) or RecordBounds\(...\), got dict"),
+        (
+            {"bounds": {"max_weight": 2}},
+            TypeError,
+            r"bounds must be NormBound\(...\), AutoNorm\(\) or RecordBounds\(...\), got dict",
+        ),
         ({"unit": "record"}, TypeError, "unit must be a PrivacyUnit, got str"),
         ({"window_count": 1.0}, TypeError, "window_count must be a whole number"),
         ({"window_count": 0}, ValueError, "window_count must be between"),

@@ -1,0 +1,229 @@
+"""Side counters: how many units, records and how much weight a release holds, and how much the bounds took away.
+
+Guarantee: each counter is its own mechanism with its own part of rho. rho_sketch + the sum of these parts is rho,
+exactly. For all records of one unit, a counter changes by at most `squared_sensitivity`, over all keys and windows.
+
+What is counted. For unit u and counter q, v_q has one number for each output cell: a key and window; without both there
+is one cell. With net weights n, as `norm_bounding` scales them to f / F, where F = 2^SCALE_BITS:
+
+* units: 1 in each cell where a net weight is not 0;
+* records: the records, before netting;
+* weight: the sum of f / F, with signs;
+* clipped: the sum of |n| - |f| / F;
+* scaled: units, of those whose factor is below 1.
+
+The rule. None rides on the factor of the norm: a scaled unit may have any number of records. Its kept weight can reach
+b sqrt(cells of a row x keys x windows), where b is max_norm. So each counter has its own factor per unit, c_q =
+min(1, K_q / |v_q|), rounded down, over all cells together. In cell j the unit adds sign(v_qj) floor(|v_qj| c_q F).
+
+    counter           K             Delta: add or remove   replace, one cell   replace, several cells
+    units, scaled     sqrt(cells)   K                      K                   sqrt(2) K
+    records           4 b           K                      K                   sqrt(2) K
+    weight            4 b           K                      K                   sqrt(2) K
+    weight, signed    4 b           K                      2 K                 2 K
+    clipped           b             K                      K                   sqrt(2) K
+
+`cells` is in how many cells a unit counts in full: b^2 rounded down, or 1 if that is less, and not more than there are.
+A unit that the norm does not scale has at most b^2 cells: each of its cells adds 1 or more to N^2.
+
+Proof. Rounding down shrinks each number, so |f_q| <= F K: what adding or removing costs. Replacing f by g changes the
+counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g >= 0, so it is at most sqrt(2) K; in one
+cell both numbers are between 0 and K. With signs it is at most |f| + |g| = 2 K. Units are not constant under
+`REPLACE_ONE` either: all records of the replacement may be dropped, or cancel. Where each window is bounded alone and a
+unit reaches m windows, all bounds hold for each window, so the squares are m times as large. Each entry is attained.
+
+`RecordBounds` need no factor. They keep max_partitions cells, max_contributions_per_partition records in each, and
+max_weight of each record. So K^2 is max_partitions times the square of 1 (units), of max_contributions_per_partition
+(records) and of its product with max_weight (weight). `clipped` and `scaled` need a norm.
+
+Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
+record per cell each unit has one. `Record()` of weight 1 has one counter, for units, records and weight.
+
+`clipped` is a lower bound. A unit that lost more than b counts with b, so a few heavy units hide their loss: in a web
+log that lost 22.8 %, this counter sees 2.1 %. Nor does it see what `max_per_item` and `resource_limit` leave out. Show
+it as "at least", with the number of scaled units. The two share the part of rho that is given for `clipped`.
+
+Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
+4 b is a choice: in two logs kept weight cut at b is 82 to 84 % of all, and 98 to 100 % at 4 b.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy import mechanism, norm_bounding
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
+from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+
+USUAL_SHARE = Fraction(1, 50)
+UNITS, RECORDS, WEIGHT, CLIPPED, SCALED = "units", "records", "weight", "clipped", "scaled"
+_ROOM = 4  # times max_norm: what a unit may have of records and of weight
+_MAX_SIZE = (1 << 61) - 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SideCounters:
+    """Which parts of rho pay for counting units, records, weight, and what a norm takes away.
+
+    Args:
+      units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
+        the counter out.
+      records: the same for the number of records.
+      weight: the same for the total weight.
+      clipped: the same for the weight that a `NormBound` takes away and the number of units that it scales, half each;
+        not spent under other bounds.
+    """
+
+    units: Fraction | float | None = USUAL_SHARE
+    records: Fraction | float | None = USUAL_SHARE
+    weight: Fraction | float | None = USUAL_SHARE
+    clipped: Fraction | float | None = USUAL_SHARE
+
+    def __post_init__(self) -> None:
+        names = [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
+        for name in names:
+            _validate.open_unit_interval(**{name: getattr(self, name)})
+            object.__setattr__(self, name, _validate.exact(**{name: getattr(self, name)}))
+        if sum(getattr(self, name) for name in names) >= 1:
+            raise ValueError("the shares of all side counters must sum to less than 1, so that the sketch gets a part")
+
+    def share(self, name: str) -> Fraction:
+        """Return the part of rho for one of the fields, exactly; 0 if it is left out."""
+        return Fraction(getattr(self, name) or 0)
+
+
+class SideCounter(NamedTuple):
+    """One counter of a release.
+
+    Attributes:
+      names: what it counts; several names are equal by definition.
+      share: its part of rho.
+      squared_limit: K^2, in records.
+      signed: whether it may count downwards.
+    """
+
+    names: tuple[str, ...]
+    share: Fraction
+    squared_limit: Fraction
+    signed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The first of the names."""
+        return self.names[0]
+
+    def squared_sensitivity(self, relation: NeighboringRelation, *, one_cell: bool, window_count: int = 1) -> Fraction:
+        """Return Delta^2, the largest squared change that one unit can cause over all cells, in records.
+
+        Args:
+          relation: the relation between neighbouring inputs.
+          one_cell: whether the counter is one number: neither keys nor windows.
+          window_count: windows that one unit can reach, each within the bounds.
+        """
+        if one_cell and window_count > 1:
+            raise ValueError("one_cell must be False if a unit can reach several windows")
+        if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            factor = 1
+        elif self.signed:
+            factor = 4
+        else:
+            factor = 1 if one_cell else 2
+        return factor * self.squared_limit * int(window_count)
+
+    def sigma_squared(
+        self,
+        rho: Fraction,
+        relation: NeighboringRelation,
+        *,
+        one_cell: bool,
+        window_count: int = 1,
+        scale_bits: int = 0,
+    ) -> Fraction:
+        """Return the noise parameter Delta^2 / (2 rho share), exactly, in records; `rho` is that of all the release."""
+        squared = self.squared_sensitivity(relation, one_cell=one_cell, window_count=window_count)
+        return mechanism.sigma_squared(squared_sensitivity=squared, rho=rho, share=self.share, scale_bits=scale_bits)
+
+    def limited(self, values: np.ndarray, units: np.ndarray, *, bits: int) -> np.ndarray:
+        """Return sign(v) floor(|v| c F), c = min(1, K / |v|) rounded down, int64: what each unit adds to each cell.
+
+        Args:
+          values: v of each unit and cell, in units of 2^-bits: int64 of shape (n,). Sizes above 2^45 count as 2^45,
+            and numbers below 0 as 0 if the counter is not signed.
+          units: the unit of each number: whole numbers from 0, none left out.
+          bits: 0 to SCALE_BITS.
+        """
+        most = _MAX_SIZE >> (SCALE_BITS - bits)
+        values = np.clip(values, -most if self.signed else 0, most)
+        sizes = np.abs(values)
+        squares = np.bincount(units, np.square(sizes.astype(np.float64)))
+        factors = norm_bounding.shrinkage(squares, self.squared_limit * 4**bits)[units]
+        shrunk = np.floor(sizes * factors * 2.0 ** (SCALE_BITS - bits)).astype(np.int64)
+        return np.sign(values) * np.where(factors == 1, sizes << np.int64(SCALE_BITS - bits), shrunk)
+
+
+def side_counters(
+    shares: SideCounters | None, bounds: Bounds, *, max_cells: int | None = None
+) -> tuple[SideCounter, ...]:
+    """Return the counters of a release under these bounds; equal ones once, with the largest of their shares.
+
+    Args:
+      shares: which ones, and their parts of rho; `None` for none.
+      bounds: how much of each unit counts.
+      max_cells: under a norm, how many cells it covers: 1 without keys and windows. `None` if that is not known.
+    """
+    check_bounds(bounds)
+    if max_cells is not None:
+        _validate.whole(low=1, high=1 << 62, max_cells=max_cells)
+    if shares is None:
+        return ()
+    if isinstance(bounds, RecordBounds):
+        found = _under_record_bounds(shares, bounds)
+    else:
+        found = _under_norm(shares, bounds, max_cells)
+    return tuple(counter for counter in found if counter.share)
+
+
+def _under_norm(shares: SideCounters, bounds: Bounds, max_cells: int | None) -> list[SideCounter]:
+    most = max(1, math.floor(bounds.squared_length))
+    cells = Fraction(most if max_cells is None else min(most, int(max_cells)))
+    ample, half = _ROOM**2 * bounds.squared_length, shares.share(CLIPPED) / 2
+    return [
+        SideCounter((UNITS,), shares.share(UNITS), cells),
+        SideCounter((RECORDS,), shares.share(RECORDS), ample),
+        SideCounter((WEIGHT,), shares.share(WEIGHT), ample, bounds.signed),
+        SideCounter((CLIPPED,), half, bounds.squared_length),
+        SideCounter((SCALED,), half, cells),
+    ]
+
+
+def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[SideCounter]:
+    most = bounds.max_contributions_per_partition
+    sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_partition}
+    groups = [[UNITS]]
+    for name, same in ((RECORDS, most == 1), (WEIGHT, not bounds.has_weights)):
+        groups = [*groups[:-1], [*groups[-1], name]] if same else [*groups, [name]]
+    found = []
+    for group in groups:
+        share = max(map(shares.share, group))
+        limit = Fraction(sizes[group[0]] ** 2 * bounds.max_partitions)
+        found.append(SideCounter(tuple(group), share, limit, bounds.signed and WEIGHT in group))
+    return found
+
+
+def sketch_share(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
+    """Return the part of rho that is left for the sketch; `others` are further parts, as of an automatic norm.
+
+    >>> from beam_dpsketch import NormBound
+    >>> sketch_share(side_counters(SideCounters(), NormBound(20)))
+    Fraction(23, 25)
+    """
+    left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))
+    if left <= 0:
+        raise ValueError("the shares of rho must sum to less than 1, so that the sketch gets a part")
+    return left

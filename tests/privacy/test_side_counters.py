@@ -1,0 +1,293 @@
+"""Side counters: limits, sensitivities, which of them are one, and shares that add up to rho exactly."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+    NormBound,
+    PrivacyBudget,
+    PrivacySpec,
+    PrivacyUnit,
+    Record,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+)
+from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, side_counters, sketch_share
+from beam_dpsketch.release.noising import calibrate
+from tests.helpers.joint_loss import joint_loss
+from tests.helpers.norms import UNIT
+from tests.helpers.side_sums import NAMES
+
+FIFTIETH = Fraction(1, 50)
+NORM = NormBound(Fraction(5, 2), max_weight=9)
+every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+
+
+def by_name(bounds: Bounds, shares: SideCounters | None = None, **settings: Any) -> dict[str, SideCounter]:
+    found = side_counters(SideCounters() if shares is None else shares, bounds, **settings)
+    return {name: counter for counter in found for name in counter.names}
+
+
+def test_each_counter_has_a_fiftieth_and_the_sketch_has_the_rest() -> None:
+    found = by_name(NORM)
+    assert {name: counter.share for name, counter in found.items()} == {
+        "units": FIFTIETH,
+        "records": FIFTIETH,
+        "weight": FIFTIETH,
+        "clipped": FIFTIETH / 2,
+        "scaled": FIFTIETH / 2,
+    }
+    assert sketch_share(tuple(found.values())) == Fraction(23, 25)
+    # Noise of the sketch grows by less than 5 %.
+    assert float(1 / sketch_share(tuple(found.values()))) ** 0.5 < 1.05
+
+
+def test_limits_under_a_norm() -> None:
+    norm = Fraction(5, 2)
+    limits = {name: counter.squared_limit for name, counter in by_name(NORM, max_cells=3).items()}
+    assert limits == {
+        "units": 3,
+        "scaled": 3,
+        "records": (4 * norm) ** 2,
+        "weight": (4 * norm) ** 2,
+        "clipped": norm**2,
+    }
+    assert by_name(NORM)["units"].squared_limit == by_name(NORM)["scaled"].squared_limit == 6
+    assert by_name(NormBound(Fraction(1, 2)))["units"].squared_limit == 1
+    assert [name for name, counter in by_name(NORM).items() if counter.signed] == []
+    signed = NormBound(3, max_weight=9, signed=True)
+    assert [name for name, counter in by_name(signed).items() if counter.signed] == ["weight"]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_limits_under_record_bounds(signed: bool) -> None:
+    found = by_name(RecordBounds(4, max_partitions=3, max_weight=7, signed=signed))
+    assert {name: counter.squared_limit for name, counter in found.items()} == {
+        "units": 3,
+        "records": 3 * 4**2,
+        "weight": 3 * 28**2,
+    }
+    assert [name for name, counter in found.items() if counter.signed] == ["weight"] * signed
+
+
+@pytest.mark.parametrize(
+    ("bounds", "groups"),
+    [
+        (Record().bounds, [("units", "records", "weight")]),
+        (Record(max_weight=1).bounds, [("units", "records", "weight")]),
+        (Record(max_weight=5).bounds, [("units", "records"), ("weight",)]),
+        (Record(signed=True).bounds, [("units", "records"), ("weight",)]),
+        (RecordBounds(1, max_partitions=4), [("units", "records", "weight")]),
+        (RecordBounds(3), [("units",), ("records", "weight")]),
+        (RecordBounds(3, max_weight=2), [("units",), ("records",), ("weight",)]),
+        (RecordBounds(3, signed=True), [("units",), ("records",), ("weight",)]),
+        (NormBound(1), [(name,) for name in NAMES]),
+        (NormBound(20, max_per_item=1), [(name,) for name in NAMES]),
+    ],
+)
+def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: list[tuple[str, ...]]) -> None:
+    assert [counter.names for counter in side_counters(SideCounters(), bounds)] == groups
+    largest = SideCounters(units=0.01, records=0.05, weight=0.02)
+    for counter in side_counters(largest, bounds):
+        if counter.name not in ("clipped", "scaled"):
+            shares = {"units": Fraction(1, 100), "records": Fraction(1, 20), "weight": FIFTIETH}
+            assert counter.share == max(shares[name] for name in counter.names)
+
+
+def test_counters_can_be_left_out() -> None:
+    assert side_counters(None, NORM) == ()
+    assert sketch_share(()) == 1
+    none = SideCounters(units=None, records=None, weight=None, clipped=None)
+    assert side_counters(none, NORM) == side_counters(none, RecordBounds(1)) == ()
+    assert set(by_name(NORM, SideCounters(clipped=None, weight=None))) == {"units", "records"}
+    assert set(by_name(NORM, SideCounters(units=None, records=None, weight=None))) == {"clipped", "scaled"}
+    # What is equal by definition comes for nothing.
+    assert set(by_name(RecordBounds(1), SideCounters(units=None))) == {"units", "records", "weight"}
+
+
+@every_relation
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("one_cell", "windows"), [(True, 1), (False, 1), (False, 5)])
+def test_sensitivities(relation: NeighboringRelation, signed: bool, one_cell: bool, windows: int) -> None:
+    counter = SideCounter(("weight",), FIFTIETH, Fraction(9), signed)
+    factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 1 if one_cell else 2}
+    squared = counter.squared_sensitivity(relation, one_cell=one_cell, window_count=windows)
+    assert squared == 9 * windows * factors[relation]
+    sigma = counter.sigma_squared(Fraction(1, 10), relation, one_cell=one_cell, window_count=windows)
+    assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
+
+
+def test_one_cell_is_in_one_window() -> None:
+    with pytest.raises(ValueError, match="one_cell must be False"):
+        SideCounter(("units",), FIFTIETH, Fraction(1)).squared_sensitivity(REPLACE_ONE, one_cell=True, window_count=2)
+
+
+@every_relation
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("windows", "keys", "limit"), [(1, 2, 1), (2, 1, 1), (2, 2, 1), (1, 2, 2), (3, 1, 2)])
+def test_sensitivities_by_brute_force(
+    relation: NeighboringRelation, signed: bool, windows: int, keys: int, limit: int
+) -> None:
+    """All units that reach this many windows of twice as many: any whole numbers within the limit in each of them."""
+    counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
+    numbers = range(-limit if signed else 0, limit + 1)
+    in_window = [cells for cells in itertools.product(numbers, repeat=keys) if sum(n * n for n in cells) <= limit**2]
+    largest = 0
+    for chosen in itertools.combinations(range(2 * windows), windows):
+        for other in itertools.combinations(range(2 * windows), windows) if relation is REPLACE_ONE else [()]:
+            # Windows are bounded alone, so the worst change of each adds up.
+            largest = max(
+                largest,
+                sum(
+                    max(
+                        sum((a - b) ** 2 for a, b in zip(mine, theirs, strict=True))
+                        for mine in (in_window if window in chosen else [(0,) * keys])
+                        for theirs in (in_window if window in other else [(0,) * keys])
+                    )
+                    for window in range(2 * windows)
+                ),
+            )
+    assert counter.squared_sensitivity(relation, one_cell=False, window_count=windows) == largest
+
+
+@every_relation
+def test_one_cell_by_brute_force(relation: NeighboringRelation) -> None:
+    for signed, limit in itertools.product((False, True), (1, 3)):
+        numbers = range(-limit if signed else 0, limit + 1)
+        others = numbers if relation is REPLACE_ONE else [0]
+        largest = max((mine - theirs) ** 2 for mine in numbers for theirs in others)
+        counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
+        assert counter.squared_sensitivity(relation, one_cell=True) == largest
+
+
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE])
+@pytest.mark.parametrize("max_norm", [2, 10])
+def test_one_unit_can_cost_all_of_rho(relation: NeighboringRelation, max_norm: int) -> None:
+    """In the sketch and in all counters at once; so no share is spent twice, and none is lost."""
+    rho = Fraction(1, 1000)
+    assert 1 - Fraction(1, 100) < joint_loss(max_norm, rho) / rho <= 1
+
+
+@pytest.mark.parametrize("shares", [{"units": 0}, {"records": 1}, {"weight": -0.1}, {"clipped": 2}])
+def test_shares_are_between_0_and_1(shares: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be greater than 0 and less than 1"):
+        SideCounters(**shares)
+
+
+def test_shares_leave_a_part_for_the_sketch() -> None:
+    with pytest.raises(ValueError, match="must sum to less than 1"):
+        SideCounters(units=0.5, records=0.25, weight=0.25)
+    counters = side_counters(SideCounters(units=0.5, records=0.25), NORM)
+    with pytest.raises(ValueError, match="must sum to less than 1"):
+        sketch_share(counters, Fraction(1, 4))
+    with pytest.raises(TypeError, match="units must be a number"):
+        SideCounters(units="1/50")  # type: ignore[arg-type]
+    assert SideCounters(units=0.1).units == Fraction(1, 10)
+
+
+def test_a_limit_of_cells_is_a_whole_number() -> None:
+    with pytest.raises(ValueError, match="max_cells must be between"):
+        side_counters(SideCounters(), NORM, max_cells=0)
+    with pytest.raises(TypeError, match="bounds must be"):
+        side_counters(SideCounters(), 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bits", [0, 16])
+@pytest.mark.parametrize("signed", [False, True])
+def test_sizes_of_every_length_are_limited(bits: int, signed: bool) -> None:
+    """Sums that wrapped around too; and a unit of the largest sizes still reaches its limit."""
+    limit = 1 << 40
+    counter = SideCounter(("weight",), FIFTIETH, Fraction(limit), signed)
+    ends = [(1 << 63) - 1, -(1 << 63), 1 - (1 << 63), 1 << 62, 1 << 45, 1 << 31, (1 << 20) + 1, 5, -5, 0]
+    values = np.array([*ends, *ends, *ends[4:], 1 << 20], dtype=np.int64)
+    units = np.array([*range(len(ends)), *([len(ends)] * len(ends)), *([len(ends) + 1] * len(ends[4:])), len(ends) + 2])
+    found = counter.limited(values, units, bits=bits)
+    for unit in set(units.tolist()):
+        length = sum(int(each) ** 2 for each in found[units == unit])
+        assert length <= limit * UNIT**2
+        own = [value if signed else max(value, 0) for value in values[units == unit].tolist()]
+        if sum(value**2 for value in own) > limit * UNIT**2:
+            assert length > limit * UNIT**2 * (1 - 1e-6)
+    assert np.all((np.sign(found) == np.sign(values)) | (found == 0))
+    assert signed or found.min() >= 0
+    assert found[-1] == (1 << 20) * UNIT >> bits  # within the limit
+
+
+def test_a_spec_carries_the_shares() -> None:
+    shares = SideCounters(units=0.1)
+    spec = PrivacySpec(0.5, side_counters=shares)
+    assert spec.side_counters == shares == spec.without_budget().side_counters == spec.paying_for(1).side_counters
+    assert PrivacyBudget(1, side_counters=shares).spend(0.5).side_counters == shares
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert PrivacySpec(0.5).side_counters == PrivacyBudget(1).spend(0.5).side_counters == SideCounters()
+    assert PrivacySpec(0.5, side_counters=None).side_counters is None
+    assert PrivacyBudget(1, side_counters=None).spend(0.5).side_counters is None
+    assert len({PrivacySpec(0.5), PrivacySpec(0.5, side_counters=None), spec}) == 3
+    with pytest.raises(TypeError, match="side_counters must be a SideCounters"):
+        PrivacySpec(0.5, side_counters=0.1)  # type: ignore[arg-type]
+
+
+def test_a_spec_without_side_counters_is_of_the_same_budget() -> None:
+    spec = PrivacyBudget(1).spend(0.5)
+    without = spec.without_side_counters()
+    assert without == PrivacySpec(0.5, side_counters=None)
+    without.paying_for("first")
+    with pytest.raises(BudgetExceededError, match="has paid for another release"):
+        spec.paying_for("second")
+
+
+def test_terms_leave_the_rest_to_the_sketch() -> None:
+    spec, every, none = SketchSpec(width=8), PrivacySpec(1), PrivacySpec(1, side_counters=None)
+    of_people: Any = {"unit": PrivacyUnit.PRIVACY_ID}
+    for terms, share in (
+        (ReleaseTerms(none), Fraction(1)),
+        (ReleaseTerms(every), Fraction(49, 50)),  # units, records and weight are one
+        (ReleaseTerms(every).without_side_counters(), Fraction(1)),
+        (ReleaseTerms(every, RecordBounds(2, max_weight=3), **of_people), Fraction(47, 50)),
+        (ReleaseTerms(every, NORM, **of_people), Fraction(23, 25)),
+        (ReleaseTerms(every, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(23, 25) - Fraction(1, 20)),
+        (ReleaseTerms(none, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(19, 20)),
+        (ReleaseTerms(every, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=8), Fraction(1)),
+    ):
+        assert terms.sketch_share == share
+        factor = 4 if terms.unit.over_horizon else 1  # the nodes that a record is in
+        assert calibrate(spec, terms) == (factor * spec.depth * terms.bounds.squared_length / (2 * share),)
+
+
+def test_terms_with_an_automatic_norm_keep_its_part() -> None:
+    before = ReleaseTerms(PrivacySpec(1), AutoNorm(0.1, max_weight=7), unit=PrivacyUnit.PRIVACY_ID)  # type: ignore[arg-type]
+    after = before.with_norm(Fraction(5, 2))
+    assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
+    assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
+    assert before.sketch_share == after.sketch_share == Fraction(23, 25) - Fraction(1, 10)
+    half = PrivacySpec(1, side_counters=SideCounters(units=0.5))
+    with pytest.raises(ValueError, match="must sum to less than 1"):
+        ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)
+
+
+@pytest.mark.parametrize(
+    ("cells", "windows", "limit", "one_cell"),
+    [(1, 1, 1, True), (4, 1, 4, False), (1, 3, 1, False), (None, 1, 6, False)],
+)
+def test_terms_know_in_how_many_cells_a_unit_counts(cells: Any, windows: int, limit: int, one_cell: bool) -> None:
+    terms = ReleaseTerms(PrivacySpec(1), NORM, unit=PrivacyUnit.PRIVACY_ID, output_cells=cells, window_count=windows)
+    assert (terms.counters[0].squared_limit, terms.one_cell) == (limit, one_cell)
+
+
+def test_terms_refuse_no_cells() -> None:
+    with pytest.raises(ValueError, match="output_cells must be between 1"):
+        ReleaseTerms(PrivacySpec(1), output_cells=0)
