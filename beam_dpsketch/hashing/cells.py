@@ -79,6 +79,33 @@ def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_
     return found
 
 
+class Places:
+    """The cells of some fingerprints in every row, hashed once for many uses."""
+
+    def __init__(self, fingerprints: np.ndarray, *, seed: int, depth: int, width: int, has_signs: bool) -> None:
+        self.depth, self.width, self.size = depth, width, len(fingerprints)
+        found = [columns_and_signs(fingerprints, seed=seed, row=row, width=width) for row in range(depth)]
+        self._columns = [columns for columns, _ in found]
+        self._signs = np.array([signs if has_signs else np.ones_like(signs) for _, signs in found], dtype=np.float64)
+
+    def read(self, counters: np.ndarray) -> np.ndarray:
+        """Return each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
+        return self.look_up(counters) * self._signs
+
+    def look_up(self, table: np.ndarray) -> np.ndarray:
+        """Return each fingerprint's value in each row of a table, without a sign: (depth, n)."""
+        return np.array([row.take(columns) for row, columns in zip(table, self._columns, strict=True)])
+
+    def sketch(self, weights: np.ndarray) -> np.ndarray:
+        """Return the counters, (depth, width), that these weights make: (n,), or others in each row, (depth, n)."""
+        return self.sums(weights * self._signs)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums over each cell of values in each row, (depth, n), without signs: (depth, width)."""
+        rows = zip(self._columns, values, strict=True)
+        return np.array([np.bincount(columns, weights=row, minlength=self.width) for columns, row in rows])
+
+
 def _scale(mixed: np.ndarray, width: int) -> np.ndarray:
     """Scale the high 32 bits to [0, width)."""
     return _scale_into(np.empty_like(mixed), mixed, width)

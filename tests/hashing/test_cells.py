@@ -112,3 +112,18 @@ def test_chunks_add_and_read_what_cells_one_by_one_would(
     for row in range(3):
         columns, signs = cells.columns_and_signs(keys, seed=4, row=row, width=5)
         assert read[row].tolist() == (small[row, columns] * (signs if has_signs else 1)).tolist()
+
+
+@pytest.mark.parametrize("has_signs", [True, False])
+def test_places_read_and_sketch_as_rows_do(has_signs):
+    keys, weights = KEY_SETS["texts"][:500], np.arange(500) - 200
+    shape = {"seed": 3, "has_signs": has_signs}
+    counters = np.zeros((4, 33), dtype=np.int64)
+    cells.add_to_rows(counters, keys, weights, **shape)
+    places = cells.Places(keys, depth=4, width=33, **shape)
+    np.testing.assert_array_equal(places.sketch(weights), counters)
+    np.testing.assert_array_equal(places.sketch(np.tile(weights, (4, 1))), counters)
+    np.testing.assert_array_equal(places.read(counters), cells.read_rows(counters, keys, **shape))
+    unsigned = cells.Places(keys, depth=4, width=33, seed=3, has_signs=False)
+    np.testing.assert_array_equal(places.look_up(counters), unsigned.read(counters))
+    np.testing.assert_array_equal(places.sums(np.ones((4, 500))), unsigned.sketch(np.ones(500)))
