@@ -8,12 +8,14 @@ and change with the package.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import zstandard
 
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
+from beam_dpsketch.privacy.norm_choice import GRID
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches import RawSketch
@@ -28,7 +30,18 @@ _PLAIN, _COMPRESSED = b"p", b"z"
 class SketchAccumulator:
     """A raw sketch in the making, without noise; `repr` shows no data."""
 
-    __slots__ = ("_chunks", "_hashed", "_limit", "_selectors", "_sketch", "_sketch_input", "items", "weights")
+    __slots__ = (
+        "_chunks",
+        "_hashed",
+        "_limit",
+        "_selectors",
+        "_sketch",
+        "_sketch_input",
+        "items",
+        "max_norm",
+        "side",
+        "weights",
+    )
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors | None = None) -> None:
         self._sketch_input = sketch_input
@@ -39,6 +52,8 @@ class SketchAccumulator:
         self._chunks: list[WeightedItems] = []
         self._hashed = 0
         self._sketch: RawSketch | None = None
+        self.side = np.zeros(len(sketch_input.counters), dtype=np.int64)
+        self.max_norm: Fraction | None = None
 
     def add(self, item: Any) -> None:
         """Add one record of weight 1."""
@@ -55,7 +70,10 @@ class SketchAccumulator:
 
     def add_contributions(self, contributions: WeightedItems) -> None:
         """Add records that are hashed already."""
-        self._chunks.append(contributions)
+        if contributions.side is not None:
+            self.side = self.side + contributions.side
+        self._take_norm(contributions.max_norm)
+        self._chunks.append(contributions._replace(side=None))
         self._hashed += len(contributions.keys)
         if self._hashed > self._sketch_input.spec.cells:
             self._compact()
@@ -73,6 +91,8 @@ class SketchAccumulator:
     def absorb(self, other: SketchAccumulator) -> None:
         """Add another accumulator of the same sketch input, without changing that one."""
         self.flush()
+        self.side = self.side + other.side
+        self._take_norm(other.max_norm)
         if other._sketch is not None:
             self._make_dense()
             assert self._sketch is not None
@@ -86,7 +106,7 @@ class SketchAccumulator:
         if self._sketch is not None:
             sketch.merge(self._sketch)
         if pending := list(self._pending()):
-            sketch.accumulate_keys(*_concat_chunks(pending))
+            sketch.accumulate_keys(*_concat_chunks(pending)[:2])
         return sketch
 
     def to_bytes(self) -> bytes:
@@ -95,8 +115,12 @@ class SketchAccumulator:
         if self._sketch is not None or 2 * self._hashed > self._sketch_input.spec.cells:  # dense is smaller
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
-            keys, weights = _sum_chunks([self._sketch_input.empty(), *self._pending()])
+            keys, weights, *_ = _sum_chunks([self._sketch_input.empty(), *self._pending()])
             payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
+        numbers = np.array([int((self.max_norm or 0) * GRID), *self.side])
+        if payload or numbers.any():
+            packed = _pack(numbers)
+            payload = packed[-1:] + packed[:-1] + payload
         return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
     @staticmethod
@@ -104,6 +128,13 @@ class SketchAccumulator:
         """Decode what `to_bytes` wrote, under the same sketch input."""
         accumulator = SketchAccumulator(sketch_input)
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
+        if not payload:
+            return accumulator
+        size = 1 + len(sketch_input.counters)
+        end = 1 + size * _DTYPES[payload[0]].itemsize
+        norm, *side = _unpack(payload[1:end] + payload[:1], size).tolist()
+        accumulator.side, accumulator.max_norm = np.array(side, dtype=np.int64), Fraction(norm, GRID) if norm else None
+        payload = payload[end:]
         if payload[:1] == _DENSE:
             counters = _unpack(payload[1:], sketch_input.spec.cells)
             dense = sketch_input.kind.from_vector(sketch_input.spec, counters)
@@ -121,6 +152,23 @@ class SketchAccumulator:
 
     def __repr__(self) -> str:
         return f"<SketchAccumulator of {self._sketch_input.spec}, contents hidden>"
+
+    @property
+    def total_side(self) -> np.ndarray:
+        """What everything added adds to the side counters, int64 of shape (counters,)."""
+        if not self.items:
+            return self.side
+        waiting = self._sketch_input.contributions(self.items, self.weights)
+        return self.side if waiting.side is None else self.side + waiting.side
+
+    def _take_norm(self, max_norm: Fraction | None) -> None:
+        """Note the norm that scaled what is added; refuse a second one, for which the noise would be wrong."""
+        if max_norm is not None and self.max_norm not in (None, max_norm):
+            raise RuntimeError(
+                "the norm was chosen twice, and parts of one release were scaled by two norms: use "
+                "with_idempotent_noise, so that a repeated step chooses the same norm"
+            )
+        self.max_norm = max_norm if self.max_norm is None else self.max_norm
 
     def _pending(self) -> Iterable[WeightedItems]:
         """Yield everything that is not in dense counters yet, hashed."""
@@ -140,7 +188,7 @@ class SketchAccumulator:
         if self._sketch is None:
             self._sketch = self._sketch_input.raw_sketch()
         if self._chunks:
-            self._sketch.accumulate_keys(*_concat_chunks(self._chunks))
+            self._sketch.accumulate_keys(*_concat_chunks(self._chunks)[:2])
         self._chunks, self._hashed = [], 0
 
 
@@ -149,13 +197,16 @@ def _sum_chunks(chunks: list[WeightedItems]) -> WeightedItems:
     chunks = [chunk for chunk in chunks if len(chunk.keys)] or chunks
     if len(chunks) == 1 and len(chunks[0].keys) < _SMALL:
         return chunks[0]
-    keys, weights = sum_by_key(*sort_by_key(*_concat_chunks(chunks)))
+    keys, weights = sum_by_key(*sort_by_key(*_concat_chunks(chunks)[:2]))
     return WeightedItems(keys[weights != 0], weights[weights != 0])
 
 
 def _concat_chunks(chunks: list[WeightedItems]) -> WeightedItems:
     """Concatenate chunks; a single one, such as a large batch, is not copied."""
-    return chunks[0] if len(chunks) == 1 else WeightedItems(*map(np.concatenate, zip(*chunks, strict=True)))
+    if len(chunks) == 1:
+        return chunks[0]
+    keys, weights = (np.concatenate([chunk[column] for chunk in chunks]) for column in (0, 1))
+    return WeightedItems(keys, weights)
 
 
 def _pack(values: np.ndarray) -> bytes:

@@ -73,14 +73,16 @@ class Declaration:
 
     def terms(self) -> ReleaseTerms:
         """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""
+        cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         if self.privacy_id is None:
-            return ReleaseTerms(self.privacy, self.unit.bounds)
+            return ReleaseTerms(self.privacy, self.unit.bounds, output_cells=cells)
         return ReleaseTerms(
             self.privacy,
             self.unit.bounds,
             unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID,
             window_count=self.privacy_id.max_windows or 1,
             period_micros=self.privacy_id.period_micros,
+            output_cells=cells,
         )
 
     def display_data(self) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
-from beam_dpsketch.privacy.contributions import Bounds, NormBound
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.columns import HASHED, Readable
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.selectors import Selectors
@@ -21,18 +23,28 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 
 
 class WeightedItems(NamedTuple):
-    """Items that are bounded and turned into keys already: keys and int64 weights of shape (n,)."""
+    """Items that are bounded and turned into keys already.
+
+    Attributes:
+      keys: what a sketch needs to know of the items, of shape (n,).
+      weights: int64 of shape (n,).
+      side: what their units add to the side counters, int64 of shape (counters,); `None` for nothing.
+      max_norm: the norm that scaled them, if the data chose it.
+    """
 
     keys: np.ndarray
     weights: np.ndarray
+    side: np.ndarray | None = None
+    max_norm: Fraction | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class SketchInput:
-    """What a sketch is made of: its spec, and the bounds on a record's weight."""
+    """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside."""
 
     spec: Any
     bounds: Bounds
+    counters: tuple[SideCounter, ...] = ()
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -59,7 +71,7 @@ class SketchInput:
     @property
     def scale_bits(self) -> int:
         """Counters count in units of 2**-scale_bits."""
-        return SCALE_BITS if isinstance(self.bounds, NormBound) else 0
+        return SCALE_BITS if self.bounds.has_norm else 0
 
     def raw_sketch(self) -> RawSketch:
         """Return an empty sketch."""
@@ -82,7 +94,8 @@ class SketchInput:
         usable = usable & whole
         if not usable.all():
             _check_values(item=items, weight=weights)
-        return WeightedItems(keys[usable], self.clamp(values[usable]))
+        weights = self.clamp(values[usable])
+        return WeightedItems(keys[usable], weights, self.side_of_single(weights))
 
     def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
         """Count records of weight 1 that repeat."""
@@ -93,7 +106,17 @@ class SketchInput:
             keys, counts = keys[usable], None if counts is None else counts[usable]
         if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
             keys, counts = count_duplicate_numbers(keys)
-        return WeightedItems(keys, np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts)
+        total = len(keys) if counts is None else int(counts.sum())
+        weights = np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts
+        return WeightedItems(keys, weights, self._side(total, total))
+
+    def side_of_single(self, weights: np.ndarray) -> np.ndarray:
+        """Return what records of these weights add to the side counters, each a unit of its own."""
+        return self._side(int(np.count_nonzero(weights)), int(weights.sum()))
+
+    def _side(self, records: int, weight: int) -> np.ndarray:
+        amounts = {UNITS: records, RECORDS: records, WEIGHT: weight}
+        return np.array([amounts[counter.name] for counter in self.counters], dtype=np.int64)
 
     def warn_if_unused(
         self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None

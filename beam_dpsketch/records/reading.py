@@ -13,7 +13,7 @@ from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.records.groups import dictionary_codes, group_rows
+from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.ids import id_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
@@ -202,13 +202,14 @@ def total_weights(bounded: pa.Table, bounds: Bounds) -> np.ndarray:
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 
 
-def split_by_key(bounded: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
-    """Yield each key of a table with its items and weights."""
-    codes, keys = dictionary_codes(bounded["key"])
+def split_by_key(
+    records: pa.Table, sketch_input: SketchInput, codes: np.ndarray, keys: pa.Array
+) -> Iterator[tuple[int, Any, WeightedItems]]:
+    """Yield each key, after its place among all, with its items and weights; the code of a record is such a place."""
     order, groups = group_rows(codes, len(keys))
-    items = sketch_input.column_keys(bounded["item"])[order]
-    weights = total_weights(bounded, sketch_input.bounds)[order]
-    for encoded, group in zip(keys.to_pylist(), groups, strict=True):
+    items = sketch_input.column_keys(records["item"])[order]
+    weights = total_weights(records, sketch_input.bounds)[order]
+    for place, (encoded, group) in enumerate(zip(keys.to_pylist(), groups, strict=True)):
         key = decode(encoded)
         if is_unicode(key):
-            yield key, WeightedItems(items[group], weights[group])
+            yield place, key, WeightedItems(items[group], weights[group])

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.times import check_milliseconds, duration_to_micros
-from beam_dpsketch.privacy.contributions import Bounds, NormBound, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import Bounds, RecordBounds, check_bounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -72,7 +72,7 @@ class PrivacyId:
     @property
     def has_norm(self) -> bool:
         """Whether a norm bounds each id."""
-        return isinstance(self.bounds, NormBound)
+        return self.bounds.has_norm
 
     @property
     def period_micros(self) -> int:

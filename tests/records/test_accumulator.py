@@ -7,6 +7,7 @@ import functools
 import pickle
 import subprocess
 import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
+from beam_dpsketch import CountSketch, NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps.bounding import unpack_table
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import REPOSITORY
 
@@ -45,7 +46,7 @@ def add(accumulator: SketchAccumulator, recipe: SketchInput, records: list[Any],
     items, weights = [item for item, _ in records], [weight for _, weight in records]
     if how == "hashed":
         contributions = recipe.contributions(items, weights)
-        for values in contributions:
+        for values in contributions[:2]:
             values.flags.writeable = False
         accumulator.add_contributions(contributions)
     for item, weight in records if how != "hashed" else ():
@@ -175,7 +176,7 @@ def test_bounded_records_count_clamped_weights_and_repeats(weights: list[int], c
     for items in (list(range(40)), [item % 3 for item in range(40)]):
         kept = pa.table({"item": pa.array(items, pa.uint64()), "weight": weights})
         kept = kept if copies is None else kept.append_column("copies", pa.array(copies))
-        found = unpack_table(kept, recipe)
+        found = Bounded(kept).to_items(recipe)
         clamped = np.clip(weights, recipe.bounds.min_weight, recipe.bounds.max_weight)
         expected = np.zeros(40, dtype=np.int64)
         np.add.at(expected, items, clamped * np.array(copies or 1))
@@ -195,6 +196,41 @@ def test_counters_of_any_size_survive_the_bytes() -> None:
             accumulator.add_contributions(WeightedItems(keys, np.full(20, weight, dtype=np.int64)))
             copied = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
             np.testing.assert_array_equal(copied.to_sketch().counters, accumulator.to_sketch().counters)
+
+
+ITEMS_OF_A_NORM = WeightedItems(np.arange(3, dtype=np.uint64), np.ones(3, dtype=np.int64))
+OTHER_NORM = ITEMS_OF_A_NORM._replace(max_norm=Fraction(86_753, 16))
+
+
+def norm_added(accumulator: SketchAccumulator, recipe: SketchInput) -> None:
+    accumulator.add_contributions(OTHER_NORM)
+
+
+def norm_absorbed(accumulator: SketchAccumulator, recipe: SketchInput) -> None:
+    other = SketchAccumulator(recipe)
+    norm_added(other, recipe)
+    accumulator.absorb(other)
+
+
+def norm_merged_from_bytes(accumulator: SketchAccumulator, recipe: SketchInput) -> None:
+    other = SketchAccumulator(recipe)
+    other.add_contributions(recipe.empty()._replace(max_norm=OTHER_NORM.max_norm))
+    RawSketchFn(recipe, Selectors()).merge_accumulators(
+        SketchAccumulator.from_bytes(recipe, each.to_bytes()) for each in (accumulator, other)
+    )
+
+
+@pytest.mark.parametrize("merge", [norm_added, norm_absorbed, norm_merged_from_bytes])
+def test_a_second_norm_is_refused_and_not_said(merge: Any) -> None:
+    recipe = SketchInput(SMALL, NormBound(1))
+    accumulator = SketchAccumulator(recipe)
+    accumulator.add_contributions(ITEMS_OF_A_NORM)
+    accumulator.add_contributions(ITEMS_OF_A_NORM._replace(max_norm=Fraction(97, 16)))
+    accumulator.absorb(SketchAccumulator(recipe))
+    with pytest.raises(RuntimeError, match="the norm was chosen twice") as raised:
+        merge(accumulator, recipe)
+    assert not any(character.isdigit() for character in str(raised.value))
+    assert accumulator.max_norm == Fraction(97, 16)
 
 
 def test_what_cannot_be_counted_contributes_nothing() -> None:

@@ -33,6 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
@@ -41,7 +42,6 @@ from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.steps.bounding import unpack_table
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
@@ -258,7 +258,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
     kept = [
         RecordRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
     ]
-    bounded = total.add_inputs(total.create_accumulator(), (unpack_table(each, recipe) for each in kept))
+    bounded = total.add_inputs(total.create_accumulator(), (Bounded(each).to_items(recipe) for each in kept))
     direct = total.add_inputs(total.create_accumulator(), elements)
     return {"bounded": bounded.to_sketch().to_vector().tolist(), "direct": direct.to_sketch().to_vector().tolist()}
 

@@ -152,3 +152,50 @@ def test_rows_are_taken_by_mask_and_by_position() -> None:
             {"unit": 1, "item": 8, "weight": 2},
             {"unit": 2, "item": 7, "weight": 3},
         ]
+
+
+# Counting records
+
+
+def counted(table: pa.Table) -> dict[tuple[Any, ...], int]:
+    """The number of records of each unit, key and window."""
+    names = [name for name in table.column_names if name not in ("item", "weight", "records")]
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for row in table.to_pylist():
+        counts[tuple(row[name] for name in names)] += row.get("records", 1)
+    return dict(counts)
+
+
+@each_type
+@pytest.mark.parametrize("weights", [st.just(1), st.integers(-2, 2)])
+@pytest.mark.parametrize("word", [0, 64])
+@given(data=st.data())
+def test_records_are_counted_in_any_order_and_split(unit: str, item: str, weights: Any, word: int, data: Any) -> None:
+    table = data.draw(tables(unit, item, weights).filter(len))
+    order = data.draw(st.permutations(range(len(table))))
+    shuffled, cut = table.take(pa.array(order, pa.int64())), data.draw(st.integers(1, len(table)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(netting, "_WORD", word)
+        netted = net(table, count=True)
+        parts = [net(shuffled.slice(0, cut), count=True).without_zeros().to_table(), shuffled.slice(cut)]
+        joined = net(pa.concat_tables(parts, promote_options="default"), count=True)
+    assert as_dict(netted.to_table().drop_columns(["records"])) == by_hand(table)
+    assert counted(netted.to_table()) == counted(table)
+    for each in (netted, joined):
+        left = each.without_zeros()
+        assert counted(left.to_table()) == counted(table)
+        weighed = {place: weight for place, weight in by_hand(table).items() if weight}
+        found = as_dict(left.to_table().drop_columns(["records"]))
+        assert {place: weight for place, weight in found.items() if weight} == weighed
+        # A row of weight 0 is the only one of its unit, key and window.
+        assert left.records is not None
+        assert np.all((left.weights != 0) | (left.records > 0))
+        assert np.count_nonzero(left.records) == len(counted(table))
+
+
+def test_counts_are_taken_along() -> None:
+    table = pa.table({"unit": pa.array([1, 1, 2]), "item": pa.array([7, 7, 7], pa.uint64()), "weight": [1, 2, 3]})
+    netted = net(table, count=True)
+    assert netted.take(np.array([0])).to_table().to_pylist() == [{"unit": 1, "item": 7, "weight": 3, "records": 2}]
+    assert "records" not in net(table).to_table().column_names
+    assert net(table).without_zeros().records is None

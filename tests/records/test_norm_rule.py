@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import BytesDomain, NormBound, PrefixSpec, SketchSpec
 from beam_dpsketch.records.bounding import netting
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import total_weights
-from beam_dpsketch.transforms.steps.bounding import choose_rule, unpack_table
+from beam_dpsketch.transforms.steps.bounding import choose_rule
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place, Records
 
@@ -229,7 +230,7 @@ def test_scaled_weights_reach_the_counters_as_they_are(data: Any) -> None:
     rule = NormRule(sketch_input.bounds, sketch_input)
     selected = rule.select(norms.to_table(sketch_input, records))
     assert total_weights(selected, sketch_input.bounds).tolist() == selected["weight"].to_pylist()
-    items = unpack_table(selected, sketch_input)
+    items = Bounded(selected).to_items(sketch_input)
     raw = sketch_input.raw_sketch().accumulate_keys(items.keys, items.weights)
     assert raw.scale_bits == 16
     expected = np.zeros((2, 3), dtype=np.int64)

@@ -79,7 +79,10 @@ def test_keys_come_back_once_each_as_their_plain_types() -> None:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no field": (lambda: PrivacyId(None, ONE), "field must say where an element holds the privacy id: a field name or"),
     "a number as field": (lambda: PrivacyId(5, ONE), "field must be a field name, a callable or None, got int"),
-    "no bounds": (lambda: PrivacyId("user", None), r"bounds must be NormBound\(...\) or RecordBounds\(...\), got N"),
+    "no bounds": (
+        lambda: PrivacyId("user", None),
+        r"bounds must be NormBound\(...\), AutoNorm\(\) or RecordBounds\(...\), got N",
+    ),
     "no windows": (lambda: PrivacyId("user", ONE, max_windows=0), "max_windows must be between 1 and"),
     "part of a window": (lambda: PrivacyId("user", ONE, max_windows=1.5), "max_windows must be a whole number"),
     "a period alone": (lambda: PrivacyId("user", ONE, period=60), "period needs max_windows: in how many windows of"),

@@ -19,29 +19,54 @@ _WORD = 64
 
 
 class NetRecords(NamedTuple):
-    """Different records by column, as positions in the distinct values, and their weights, int64."""
+    """Different records by column, as positions in the distinct values, and their weights, int64.
+
+    `records` says how many records each row was made of, int64; `None` if they were not counted.
+    """
 
     codes: dict[str, np.ndarray]
     values: dict[str, pa.Array]
     weights: np.ndarray
+    records: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> NetRecords:
         """Return some of the rows, given by position or by mask."""
         codes = {name: codes[rows] for name, codes in self.codes.items()}
-        return NetRecords(codes, self.values, self.weights[rows])
+        return NetRecords(codes, self.values, self.weights[rows], None if self.records is None else self.records[rows])
 
     def to_table(self) -> pa.Table:
         """Return the records as a table."""
         columns = {name: self.values[name].take(pa.array(codes)) for name, codes in self.codes.items()}
-        return pa.table({**columns, "weight": pa.array(self.weights)})
+        counts = {} if self.records is None else {"records": pa.array(self.records)}
+        return pa.table({**columns, "weight": pa.array(self.weights), **counts})
+
+    def without_zeros(self) -> NetRecords:
+        """Return the rows whose weight is not 0.
+
+        Counted records move to the first row of their unit, key and window; it stays, even if all weights there are 0.
+        """
+        keep = self.weights != 0
+        if self.records is None:
+            return self.take(keep)
+        starts = mark_starts(*(codes for name, codes in self.codes.items() if name != "item"))
+        groups, firsts = np.cumsum(starts) - 1, np.flatnonzero(starts)
+        left = np.flatnonzero(keep)
+        left = left[mark_starts(groups[left])]
+        totals = np.add.reduceat(self.records, firsts) if len(firsts) else self.records
+        firsts[groups[left]] = left
+        counts = np.zeros_like(self.records)
+        counts[firsts] = totals
+        keep[firsts] = True
+        return self._replace(records=counts).take(keep)
 
 
-def net(records: pa.Table) -> NetRecords:
+def net(records: pa.Table, *, count: bool = False) -> NetRecords:
     """Net a table with the columns unit, item, weight, and any others, by which rows are ordered before the item.
 
-    Rows of weight 0 stay.
+    Rows of weight 0 stay. With `count`, records are counted; a column `records` says how many a row stands for, and
+    without a number it is 1.
     """
-    others = [name for name in records.column_names if name not in ("unit", "item", "weight")]
+    others = [name for name in records.column_names if name not in ("unit", "item", "weight", "records")]
     names = ["unit", *others, "item"]
     values, codes = {}, []
     for name in names:
@@ -50,16 +75,23 @@ def net(records: pa.Table) -> NetRecords:
             found, distinct = _in_order_of_values(found, distinct)
         values[name] = distinct
         codes.append(found.astype(np.int64))
-    weights = records["weight"].to_numpy()
+    numbers = [records["weight"].to_numpy()] + ([count_records(records)] if count else [])
     bits = [max(0, len(values[name]) - 1).bit_length() for name in names]
     if sum(bits) < _WORD:
-        codes, weights = _net_packed(codes, bits, weights)
+        codes, sums = _net_packed(codes, bits, numbers)
     else:
         order = np.lexsort(codes[::-1])
         codes = [each[order] for each in codes]
         starts = np.flatnonzero(mark_starts(*codes))
-        codes, weights = [each[starts] for each in codes], np.add.reduceat(weights[order], starts)
-    return NetRecords(dict(zip(names, codes, strict=True)), values, weights)
+        codes, sums = [each[starts] for each in codes], [np.add.reduceat(each[order], starts) for each in numbers]
+    return NetRecords(dict(zip(names, codes, strict=True)), values, *sums)
+
+
+def count_records(records: pa.Table) -> np.ndarray:
+    """Return how many records each row stands for, int64: the column `records`, or 1."""
+    if "records" not in records.column_names:
+        return np.ones(len(records), dtype=np.int64)
+    return pc.fill_null(records["records"].combine_chunks(), 1).to_numpy()
 
 
 def _in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
@@ -69,20 +101,22 @@ def _in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarr
     return ranks[codes], distinct.take(pa.array(order))
 
 
-def _net_packed(codes: list[np.ndarray], bits: list[int], weights: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+def _net_packed(
+    codes: list[np.ndarray], bits: list[int], numbers: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Net rows whose codes fit into one number, which sorts fast."""
     packed = codes[0]
     for each, size in zip(codes[1:], bits[1:], strict=True):
         packed = packed << np.int64(size) | each
-    if len(weights) and weights.min() == weights.max():
+    if len(packed) and all(each.min() == each.max() for each in numbers):
         packed = np.sort(packed)
         starts = np.flatnonzero(mark_starts(packed))
-        sums = np.diff(np.append(starts, len(packed))) * weights[0]
+        sums = [np.diff(np.append(starts, len(packed))) * each[0] for each in numbers]
     else:
         order = np.argsort(packed)
         packed = packed[order]
         starts = np.flatnonzero(mark_starts(packed))
-        sums = np.add.reduceat(weights[order], starts) if len(starts) else weights
+        sums = [np.add.reduceat(each[order], starts) if len(starts) else each for each in numbers]
     packed, unpacked = packed[starts], []
     for size in reversed(bits[1:]):
         unpacked.append(packed & np.int64((1 << size) - 1))

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy import norm_bounding, norm_choice
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_bounding import TableWeights
+from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.shard_hash import shard_hash
@@ -29,10 +32,12 @@ class NormRule:
     Args:
       bounds: how long a privacy id may be.
       sketch_input: the sketch whose counters have that length.
+      counters: the side counters of the release.
     """
 
-    def __init__(self, bounds: NormBound, sketch_input: SketchInput) -> None:
-        self.bounds, self._sketch_input = bounds, sketch_input
+    def __init__(self, bounds: NormBound, sketch_input: SketchInput, counters: tuple[SideCounter, ...] = ()) -> None:
+        self.bounds, self._sketch_input, self._counters = bounds, sketch_input, counters
+        self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
         tables = sketch_input.kind.tables(sketch_input.spec)
         self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
 
@@ -46,30 +51,64 @@ class NormRule:
 
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records with weights in units of 2**-SCALE_BITS, net if any of them is scaled down."""
-        if self._count_in_full(records):
-            weights = records["weight"].to_numpy() << np.int64(norm_bounding.SCALE_BITS)
-            return records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
-        netted = self._net(records)
-        cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
-        magnitudes = np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
-        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, self._factors(netted, magnitudes))
-        return netted._replace(weights=scaled).take(scaled != 0).to_table()
+        return self.select_and_count(records)[0]
 
-    def _count_in_full(self, records: pa.Table) -> bool:
-        """Return whether all records count in full, netted or not; for most ids this takes less than netting."""
+    def bound(self, records: pa.Table) -> Bounded:
+        """Return what `select` does, and what all ids add to the side counters."""
+        kept, sums = self.select_and_count(records)
+        return Bounded(kept, None if sums is None else add_up_units(self._counters, sums))
+
+    def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        """Return what `select` does, and what each unit adds to each side counter; `None` without counters."""
+        if (units := self._units_in_full(records)) is not None:
+            weights = records["weight"].to_numpy() << np.int64(norm_bounding.SCALE_BITS)
+            in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
+            in_full = in_full.select([name for name in in_full.column_names if name != "records"])
+            if not self._counters:
+                return in_full, None
+            return in_full, sums_in_full(self._counters, records, units, has_weights=self.bounds.has_weights)
+        netted = self._net(records)
+        magnitudes = self._magnitudes(netted)
+        factors = self._factors(netted, magnitudes)
+        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, factors)
+        kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
+        return kept, sums_of_scaled(self._counters, netted, magnitudes, factors) if self._counters else None
+
+    def length_histogram(self, records: pa.Table) -> np.ndarray:
+        """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
+
+        All records of an id must be in this table. It is not private: never publish it.
+        """
+        netted = self._net(records)
+        magnitudes = self._magnitudes(netted)
+        norms, _ = self._squared_norms(netted.take(magnitudes > 0), magnitudes[magnitudes > 0])
+        bins = norm_choice.bin_count(self.bounds.max_weight)
+        return norm_choice.histogram(norms, self._table_weights.denominator, bins)
+
+    def _units_in_full(self, records: pa.Table) -> tuple[np.ndarray, pa.Array] | None:
+        """Return the ids, as `dictionary_codes`, if all records count in full, netted or not; else `None`.
+
+        For most ids this takes less than netting.
+        """
         bounds = self.bounds
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
-            return False
-        totals = _sum_by_code(dictionary_codes(records["unit"])[0], records["weight"].to_numpy())
+            return None
+        units = dictionary_codes(records["unit"])
+        totals = _sum_by_code(units[0], records["weight"].to_numpy())
         least = min(bounds.max_norm, norm_bounding.MAX_ITEM_WEIGHT)
-        return bool(norm_bounding.fits_untouched(totals, least).all())
+        return units if norm_bounding.fits_untouched(totals, least).all() else None
 
     def _net(self, records: pa.Table) -> NetRecords:
-        netted = net(records)
+        netted = net(records, count=self._counts_records)
         if self.bounds.resource_limit is not None:
             # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
             return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
-        return netted.take(netted.weights != 0)
+        return netted.without_zeros()
+
+    def _magnitudes(self, netted: NetRecords) -> np.ndarray:
+        """Return |net weight| of each row, at most what may count."""
+        cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
+        return np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
 
     def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
         """Return the factor of each row's unit, in units of 2**-32."""
@@ -77,15 +116,16 @@ class NormRule:
         heavy = ~norm_bounding.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
         factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
         if heavy.any():
-            rows = netted.take(heavy)
-            new_unit = mark_starts(rows.codes["unit"])
-            new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
-            numbers = np.cumsum(new_unit) - 1
-            norms = norm_bounding.squared_norms(
-                np.cumsum(new_group) - 1, numbers[new_group], magnitudes[heavy], self._cells(rows)
-            )
+            norms, numbers = self._squared_norms(netted.take(heavy), magnitudes[heavy])
             factors[heavy] = norm_bounding.factors(norms, max_norm, self._table_weights.denominator)[numbers]
         return factors
+
+    def _squared_norms(self, rows: NetRecords, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return denominator * N^2 of each unit, and the number of each row's unit."""
+        new_unit = mark_starts(rows.codes["unit"])
+        new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
+        numbers, groups = np.cumsum(new_unit) - 1, np.cumsum(new_group) - 1
+        return norm_bounding.squared_norms(groups, numbers[new_group], magnitudes, self._cells(rows)), numbers
 
     def _cells(self, rows: NetRecords) -> Iterator[tuple[int, np.ndarray]]:
         """Yield, for each row of each table, its numerator and the cell of each record."""

@@ -11,10 +11,13 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies
 from beam_dpsketch.records.bounding.sampling import sample_copies
+from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.shard_hash import shard_hash
 
@@ -25,11 +28,12 @@ class RecordRule:
     Args:
       bounds: how much of each privacy id to keep.
       priorities: which records to keep; the smallest priorities win.
+      counters: the side counters of the release.
     """
 
-    def __init__(self, bounds: RecordBounds, priorities: Priorities) -> None:
+    def __init__(self, bounds: RecordBounds, priorities: Priorities, counters: tuple[SideCounter, ...] = ()) -> None:
         self.bounds = bounds
-        self._priorities = priorities
+        self._priorities, self._counters = priorities, counters
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
@@ -45,6 +49,13 @@ class RecordRule:
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records to keep; with signed weights, the column `copies` says how many of each."""
         return self._sample(self._net(records)) if self.bounds.signed else self._keep(records)
+
+    def bound(self, records: pa.Table) -> Bounded:
+        """Return the records to keep, and what their ids add to the side counters."""
+        kept = self.select(records)
+        if not self._counters:
+            return Bounded(kept)
+        return Bounded(kept, add_up_units(self._counters, sums_of_kept(self._counters, kept, self.bounds)))
 
     def _net(self, records: pa.Table) -> pa.Table:
         """Add up the weights of each unit, partition and item."""

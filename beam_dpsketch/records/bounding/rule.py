@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 
 
 class Rule(Protocol):
-    """What becomes of the records of a table; `select` sees all records of each privacy id at once."""
+    """What becomes of the records of a table; `bound` sees all records of each privacy id at once."""
 
     @property
     def bounds(self) -> Bounds:
@@ -23,10 +24,10 @@ class Rule(Protocol):
         """Return whether `prune` changes nothing, given one hash per record, equal for equal ids."""
 
     def prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records without changing what `select` makes of all of them."""
+        """Shrink a part of the records without changing what `bound` makes of all of them."""
 
-    def select(self, records: pa.Table) -> pa.Table:
-        """Return the records that count."""
+    def bound(self, records: pa.Table) -> Bounded:
+        """Return the records that count, and what their ids add to the side counters."""
 
 
 class MergeTables:

@@ -1,0 +1,64 @@
+"""What bounding makes of a shard: the records that count, and what their ids add to the side counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.records.groups import dictionary_codes, group_rows
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.reading import split_by_key, total_weights
+
+
+class Bounded(NamedTuple):
+    """Kept records, with what belongs to them.
+
+    Attributes:
+      kept: the records, in columns.
+      side: a row for each key and window, with a column for each side counter; `None` without counters.
+      max_norm: the norm that scaled them, if the data chose it.
+    """
+
+    kept: pa.Table
+    side: pa.Table | None = None
+    max_norm: Fraction | None = None
+
+    def to_items(self, sketch_input: SketchInput) -> WeightedItems:
+        """Return items, weights and side counters, over all keys."""
+        items = sketch_input.column_keys(self.kept["item"])
+        counted = sketch_input.bounded(items, total_weights(self.kept, sketch_input.bounds))
+        return counted._replace(side=self._side_rows(sketch_input).sum(axis=0), max_norm=self.max_norm)
+
+    def by_key(self, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
+        """Yield each key with its items, weights and side counters."""
+        codes, keys = dictionary_codes(self._all_of("key"))
+        side = np.zeros((len(keys), len(sketch_input.counters)), dtype=np.int64)
+        np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
+        for place, key, items in split_by_key(self.kept, sketch_input, codes[: len(self.kept)], keys):
+            yield key, items._replace(side=side[place], max_norm=self.max_norm)
+
+    def by_window(self) -> Iterator[tuple[int, Bounded]]:
+        """Yield the last millisecond of each window, and what belongs to it."""
+        ends, codes = np.unique(self._all_of("window").to_numpy(), return_inverse=True)
+        order, groups = group_rows(codes[: len(self.kept)], len(ends))
+        kept = self.kept.drop_columns(["window"]).take(pa.array(order))
+        side_codes = codes[len(self.kept) :]
+        for number, (end, group) in enumerate(zip(ends.tolist(), groups, strict=True)):
+            side = None if self.side is None else self.side.filter(pa.array(side_codes == number))
+            yield end, Bounded(kept[group], side, self.max_norm)
+
+    def _all_of(self, name: str) -> pa.ChunkedArray:
+        """Return a column of the records and, after it, of the side counters."""
+        tables = [self.kept] if self.side is None else [self.kept, self.side]
+        return pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], self.kept[name].type)
+
+    def _side_rows(self, sketch_input: SketchInput) -> np.ndarray:
+        """Return the side counters of each row, int64 of shape (rows, counters)."""
+        if self.side is None:
+            return np.zeros((0, len(sketch_input.counters)), dtype=np.int64)
+        columns = [self.side[counter.name].to_numpy() for counter in sketch_input.counters]
+        return np.stack(columns, axis=1)

@@ -1,0 +1,146 @@
+"""What each privacy id adds to the side counters of a release, in each key and window.
+
+Guarantee: the numbers of an id are a function of its own records alone, in any order and any split. Under a norm each
+counter is within the bound that `privacy.side_counters` proves. Under `RecordBounds`, what they keep is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.norm_bounding import NO_SCALING, SCALE_BITS
+from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
+from beam_dpsketch.records.bounding.netting import NetRecords, count_records
+from beam_dpsketch.records.bounding.selection import mark_starts
+from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.reading import total_weights
+
+_NOT_CELLS = ("item", "weight", "records", "copies", "priority")
+_DENSE = 8  # places for each row: up to this, a table of all places numbers them, which is faster
+_EXACT = 1 << 53  # up to here, sums of float64 are exact, and much faster
+Counters = Sequence[SideCounter]
+
+
+def sums_of_scaled(counters: Counters, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray) -> pa.Table:
+    """Return a row for each unit, key and window: these, and a column for each counter, in units of 2**-SCALE_BITS.
+
+    Args:
+      counters: those of a release under a norm.
+      netted: the net records, all of each unit.
+      magnitudes: |net weight| of each, capped.
+      factors: the factor of each, in units of 2**-32.
+    """
+    scaled = norm_bounding.scaled(magnitudes, factors)
+    counts = magnitudes != 0
+    amounts = {
+        UNITS: (counts, 0),
+        RECORDS: (np.abs(netted.weights) if netted.records is None else netted.records, 0),
+        WEIGHT: (np.sign(netted.weights) * scaled, SCALE_BITS),
+        CLIPPED: ((magnitudes << np.int64(SCALE_BITS)) - scaled, SCALE_BITS),
+        SCALED: (counts & (factors < NO_SCALING), 0),
+    }
+    groups = _Groups({name: codes for name, codes in netted.codes.items() if name not in _NOT_CELLS})
+    columns = {name: netted.values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
+    for counter in counters:
+        values, bits = amounts[counter.name]
+        limited = counter.limited(groups.add_up(values), groups.units, bits=bits)
+        columns[counter.name] = pa.array(limited)
+    return pa.table(columns)
+
+
+def sums_in_full(
+    counters: Counters, records: pa.Table, units: tuple[np.ndarray, pa.Array], *, has_weights: bool
+) -> pa.Table:
+    """Return what `sums_of_scaled` does, of records that all count in full, netted or not, of weights above 0.
+
+    `units` are the ids, as `dictionary_codes`. Without weights, the weight of a row is the number of records in it.
+    """
+    weights = records["weight"].to_numpy()
+    codes, values = _encode(records, units)
+    rows = NetRecords(codes, values, weights, count_records(records) if has_weights else None)
+    return sums_of_scaled(counters, rows, weights, np.full(len(weights), NO_SCALING))
+
+
+def sums_of_kept(counters: Counters, kept: pa.Table, bounds: RecordBounds) -> pa.Table:
+    """Return a row for each unit, key and window of the records that `RecordBounds` keep, in records."""
+    codes, values = _encode(kept, dictionary_codes(kept["unit"]))
+    groups = _Groups(codes)
+    copies = kept["copies"].to_numpy() if "copies" in kept.column_names else np.ones(len(kept), dtype=np.int64)
+    amounts = {UNITS: copies > 0, RECORDS: copies, WEIGHT: total_weights(kept, bounds)}
+    columns = {name: values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
+    return pa.table(columns | {each.name: pa.array(groups.add_up(amounts[each.name])) for each in counters})
+
+
+def add_up_units(counters: Counters, sums: pa.Table) -> pa.Table:
+    """Return a row for each key and window: the sums over all units."""
+    cells = [name for name in sums.column_names if name != "unit" and name not in {each.name for each in counters}]
+    if not cells:
+        totals = {each.name: sums[each.name].to_numpy().sum(keepdims=True) for each in counters}
+        return pa.table(totals)
+    added = sums.group_by(cells).aggregate([(counter.name, "sum") for counter in counters])
+    return added.rename_columns([name.removesuffix("_sum") for name in added.column_names])
+
+
+def _encode(records: pa.Table, units: tuple[np.ndarray, pa.Array]) -> tuple[dict[str, np.ndarray], dict[str, pa.Array]]:
+    """Return units, keys and windows as positions in their distinct values, and these."""
+    names = [name for name in records.column_names if name not in (*_NOT_CELLS, "unit")]
+    encoded = {"unit": units, **{name: dictionary_codes(records[name]) for name in names}}
+    return {name: codes for name, (codes, _) in encoded.items()}, {name: each for name, (_, each) in encoded.items()}
+
+
+class _Groups:
+    """The units, keys and windows of rows: each combination once, unit by unit.
+
+    Attributes:
+      codes: those of each group, by column.
+      units: the unit of each group, numbered from 0.
+    """
+
+    def __init__(self, codes: dict[str, np.ndarray]) -> None:
+        places = codes["unit"].astype(np.int64)
+        for name in codes:
+            if name != "unit":
+                count = int(codes[name].max(initial=0)) + 1
+                if int(places.max(initial=0)) * count >= 1 << 62:
+                    places = np.unique(places, return_inverse=True)[1]
+                places = places * np.int64(count) + codes[name]
+        firsts, self._groups = _number(places)
+        self.codes = {name: each[firsts] for name, each in codes.items()}
+        self.units = np.cumsum(mark_starts(self.codes["unit"])) - 1
+
+    def add_up(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of each group, int64, wrapping around; of truth values, whether one of them is true."""
+        sums = np.zeros(len(self.units), dtype=np.int64)
+        if values.dtype == bool:
+            sums[self._groups[values]] = 1
+            return sums
+        largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+        if largest * len(values) < _EXACT:
+            return np.bincount(self._groups, values, len(sums)).astype(np.int64)
+        np.add.at(sums, self._groups, values)
+        return sums
+
+
+def _number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a row of each distinct place, in ascending order of these, and the number of each row's place."""
+    if np.all(places[1:] >= places[:-1]):
+        starts = mark_starts(places)
+        return np.flatnonzero(starts), np.cumsum(starts) - 1
+    if int(places.max()) < _DENSE * len(places):
+        taken = np.zeros(int(places.max()) + 1, dtype=bool)
+        taken[places] = True
+        numbers = (np.cumsum(taken) - 1)[places]
+        rows = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+        rows[numbers] = np.arange(len(places))
+        return rows, numbers
+    codes, distinct = dictionary_codes(pa.chunked_array([pa.array(places)]))
+    order = np.argsort(distinct.to_numpy())
+    rows, ranks = np.empty_like(order), np.empty_like(order)
+    rows[codes] = np.arange(len(places))
+    ranks[order] = np.arange(len(order))
+    return rows[order], ranks[codes]
