@@ -53,6 +53,7 @@ class Rows(Sequence[Row]):
     """An immutable sequence of rows. Its columns are attributes, named like the fields of a row."""
 
     _row_type: ClassVar[Any]
+    from_about: str | None
 
     def __post_init__(self) -> None:
         for name, column in self._columns().items():
@@ -108,16 +109,16 @@ class Rows(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        rows = [f"{': '.join(map(_short, row[:-2]))} [{_short(row[-2])}, {_short(row[-1])}]" for row in self[:_SHOWN]]
+        rows = [f"{': '.join(map(short, row[:-2]))} [{short(row[-2])}, {short(row[-1])}]" for row in self[:_SHOWN]]
         return f"<{self._title()}: {'; '.join(rows)}{'; ...' if len(self) > _SHOWN else ''}>"
 
     def _repr_html_(self) -> str:
         more = f"; the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
-        rows = (map(_short, row) for row in self[:_SHOWN_IN_TABLE])
+        rows = (map(short, row) for row in self[:_SHOWN_IN_TABLE])
         return html_table(rows, header=self._row_type._fields, caption=self._title() + more)
 
     def _title(self) -> str:
-        return f"{type(self).__name__} of {len(self)}"
+        return f"{type(self).__name__} of {len(self)}" + (f", from {self.from_about}" if self.from_about else "")
 
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._row_type._fields}
@@ -132,6 +133,7 @@ class Frequencies(Rows[Frequency]):
       detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
         it may miss lighter items. `None` where the items were given.
       truncated: the items that are counted by their beginning (text and bytes).
+      from_about: how little is in the release, in words, if that may be nothing; else `None`.
     """
 
     _row_type = Frequency
@@ -142,6 +144,7 @@ class Frequencies(Rows[Frequency]):
     upper: np.ndarray
     detection_limit: float | None = None
     truncated: frozenset[Any] = frozenset()
+    from_about: str | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,11 +152,18 @@ class Frequencies(Rows[Frequency]):
 
     def largest(self, k: int) -> Frequencies:
         """Return the k rows of largest estimate, largest first; equal ones in their order, repeated items once."""
+        return self._first(k, -self.estimate)
+
+    def largest_changes(self, k: int) -> Frequencies:
+        """Return the same by size, where estimates are changes, up or down."""
+        return self._first(k, -np.abs(self.estimate))
+
+    def _first(self, k: int, order: np.ndarray) -> Frequencies:
         places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
-        return self.take(sorted(places, key=lambda place: (-self.estimate[place], place))[:k])
+        return self.take(sorted(places, key=lambda place: (order[place], place))[:k])
 
     def _title(self) -> str:
-        limit = "" if self.detection_limit is None else f", detection limit {_short(self.detection_limit)}"
+        limit = "" if self.detection_limit is None else f", detection limit {short(self.detection_limit)}"
         return super()._title() + limit + (f", {len(self.truncated)} truncated" if self.truncated else "")
 
 
@@ -163,6 +173,7 @@ class Intervals(Rows[Interval]):
 
     Attributes:
       estimate, lower, upper: the columns: arrays of numbers, or sequences of values of the domain for quantiles.
+      from_about: as in `Frequencies`.
     """
 
     _row_type = Interval
@@ -170,6 +181,7 @@ class Intervals(Rows[Interval]):
     estimate: Any
     lower: Any
     upper: Any
+    from_about: str | None = dataclasses.field(default=None, kw_only=True)
 
 
 def as_many(values: Any) -> tuple[Any, bool]:
@@ -206,7 +218,8 @@ def as_list(column: Any) -> Any:
     return column.to_pylist() if isinstance(column, pa.Array) else column
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a value as tables show it."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, TypeAlias, overload
 
@@ -20,17 +21,19 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.count_min import ReleasedCountMin
-from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.count_min import ReleasedCountMin
+from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.release_format import pack
-from beam_dpsketch.release.listed_items import ReleasedListedItems
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
+from beam_dpsketch.release.side_notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
@@ -42,7 +45,7 @@ from beam_dpsketch.sketches.prefix import PrefixTree
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 2
+NOISE_VERSION = 3
 
 
 @overload
@@ -71,13 +74,21 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
     ['a']
     """
-    return release_part(raw, terms, randomness)
+    return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
 
 
 def release_part(
-    raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None, *, run: bytes | None = None, part: bytes = b""
+    raw: RawSketch,
+    side: np.ndarray,
+    terms: ReleaseTerms,
+    randomness: Secret = None,
+    *,
+    run: bytes | None = None,
+    part: bytes = b"",
 ) -> ReleasedSketch:
     """Do what `release` does, for one of several releases of a run, whose `part_name` is `part`.
+
+    `side` has the exact number of each of `terms.counters`, int64, in units of 2**-scale_bits.
 
     `run` is 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
     hold over all of them together. `None` makes this release a run of its own.
@@ -86,6 +97,8 @@ def release_part(
     _validate.instance(ReleaseTerms, terms=terms)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+    if isinstance(terms.bounds, AutoNorm):
+        raise ValueError("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
     if raw.scale_bits != terms.scale_bits:
         raise ValueError(
             "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
@@ -104,22 +117,56 @@ def release_part(
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
         shown_delta=privacy.shown_delta,
         release_ids=(part_of_run(run or bytes(RUN_BYTES), part) + bytes(DRAW_BYTES),),
+        side=_notes(np.zeros_like(side), terms),
+        norm_spend=terms.norm_spend,
     )
-    random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(raw, statement))
+    random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(raw, side, statement))
     release_id = part_of_run(run or random_bytes(RUN_BYTES), part) + random_bytes(DRAW_BYTES)
-    statement = dataclasses.replace(statement, release_ids=(release_id,))
     add = add_noise if randomness is None else functools.partial(add_noise, random_bytes=random_bytes)
+    scale = 4**raw.scale_bits
+    variances = [note.sigma_squared * scale for note in statement.side]
+    noisy = [add(exact, variance)[0] for exact, variance in zip(side[:, np.newaxis], variances, strict=True)]
+    statement = dataclasses.replace(statement, release_ids=(release_id,), side=_notes(noisy, terms))
     counters = np.concatenate(
-        [add(table, variance * 4**raw.scale_bits) for table, variance in zip(raw.counter_tables(), noise, strict=True)],
-        axis=None,
+        [add(table, variance * scale) for table, variance in zip(raw.counter_tables(), noise, strict=True)], axis=None
     )
     drowned = min(raw.scale_bits, drowned_bits(noise))
     return KINDS[raw.name](raw.spec, round_off(counters, drowned), statement, raw.scale_bits - drowned)
 
 
-def _all_of(raw: RawSketch, statement: PrivacyStatement) -> bytes:
+def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> bytes:
     """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
-    return encode(("noise", NOISE_VERSION, pack(raw.name, raw.spec, raw.to_vector(), statement, raw.scale_bits)))
+    packed = pack(raw.name, raw.spec, raw.to_vector(), statement, raw.scale_bits)
+    return encode(("noise", NOISE_VERSION, packed, *side.tolist()))
+
+
+def _notes(values: Iterable[Any], terms: ReleaseTerms) -> tuple[SideNote, ...]:
+    """Return the notes of a release whose side counters have these values."""
+    return tuple(
+        SideNote(
+            names=counter.names,
+            share=counter.share,
+            squared_limit=counter.squared_limit,
+            sigma_squared=variance,
+            value=int(value),
+            scale_bits=terms.scale_bits,
+        )
+        for counter, variance, value in zip(terms.counters, calibrate_side(terms), values, strict=True)
+    )
+
+
+def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
+    return tuple(
+        counter.sigma_squared(
+            terms.privacy.rho,
+            terms.privacy.relation,
+            one_cell=terms.one_cell,
+            window_count=terms.window_count,
+            scale_bits=terms.scale_bits,
+        )
+        for counter in terms.counters
+    )
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
@@ -130,11 +177,14 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
         relation=terms.privacy.relation,
         window_count=terms.window_count,
     )
-    return tuple(
+    found = tuple(
         sigma_squared(
             squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
-            rho=terms.privacy.rho * share,
+            rho=terms.privacy.rho,
+            share=terms.sketch_share * share,
             scale_bits=terms.scale_bits,
         )
         for cells, signs, share in raw_type(spec).tables(spec)
     )
+    calibrate_side(terms)
+    return found

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeVar, overload
+from abc import abstractmethod
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,15 @@ from beam_dpsketch.errors import FormatError, IncompatibleSketchError
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
-from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
+from beam_dpsketch.release.answers import Frequencies, Many, as_many
+from beam_dpsketch.release.comparing.comparable import Comparable
+from beam_dpsketch.release.comparing.tables import Hashing, Table
+from beam_dpsketch.release.decoding.decoded import Decoded
+from beam_dpsketch.release.decoding.flat import decode_flat
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
+from beam_dpsketch.release.item_answers import ItemAnswers
+from beam_dpsketch.release.side_answers import SideAnswers
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import RawSketch, raw_type
 
@@ -30,11 +36,10 @@ KINDS: dict[str, type[ReleasedSketch]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
 
-class ReleasedSketch(ABC):
+class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     """A private release of a sketch. Made by `release()`, `from_bytes()` or a transform, not by hand.
 
-    All answers are about the records that bounding kept. Methods take one item or many: one gives a single value or
-    row, many give an array or a sequence of rows. Put an item that is a tuple into a list.
+    All answers are about the records that bounding kept. Methods take one item or many; see `ItemAnswers`.
     """
 
     name: ClassVar[str]
@@ -89,33 +94,6 @@ class ReleasedSketch(ABC):
         """What is protected and how well; `print` it."""
         return self._privacy
 
-    @overload
-    def estimate(self, items: One) -> float: ...
-    @overload
-    def estimate(self, items: Many) -> np.ndarray: ...
-    def estimate(self, items: Any) -> Any:
-        """Return the estimated total weight of each item: float64 of shape (n,), or a float for a single item."""
-        items, single = as_many(items)
-        return as_asked(self._estimates(items), single)
-
-    @overload
-    def interval(self, items: One, confidence: float = ...) -> Frequency: ...
-    @overload
-    def interval(self, items: Many, confidence: float = ...) -> Frequencies: ...
-    def interval(self, items: Any, confidence: float = 0.95) -> Any:
-        """Return each item's estimate with bounds for its true total weight, over the records that bounding kept.
-
-        The bounds cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
-        records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
-        confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
-        """
-        items, single = as_many(items)
-        return as_asked(self._frequencies(items, confidence), single)
-
-    def as_rows(self, items: One | Many, confidence: float = 0.95) -> list[dict[str, Any]]:
-        """Return one plain dict per item with the fields item, estimate, lower and upper, for any sink."""
-        return self._frequencies(as_many(items)[0], confidence).to_rows()
-
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
         """Return the k items of largest estimate, largest first; fewer if fewer were given or found.
 
@@ -136,14 +114,6 @@ class ReleasedSketch(ABC):
         if candidates is None:
             return self._search(confidence)[:k]
         return self._frequencies(as_many(candidates)[0], confidence).largest(k)
-
-    @abstractmethod
-    def _estimates(self, items: Any) -> np.ndarray:
-        """Return the estimates of an array, a column or a list of items."""
-
-    @abstractmethod
-    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        """Return the estimates and bounds of an array, a column or a list of items."""
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:
@@ -172,20 +142,27 @@ class ReleasedSketch(ABC):
         self._check_same_kind(other)
         return self._plus(other, self._privacy.within_horizon(other._privacy))
 
-    def _plus(self: Self, other: ReleasedSketch, privacy: PrivacyStatement) -> Self:
-        """Return the sum of two releases, in the finer of their units."""
+    def _plus(self: Self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
+        """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""
         bits = max(self._scale_bits, other._scale_bits)
         first, second = (each._counters << np.int64(bits - each._scale_bits) for each in (self, other))
-        return type(self)(self._spec, first + second, privacy, bits)
+        return type(self)(self._spec, first + np.int64(sign) * second, privacy, bits)
 
-    def _check_same_kind(self, other: ReleasedSketch) -> None:
+    def _difference(self: Self, other: ReleasedSketch) -> Self:
+        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=False), sign=-1)
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        """Return what `_frequencies` does, unbiased also where weights may be negative."""
+        return self._frequencies(items, confidence)
+
+    def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:
         differing = ["kind"]
         if type(self) is type(other):
             names = [field.name for field in dataclasses.fields(self._spec)]
             differing = [name for name in names if getattr(self._spec, name) != getattr(other._spec, name)]
         if differing:
             raise IncompatibleSketchError(
-                f"only releases of one kind and spec can be combined; these differ in {', '.join(differing)}"
+                f"only releases of one kind and spec can be {done}; these differ in {', '.join(differing)}"
             )
 
     def to_bytes(self) -> bytes:
@@ -217,10 +194,13 @@ class ReleasedSketch(ABC):
         return hash(self._privacy.release_ids)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._size}, rho={float(self._privacy.rho):g}>"
+        holds = "" if self._about is None else f", {self._about}"
+        return f"<{type(self).__name__} of {self._size}, rho={float(self._privacy.rho):g}{holds}>"
 
     def _repr_html_(self) -> str:
-        return html_table([("size", self._size), ("privacy", self._privacy)], caption=type(self).__name__)
+        holds = [] if self._about is None else [("holds", self._about)]
+        rows = [("size", self._size), *holds, ("privacy", self._privacy)]
+        return html_table(rows, caption=type(self).__name__)
 
     @property
     @abstractmethod
@@ -238,6 +218,32 @@ class ReleasedFrequencies(ReleasedSketch):
     @property
     def _size(self) -> str:
         return f"{self._spec.depth} x {self._spec.width} counters"
+
+    def decode(self, dictionary: Many) -> Decoded:
+        """Return closer answers about all items of a public dictionary together.
+
+        What is known of one item is subtracted from the counters that it shares with others, round by round. So
+        collisions between items of the dictionary fade. The fuller the dictionary, the closer the answers. Items that
+        it lacks stay in the counters, and the intervals cover them. `estimate` of the release itself does not change.
+
+        Args:
+          dictionary: the items, 1 or more, in any order; repeated ones count once. They must be public: a list that
+            is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
+
+        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. A
+        Count-Min is read by its method "centred". Source: see `release/decoding/rounds.py`.
+        """
+        return decode_flat(
+            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, from_about=self._from_about
+        )
+
+    @property
+    def _table(self) -> Table:
+        hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
+        return Table.of(self.counters, self._noise_variance(), hashing)
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self._search(0.5)
 
     def _keys(self, items: Any) -> np.ndarray:
         return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)

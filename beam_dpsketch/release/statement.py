@@ -13,6 +13,7 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
@@ -22,6 +23,7 @@ from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.release import statement_text
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
+from beam_dpsketch.release.side_notes import SideNote, add_up
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
@@ -47,6 +49,8 @@ class PrivacyStatement:
       shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
       release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
         part of the run that it is, and of the draw of its noise.
+      side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
+      norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
     """
 
     rho: Fraction
@@ -60,6 +64,8 @@ class PrivacyStatement:
     randomness: Randomness = Randomness.SYSTEM
     shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
+    side: tuple[SideNote, ...] = ()
+    norm_spend: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
@@ -68,8 +74,11 @@ class PrivacyStatement:
             raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")
-        if any(value.denominator > _MAX_DENOMINATOR for value in (self.rho, *self.sigma_squared_per_level)):
-            raise ValueError("rho and sigma_squared_per_level must be fractions with denominators up to 2**7000")
+        parts = (self.rho, self.norm_spend or Fraction(1), *self.sigma_squared_per_level)
+        if any(value.denominator > _MAX_DENOMINATOR for value in parts):
+            raise ValueError(
+                "rho, norm_spend and sigma_squared_per_level must be fractions with denominators up to 2**7000"
+            )
         if len(self.release_ids) > _MAX_RELEASES:
             raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
         if any(len(release_id) != RELEASE_ID_BYTES for release_id in self.release_ids):
@@ -81,6 +90,26 @@ class PrivacyStatement:
         _validate.open_unit_interval(shown_delta=self.shown_delta)
         object.__setattr__(self, "shown_delta", float(self.shown_delta))
         check_unit(self.unit, self.bounds, self.period_micros)
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Refuse parts of rho, and notes, that do not suit the bounds."""
+        if isinstance(self.bounds, AutoNorm):
+            raise ValueError("bounds must be the NormBound that was chosen, not AutoNorm()")
+        if self.norm_spend is not None and not (0 < self.norm_spend < 1 and self.bounds.has_norm):
+            raise ValueError("norm_spend must be between 0 and 1, and None without a NormBound")
+        if any(note.scale_bits and not self.bounds.has_norm for note in self.side):
+            raise ValueError("scale_bits of a note must be 0 where no norm scales weights")
+        names = [name for note in self.side for name in note.names]
+        if len(set(names)) < len(names):
+            raise ValueError("side must name each count once")
+        if self.sketch_share <= 0:
+            raise ValueError("the parts of rho must sum to less than 1, so that the sketch has one")
+
+    @property
+    def sketch_share(self) -> Fraction:
+        """The part of rho that the counters of the sketch have."""
+        return 1 - sum((note.share for note in self.side), self.norm_spend or Fraction(0))
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -155,6 +184,8 @@ class PrivacyStatement:
             shown_delta=min(self.shown_delta, other.shown_delta),
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
+            side=add_up(self.side, other.side),
+            norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -172,6 +203,8 @@ class PrivacyStatement:
             "period_seconds": self.period_micros / 1_000_000,
             "disclosed": statement_text.disclosed(self.disclosed),
             "randomness": self.randomness.value,
+            "side": [note.as_dict() for note in self.side],
+            "norm_spend": float(self.norm_spend or 0),
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from beam_dpsketch.privacy.auto_norm import changed_counts
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
@@ -36,12 +37,14 @@ def facts(statement: PrivacyStatement) -> dict[str, str]:
             f"rho = {round_up(statement.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
             f"epsilon = {round_up(statement.epsilon(delta), 4):g} at delta = {round_up(delta, 6):g}."
         ),
-        "Bounds enforced on each": f"{_bounds(statement)}.",
+        "Bounds enforced on each": f"{_bounds(statement)}{_choice(statement)}.",
+        **_holds(statement),
         **_answers(statement),
         "Noise": (
             f"a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
             f"{len(statement.release_ids)} release(s){source}."
         ),
+        **_parts(statement),
         "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
     }
 
@@ -71,6 +74,44 @@ def _bounds(statement: PrivacyStatement) -> str:
     if window_count > 1 or statement.period_micros:
         partitions += " per window"
     return f"{records} per partition, {partitions}, {weights}, {windows}{_period(statement)}"
+
+
+def _choice(statement: PrivacyStatement) -> str:
+    """Return how the norm was chosen."""
+    if not statement.norm_spend:
+        return ""
+    if len(statement.release_ids) > 1:
+        return "; max_norm was chosen from noisy histograms of how long units are"
+    variance = changed_counts(statement.relation) / (2 * statement.rho * statement.norm_spend)
+    return (
+        "; max_norm was chosen from a histogram of how long units are, with noise of sigma = "
+        f"{math.sqrt(variance):.4g} on each count"
+    )
+
+
+def _holds(statement: PrivacyStatement) -> dict[str, str]:
+    """Return about how much is in the release."""
+    if not statement.side:
+        return {}
+    counts = ", ".join(map(str, statement.side))
+    return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away."}
+
+
+def _parts(statement: PrivacyStatement) -> dict[str, str]:
+    """Return which parts of rho pay for what, of a single release."""
+    if (not statement.side and not statement.norm_spend) or len(statement.release_ids) > 1:
+        return {}
+    parts = [f"{_part(statement.sketch_share)} for the sketch"]
+    parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
+    parts += [
+        f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side
+    ]
+    return {"Parts of rho": f"{', '.join(parts)}."}
+
+
+def _part(share: Fraction) -> str:
+    """Return a part of rho as a fraction, or rounded if that is long."""
+    return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
 
 
 def _period(statement: PrivacyStatement) -> str:

@@ -20,11 +20,11 @@ from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.release.answers import Many, One, as_asked, as_many
-from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.row_mean import RowReader
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.row_mean import RowReader
 
 
 @dataclasses.dataclass(frozen=True)

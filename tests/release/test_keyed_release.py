@@ -16,6 +16,7 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
+    NormBound,
     PrefixTree,
     PrivacySpec,
     PrivacyUnit,
@@ -29,8 +30,10 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release import noising
+from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of
@@ -40,14 +43,28 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "vectors" / "keyed_noise.json"
 SPEC = SketchSpec(depth=5, width=4096)
 ITEMS = ["a"] * 900 + ["b"] * 100
 KEYED = KeyedRandomness(SECRET, b"context")
-PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE)
 
 
-def noise(raw=None, privacy=PRIVACY, keyed=KEYED, **terms):
-    """The noise of one keyed release, in standard deviations."""
+def spending(rho, relation=REPLACE_ONE):
+    return PrivacySpec(rho, relation=relation, side_counters=None)
+
+
+PRIVACY = spending(0.01)
+
+
+def keyed_release(raw=None, privacy=PRIVACY, keyed=KEYED, side=(), **terms):
+    """A keyed release of a sketch and of side counters."""
     raw = CountSketch(SPEC).accumulate(ITEMS) if raw is None else raw
-    released = release(raw, ReleaseTerms(privacy, **terms), randomness=keyed)
-    return (released.counters - raw.counters).ravel() / np.sqrt(float(released.privacy.sigma_squared))
+    terms = ReleaseTerms(privacy, **terms)
+    raw = raw.in_units_of(terms.scale_bits)
+    return raw, release_part(raw, np.array(side, dtype=np.int64), terms, keyed)
+
+
+def noise(*arguments, **settings):
+    """The noise of one keyed release, in standard deviations."""
+    raw, released = keyed_release(*arguments, **settings)
+    noise = released.counters - raw.counters / (1 << raw.scale_bits)
+    return noise.ravel() / np.sqrt(float(released.privacy.sigma_squared))
 
 
 def unrelated(first, second):
@@ -61,15 +78,15 @@ def unrelated(first, second):
 OTHERS = {
     "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
     "context": {"keyed": KeyedRandomness(SECRET, b"contexts")},
-    "sigma": {"privacy": PrivacySpec(rho=0.02, relation=REPLACE_ONE)},
-    "a little less rho": {"privacy": PrivacySpec(rho=Fraction(1, 100) - Fraction(1, 10**12), relation=REPLACE_ONE)},
-    "relation": {"privacy": PrivacySpec(rho=0.01, relation=ADD_OR_REMOVE_ONE)},
-    "relation at the same sigma": {"privacy": PrivacySpec(rho=0.0025, relation=ADD_OR_REMOVE_ONE)},
+    "sigma": {"privacy": spending(0.02, REPLACE_ONE)},
+    "a little less rho": {"privacy": spending(Fraction(1, 100) - Fraction(1, 10**12), REPLACE_ONE)},
+    "relation": {"privacy": spending(0.01, ADD_OR_REMOVE_ONE)},
+    "relation at the same sigma": {"privacy": spending(0.0025, ADD_OR_REMOVE_ONE)},
     "bounds": {"bounds": RecordBounds(1, max_weight=2)},
     "signed": {"bounds": RecordBounds(1, signed=True)},
     "unit": {"unit": PrivacyUnit.PRIVACY_ID},
     "windows": {"window_count": 2},
-    "windows at the same sigma": {"window_count": 4, "privacy": PrivacySpec(rho=0.04, relation=REPLACE_ONE)},
+    "windows at the same sigma": {"window_count": 4, "privacy": spending(0.04, REPLACE_ONE)},
     "disclosed": {"disclosed": Disclosure.KEYS},
     "one counter": {"raw": CountSketch(SPEC).accumulate([*ITEMS, "c"])},
     "seed": {"raw": CountSketch(SketchSpec(depth=5, width=4096, seed=1)).accumulate(ITEMS)},
@@ -85,8 +102,60 @@ def test_whatever_changes_the_noise_is_unrelated(changed):
 
 @pytest.mark.parametrize("changed", ["sigma", "windows", "unit", "one counter", "kind"])
 def test_the_test_finds_what_the_noise_does_not_depend_on(changed, monkeypatch):
-    monkeypatch.setattr(noising, "_all_of", lambda raw, statement: b"forgotten")
+    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
     assert not unrelated(noise(), noise(**OTHERS[changed]))
+
+
+def counting(rho=Fraction(1, 100), **shares):
+    shares = {"units": 0.02, "records": 0.04, "weight": 0.02, **shares}
+    return PrivacySpec(rho, relation=REPLACE_ONE, side_counters=SideCounters(**shares))
+
+
+PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}
+ASIDE = {"privacy": counting(), "side": [500, 900, 1200], **PEOPLE}
+NORM = {"privacy": PRIVACY, "unit": PrivacyUnit.PRIVACY_ID, "bounds": NormBound(20), "raw": CountSketch(SPEC)}
+CHANGES_ASIDE = {
+    "a side value": (ASIDE, {"side": [500, 900, 1201]}),
+    "two side values": (ASIDE, {"side": [900, 500, 1200]}),
+    "which share is whose": (ASIDE, {"privacy": counting(units=0.04, records=0.02)}),
+    "a little less of a share": (ASIDE, {"privacy": counting(weight=Fraction(1, 50) - Fraction(1, 10**12))}),
+    "a counter less": (ASIDE, {"privacy": counting(weight=None), "side": [500, 900]}),
+    "cells": (ASIDE, {"output_cells": None}),
+    "norm_spend": (NORM, {"norm_spend": Fraction(1, 20)}),
+    "norm_spend at the same sigma": (
+        {**NORM, "norm_spend": Fraction(1, 10)},
+        {"norm_spend": Fraction(1, 5), "privacy": spending(Fraction(9, 800))},
+    ),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES_ASIDE)
+def test_noise_depends_on_what_is_counted_aside(changed):
+    settings, changes = CHANGES_ASIDE[changed]
+    first, second = noise(**settings), noise(**{**settings, **changes})
+    assert not unrelated(first, noise(**settings))
+    assert unrelated(first, second)
+    ids = {keyed_release(**each)[1].privacy.release_ids for each in (settings, {**settings, **changes})}
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize("changed", ["a side value", "two side values", "norm_spend", "norm_spend at the same sigma"])
+def test_the_test_finds_what_is_forgotten_aside(changed, monkeypatch):
+    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
+    settings, changes = CHANGES_ASIDE[changed]
+    assert not unrelated(noise(**settings), noise(**{**settings, **changes}))
+
+
+def test_forgetting_side_values_would_give_their_difference_away(monkeypatch):
+    """Two releases that differ by one unit alone would show it, with the noise in common."""
+
+    def values(side):
+        return [note.value for note in keyed_release(**{**ASIDE, "side": side})[1].privacy.side]
+
+    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
+    assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() == [1, 2, 3]
+    monkeypatch.undo()
+    assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() != [1, 2, 3]
 
 
 def test_forgetting_sigma_would_give_the_counters_back():
@@ -145,7 +214,7 @@ def golden():
 
 def test_the_noise_of_a_version_never_changes():
     """Where this fails, replays on workers of two package versions would differ: raise `NOISE_VERSION`."""
-    assert noising.NOISE_VERSION == 2
+    assert noising.NOISE_VERSION == 3
     assert golden() == json.loads(GOLDEN.read_text())
 
 
@@ -153,3 +222,9 @@ def test_a_keyed_release_never_changes():
     raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
     released = release(raw, ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"golden"))
     assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_release.hex").read_text().strip()
+
+
+def test_a_keyed_release_with_side_counters_never_changes():
+    raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
+    _, released = keyed_release(raw, keyed=KeyedRandomness(SECRET, b"golden"), **ASIDE)
+    assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_side_release.hex").read_text().strip()

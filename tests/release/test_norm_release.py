@@ -90,7 +90,7 @@ def test_counters_count_records(name: str, privacy: PrivacySpec) -> None:
     answer = release(scaled(name, 5000 << 16), terms(privacy))
     exact = scaled(name, 5000).to_vector().reshape(answer.counters.shape)
     noise = answer.privacy.sigma_squared_per_level
-    assert noise == calibrate(SPECS[name], terms(privacy))
+    assert noise == calibrate(SPECS[name], terms(privacy).without_side_counters())
     assert np.abs(answer.counters - exact).max() < 12 * float(max(noise)) ** 0.5  # false alarm below 1e-25
     fine = answer._scale_bits
     assert (privacy is SMALL) == (fine > 0)
@@ -124,7 +124,7 @@ def test_the_noise_has_the_variance_that_is_stated(rho: Any) -> None:
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @every_spec
 def test_the_noise_is_that_of_bounds_of_as_many_records(name: str, relation: NeighboringRelation) -> None:
-    privacy = PrivacySpec(Fraction(1, 3), relation=relation)
+    privacy = PrivacySpec(Fraction(1, 3), relation=relation, side_counters=None)
     of_norm = calibrate(SPECS[name], terms(privacy, NormBound(20)))
     assert of_norm == calibrate(SPECS[name], terms(privacy, RecordBounds(20)))
     with pytest.raises(ValueError, match=r"sigma would exceed 2\*\*34; lower the bounds"):

@@ -42,6 +42,7 @@ from tests.helpers.raw import raw_of
 SPEC = SketchSpec(depth=3, width=8)
 PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
 OVER_HORIZON = PrivacyUnit.RECORD_OVER_HORIZON
+NO_SIDE = np.zeros(0, dtype=np.int64)
 
 
 START, SIZE = 1000, 60
@@ -57,7 +58,9 @@ def released_nodes(leaves: list[Any], *, start: int = START, size: int = SIZE) -
             yield TimelineNode(
                 level,
                 index,
-                release_part(node, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run),
+                release_part(
+                    node, NO_SIDE, ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=len(leaves)), **of_run
+                ),
             )
         if len(nodes) == 1:
             return
@@ -294,7 +297,7 @@ def test_two_draws_of_a_node_do_not_make_a_range() -> None:
     """As after a failure: their sum is no range, and both together cost twice."""
     raw = CountSketch(SPEC)
     terms = ReleaseTerms(PRIVACY, unit=OVER_HORIZON, window_count=8)
-    first, second = (release_part(raw, terms, run=bytes(16), part=b"a node") for _ in range(2))
+    first, second = (release_part(raw, NO_SIDE, terms, run=bytes(16), part=b"a node") for _ in range(2))
     with pytest.raises(IncompatibleSketchError, match="one of them was released twice"):
         first.combine_within_horizon(second)
 

@@ -79,7 +79,7 @@ class Integer:
         return int.from_bytes(reader.take(self.size), "little", signed=True)
 
 
-I128 = Integer(16)
+I64, I128 = Integer(8), Integer(16)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,9 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, 
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.format import fields
-from beam_dpsketch.release.format.fields import I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
+from beam_dpsketch.release.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
+from beam_dpsketch.release.side_notes import NAMES, SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -85,6 +86,17 @@ _BOUNDS = fields.OneOf(
         ),
     )
 )
+_SIDE_NOTE = Object(
+    SideNote,
+    {
+        "names": Repeated(Choice(NAMES)),
+        "share": fields.Exact,
+        "squared_limit": fields.Exact,
+        "sigma_squared": fields.Exact,
+        "value": I64,
+        "scale_bits": U8,
+    },
+)
 _STATEMENT = Object(
     PrivacyStatement,
     {
@@ -99,6 +111,8 @@ _STATEMENT = Object(
         "shown_delta": fields.F64,
         "release_ids": Repeated(fields.Bytes(RELEASE_ID_BYTES)),
         "bounds": _BOUNDS,
+        "norm_spend": fields.Optional(fields.Exact),
+        "side": Repeated(_SIDE_NOTE),
     },
 )
 

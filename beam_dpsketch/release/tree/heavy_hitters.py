@@ -15,11 +15,13 @@ from statistics import NormalDist
 from typing import ClassVar
 
 from beam_dpsketch.release.answers import Frequencies
+from beam_dpsketch.release.comparing.tables import Hashing, Table
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.tree.least_squares import EXPANSION_DEVIATIONS
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 FOUND = 0.95
+_HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}
 
 
 class ReleasedTree(ReleasedSketch):
@@ -32,6 +34,11 @@ class ReleasedTree(ReleasedSketch):
         """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
         return tuple(math.sqrt(level.variance()) for level in self._levels)
 
+    @property
+    def search_deviations(self) -> tuple[float, ...]:
+        """The same in a search, which may subtract what it has found."""
+        return self.level_deviations
+
     @abstractmethod
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
         """Return the items of an estimated weight of `threshold` or more that exceed the noise threshold."""
@@ -41,8 +48,13 @@ class ReleasedTree(ReleasedSketch):
     def _levels(self) -> list[TreeLevel]: ...
 
     @property
+    def _table(self) -> Table:
+        leaves = self._levels[-1]
+        return Table.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch])
+
+    @property
     def _detection_limit(self) -> float:
-        return detection_limit(self.level_deviations, expansion=self._expansion_deviations)
+        return detection_limit(self.search_deviations, expansion=self._expansion_deviations)
 
     def _search(self, confidence: float) -> Frequencies:
         return self.heavy_hitters(0.0, confidence)

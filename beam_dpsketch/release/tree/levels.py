@@ -26,7 +26,10 @@ _MIN_VARIANCE = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class TreeLevel:
-    """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes."""
+    """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes.
+
+    `subtracted` is how many nodes' estimates were subtracted: each took the noise of about one counter with it.
+    """
 
     sketch: str
     spec: SketchSpec
@@ -35,6 +38,7 @@ class TreeLevel:
     bits: int = 8
     shift: int = 0
     nodes: int = 0
+    subtracted: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -66,11 +70,25 @@ class TreeLevel:
         errors, depth = self._row_errors(), self.spec.depth
         noise_share = 1 / depth if mean else median_variance(depth)
         found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
+        found /= 1 - self.subtracted / self.counters.size
         return max(found, self.sigma_squared * noise_share, _MIN_VARIANCE)
 
     def prefers_mean(self) -> bool:
         """Return whether the mean over rows has the smaller variance: where no heavy collisions are left."""
         return self.variance(mean=True) <= self.variance()
+
+    def without(self, nodes: np.ndarray, weights: np.ndarray) -> TreeLevel:
+        """Return the level with the sketch of these nodes (uint64) and weights subtracted from its counters."""
+        depth, width = self.counters.shape
+        has_signs = self.sketch == "count_sketch"
+        places = cells.Places(nodes, seed=self.spec.seed, depth=depth, width=width, has_signs=has_signs)
+        counters = self.counters - places.sketch(weights)
+        return dataclasses.replace(self, counters=counters, subtracted=len(nodes))
+
+    def energy(self) -> float:
+        """Return the mean square of the counters, around their mean where they have no signs."""
+        counters = self.counters.astype(np.float64)
+        return float(np.mean(counters**2) if self.sketch == "count_sketch" else counters.var())
 
     def _row_errors(self) -> np.ndarray:
         """Return how wrong a row may be about a node, each value as likely as the others: other nodes' counters."""

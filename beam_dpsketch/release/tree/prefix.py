@@ -1,15 +1,13 @@
 """Released prefix trees: frequent text and bytes that nobody had to list before.
 
 Guarantee: post-processing. The search expands prefixes that exceed the noise threshold, from the first byte on; items
-of a weight above `detection_limit` are found with a probability of 95 %, long or short. After an item's end
-every further level counts the item alone, so its estimates are averaged.
+of a weight above `detection_limit` are found with a probability of 95 %, long or short. `prefix_search` describes it.
+After an item's end every further level counts the item alone, so its estimates are averaged.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -17,28 +15,17 @@ import numpy as np
 from beam_dpsketch.release.answers import Frequencies, as_list
 from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.release.tree.levels import TreeLevel, deviations_for
-from beam_dpsketch.sketches.prefix import END, PrefixTree, extend, hash_prefixes, root
-
-EXPANSION_DEVIATIONS = 4.0
-"""With 257 children of each expanded prefix, fewer would let noise grow words of its own."""
-_MAX_EXPANDED = 1024
-
-
-@dataclasses.dataclass
-class _Found:
-    """Prefixes above the noise threshold: hashes, symbols (n, level), what levels after their ends said, weights."""
-
-    prefixes: np.ndarray
-    symbols: np.ndarray
-    sums: np.ndarray
-    counts: np.ndarray
-    weights: np.ndarray
+from beam_dpsketch.release.tree.prefix_search import EXPANSION_DEVIATIONS, Found, search
+from beam_dpsketch.sketches.prefix import PrefixTree, hash_prefixes
 
 
 class ReleasedPrefixTree(ReleasedTree):
     """A released tree over the bytes of text or byte strings.
 
     Items of max_bytes bytes or more are counted by their beginning; answers list them as `truncated`.
+
+    A search subtracts what it finds from the counters and reads them again. So found items have closer estimates, and
+    narrower intervals, than `estimate` and `interval` give: there each item is read on its own, whoever else is asked.
     """
 
     name = "prefix"
@@ -53,18 +40,25 @@ class ReleasedPrefixTree(ReleasedTree):
         """
         found, truncated = [], set()
         # A cut text that ends within a character may be left with the name of a whole one, or of another cut one.
-        whole = {self._item(data, cut=False) for data, _, count in self._heavy if count}
-        for data, weight, count in self._heavy:
-            item = self._item(data, cut=count == 0)
-            is_taken = count == 0 and (item in whole or item in truncated)
+        whole = {self._item(data, cut=False) for data, _, _, ended in self._found.rows() if ended}
+        for data, weight, variance, ended in self._found.rows():
+            item = self._item(data, cut=not ended)
+            is_taken = not ended and (item in whole or item in truncated)
             if item is not None and not is_taken and weight >= threshold:
-                found.append((item, weight, count))
-                if count == 0:
+                found.append((item, weight, variance))
+                if not ended:
                     truncated.add(item)
-        items, (weights, counts) = [item for item, *_ in found], np.array([row[1:] for row in found]).reshape(-1, 2).T
-        margin, limit = self._margin(counts, confidence), self._detection_limit
+        items, (weights, variances) = (
+            [item for item, *_ in found],
+            np.array([row[1:] for row in found]).reshape(-1, 2).T,
+        )
+        margin, limit = deviations_for(confidence) * np.sqrt(variances), self._detection_limit
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
-        return Frequencies(items, weights, lower, upper, limit, frozenset(truncated))
+        return Frequencies(items, weights, lower, upper, limit, frozenset(truncated), from_about=self._from_about)
+
+    @property
+    def search_deviations(self) -> tuple[float, ...]:
+        return self._found.deviations
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._weights(items)[0]
@@ -73,7 +67,11 @@ class ReleasedPrefixTree(ReleasedTree):
         (weights, counts), items = self._weights(items), as_list(items)
         margin = self._margin(counts, confidence)
         truncated = frozenset(item for item, count in zip(items, counts, strict=True) if count == 0)
-        return Frequencies(items, weights, weights - margin, weights + margin, truncated=truncated)
+        lower, upper = weights - margin, weights + margin
+        return Frequencies(items, weights, lower, upper, truncated=truncated, from_about=self._from_about)
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return [*dict.fromkeys([*before._search(0.5).item, *self._search(0.5).item])]
 
     def _weights(self, items: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the estimate of each item and how many levels after its end are averaged (0 if it is cut)."""
@@ -107,33 +105,8 @@ class ReleasedPrefixTree(ReleasedTree):
         ]
 
     @functools.cached_property
-    def _heavy(self) -> list[tuple[bytes, float, int]]:
-        """Bytes, weight and number of levels after the end (0 if cut) of all above the noise, largest first."""
-        zero = np.zeros(1)
-        found = _Found(root(self.spec), np.zeros((1, 0), dtype=np.int64), zero, zero, zero)
-        for level in self._levels:
-            found = self._expanded(found, level)
-        return [
-            (bytes(symbols[symbols < END].astype(np.uint8)), float(weight), int(count))
-            for symbols, weight, count in zip(found.symbols, found.weights, found.counts, strict=True)
-        ]
-
-    def _expanded(self, found: _Found, level: TreeLevel) -> _Found:
-        """Return prefixes one symbol longer that exceed the noise, largest first; weights after an end are averages."""
-        ended = found.counts > 0
-        going_on = np.flatnonzero(~ended)
-        parents = np.concatenate([np.repeat(going_on, END + 1), np.flatnonzero(ended)])
-        symbols = np.concatenate([np.tile(np.arange(END + 1), len(going_on)), np.full(int(ended.sum()), END)])
-        prefixes = extend(self.spec, found.prefixes[parents], symbols)
-        estimates, at_end = level.estimates(prefixes), symbols == END
-        sums = found.sums[parents] + np.where(at_end, estimates, 0.0)
-        counts = found.counts[parents] + at_end
-        weights = np.where(at_end, sums / np.maximum(counts, 1), estimates)
-        limits = EXPANSION_DEVIATIONS * math.sqrt(level.variance()) / np.sqrt(np.maximum(counts, 1))
-        kept = np.flatnonzero(weights > limits)
-        kept = kept[np.argsort(-weights[kept], kind="stable")[:_MAX_EXPANDED]]
-        longer = np.column_stack([found.symbols[parents[kept]], symbols[kept]])
-        return _Found(prefixes[kept], longer, sums[kept], counts[kept], weights[kept])
+    def _found(self) -> Found:
+        return search(self.spec, self._levels)
 
     @property
     def _size(self) -> str:

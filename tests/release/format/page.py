@@ -15,7 +15,13 @@ from beam_dpsketch.release.format import fields, release_file, release_format
 
 PAGE = Path(__file__).parents[3] / "docs" / "format.md"
 _NUMBERS = {"<B": "u8", "<H": "u16", "<I": "u32", "<Q": "u64", "<d": "f64"}
-_PLAIN = {"fraction": fields.Exact, "time": fields.TIME, "duration": fields.DURATION, "i128": fields.I128}
+_PLAIN = {
+    "fraction": fields.Exact,
+    "time": fields.TIME,
+    "duration": fields.DURATION,
+    "i64": fields.I64,
+    "i128": fields.I128,
+}
 
 
 def tables() -> dict[str, str]:

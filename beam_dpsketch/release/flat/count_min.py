@@ -21,8 +21,8 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.release.answers import Frequencies, Frequency, Many, One, as_asked, as_many
+from beam_dpsketch.release.flat.row_mean import RowReader
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies
-from beam_dpsketch.release.row_mean import RowReader
 from beam_dpsketch.sketches import CountMin
 from beam_dpsketch.sketches.spec import SketchSpec
 
@@ -141,12 +141,15 @@ class ReleasedCountMin(ReleasedFrequencies):
         _check_method(method, guarantee)
         if method == "centred":
             middle, (below, above) = self._centred.estimates(self._keys(items)), self._centred.margins(confidence)
-            return Frequencies(items, middle, middle - below, middle + above)
+            return Frequencies(items, middle, middle - below, middle + above, from_about=self._from_about)
         failure, sigma_squared = (1 - confidence) / 2, self._privacy.sigma_squared
         offset = self._offset(guarantee, failure)
         collisions = collision_bound(self.counters, self._spec, sigma_squared, failure_probability=failure)
         upper = self._minimum(items) + offset
-        return Frequencies(items, upper, upper - 2 * offset - collisions, upper)
+        return Frequencies(items, upper, upper - 2 * offset - collisions, upper, from_about=self._from_about)
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        return self._frequencies(items, confidence, "centred")
 
     def _minimum(self, items: Any) -> np.ndarray:
         return cells.read_rows(self.counters, self._keys(items), seed=self._spec.seed, has_signs=False).min(axis=0)

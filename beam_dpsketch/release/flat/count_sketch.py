@@ -14,8 +14,8 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.release.answers import Frequencies
+from beam_dpsketch.release.flat.row_mean import RowReader
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies
-from beam_dpsketch.release.row_mean import RowReader
 from beam_dpsketch.sketches import CountSketch
 
 
@@ -34,7 +34,7 @@ class ReleasedCountSketch(ReleasedFrequencies):
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         _validate.open_unit_interval(confidence=confidence)
         middle, (below, above) = self._estimates(items), self._rows.margins(confidence)
-        return Frequencies(items, middle, middle - below, middle + above)
+        return Frequencies(items, middle, middle - below, middle + above, from_about=self._from_about)
 
     @functools.cached_property
     def _rows(self) -> RowReader:

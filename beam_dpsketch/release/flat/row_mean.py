@@ -43,7 +43,7 @@ class RowReader:
 
     def __init__(self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float) -> None:
         self._spec, self._has_signs = spec, spec.kind == "count_sketch"
-        self._counters = counters if self._has_signs else counters - np.median(counters, axis=1, keepdims=True)
+        self._counters = centred(counters, has_signs=self._has_signs)
         self._scale = robust_scale(self._counters, math.sqrt(sigma_squared))
         self._margins: dict[float, tuple[float, float]] = {}
 
@@ -55,18 +55,16 @@ class RowReader:
     def margins(self, confidence: float) -> tuple[float, float]:
         """Return how far the truth may be below an estimate and above it, each with half of what may fail."""
         if confidence not in self._margins:
-            self._margins[confidence] = self._found_margins((1 - confidence) / 2)
+            errors, depth = self._counters.ravel(), self._spec.depth
+            self._margins[confidence] = margins(
+                errors, self._scale, depth=depth, confidence=confidence, has_signs=self._has_signs
+            )
         return self._margins[confidence]
 
-    def _found_margins(self, failure: float) -> tuple[float, float]:
-        errors, depth = self._counters.ravel(), self._spec.depth
-        if self._has_signs:
-            margin = upper_margin(np.append(errors, -errors), self._scale, depth=depth, failure_probability=failure)
-            return margin, margin
-        below, above = (
-            upper_margin(each, self._scale, depth=depth, failure_probability=failure) for each in (errors, -errors)
-        )
-        return below, above
+
+def centred(counters: np.ndarray, *, has_signs: bool) -> np.ndarray:
+    """Return the counters; without signs, each minus the median of its row."""
+    return counters if has_signs else counters - np.median(counters, axis=1, keepdims=True)
 
 
 def robust_scale(errors: np.ndarray, sigma: float) -> float:
@@ -84,6 +82,16 @@ def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
     """Return the Huber mean over the first axis of rows (depth, n)."""
     middle = np.median(rows, axis=0)
     return middle + np.clip(rows - middle, -scale, scale).mean(axis=0)
+
+
+def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, has_signs: bool) -> tuple[float, float]:
+    """Return how far the truth may be below and above the Huber mean of rows with such errors."""
+    failure = (1 - confidence) / 2
+    if has_signs:
+        margin = upper_margin(np.append(errors, -errors), scale, depth=depth, failure_probability=failure)
+        return margin, margin
+    below, above = (upper_margin(each, scale, depth=depth, failure_probability=failure) for each in (errors, -errors))
+    return below, above
 
 
 def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probability: float) -> float:

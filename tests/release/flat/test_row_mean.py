@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from beam_dpsketch.release.row_mean import huber_mean, noise_margin, robust_scale, upper_margin
+from beam_dpsketch.release.flat.row_mean import huber_mean, noise_margin, robust_scale, upper_margin
 
 UNIFORM = (np.arange(1_000_000) + 0.5) / 500_000 - 1
 NORMAL = special.ndtri((np.arange(200_000) + 0.5) / 200_000)

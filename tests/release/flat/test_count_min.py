@@ -24,7 +24,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.release.answers import Intervals
-from beam_dpsketch.release.count_min import collision_bound, noise_offset
+from beam_dpsketch.release.flat.count_min import collision_bound, noise_offset
 from tests.helpers import by_hand, coverage
 
 _RELEASES = 400

@@ -38,7 +38,6 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.release.format.release_file import RecordWriter, to_record
-from beam_dpsketch.release.listed_items import noise_margin
 from beam_dpsketch.release.noising import calibrate
 from tests.helpers import by_hand, golden, strategies
 
@@ -75,43 +74,6 @@ def test_intervals_reach_a_whole_margin_to_each_side() -> None:
     for wrong in (0, 1, -1, 95):
         with pytest.raises(ValueError, match="confidence must be greater than 0"):
             RELEASED.interval(["1"], wrong)
-
-
-def tails(*variances: float) -> np.ndarray:
-    """P[|noise| > m] for m = 0, 1, ..., of a sum of discrete Gaussians, from their definition."""
-    mass = np.ones(1)
-    for variance in variances:
-        reach = math.ceil(40 * math.sqrt(variance))
-        weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance))
-        mass = np.convolve(mass, weights / weights.sum())
-    middle = len(mass) // 2
-    return 2 * np.cumsum(mass[: middle + 1])[::-1] - 2 * mass[middle::-1]
-
-
-CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1 - 1e-6)
-
-
-@pytest.mark.parametrize("confidence", CONFIDENCES)
-@pytest.mark.parametrize("variance", [0.25, 0.3, 0.5, 1, 2.25, 5.1, 24, 1000])
-def test_the_margin_holds_for_the_exact_law_of_the_noise_and_is_no_wider_than_a_count(
-    variance: float, confidence: float
-) -> None:
-    margin = noise_margin(Fraction(variance), confidence)
-    assert tails(variance)[margin] <= (1 - confidence) * (1 + 1e-9)
-    assert margin < math.sqrt(variance) * NormalDist().inv_cdf((1 + confidence) / 2) + 1
-
-
-def test_a_margin_without_rounding_up_would_be_too_small() -> None:
-    """The noise is whole, so a margin of 0.98 holds as much as one of 0."""
-    unrounded = 0.5 * NormalDist().inv_cdf(0.975)
-    assert tails(0.25)[math.floor(unrounded)] > 4 * 0.05
-
-
-@pytest.mark.parametrize("confidence", CONFIDENCES)
-@pytest.mark.parametrize("variances", [(2.25, 2.25), (2.25, 1000), (3, 5, 7.5), (2.25,) * 6])
-def test_the_margin_holds_for_combined_releases(variances: tuple[float, ...], confidence: float) -> None:
-    margin = noise_margin(Fraction(sum(variances)), confidence)
-    assert tails(*variances)[margin] <= (1 - confidence) * (1 + 1e-8)
 
 
 def fewer_hold_than(confidence: float, sigmas: float) -> bool:
@@ -153,7 +115,8 @@ def test_noise_is_calibrated_to_the_largest_change_of_the_counters(relation: Any
     others = units if relation is REPLACE_ONE else {(0, 0)}
     largest = max((x - u) ** 2 + (y - v) ** 2 for x, y in units for u, v in others)
     terms = ReleaseTerms(PrivacySpec(rho=0.5, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
-    assert calibrate(spec, terms) == (largest,)
+    assert calibrate(spec, terms.without_side_counters()) == (largest,)
+    assert calibrate(spec, terms) == (largest / (1 - 3 * Fraction(1, 50)),)  # of units, records and weight
 
 
 def test_weights_need_bounds_that_say_how_large_they_are() -> None:

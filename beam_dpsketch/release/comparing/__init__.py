@@ -1,0 +1,1 @@
+"""Questions about two releases of one spec: products, distances, and what changed."""

@@ -1,0 +1,1 @@
+"""Decode a whole public dictionary at once: what is known of one item makes the others closer."""

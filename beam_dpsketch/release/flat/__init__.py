@@ -1,0 +1,1 @@
+"""Flat sketches and lists after their noise: how their answers are read."""
