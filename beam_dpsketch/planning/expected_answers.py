@@ -20,13 +20,13 @@ import numpy as np
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.planning.expected_error import made_up_release, reference_distribution
+from beam_dpsketch.planning.expected_error import made_up_release, noise_variances, reference_distribution
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release import listed_items, row_mean
-from beam_dpsketch.release.count_min import noise_offset
-from beam_dpsketch.release.tree import least_squares, prefix
+from beam_dpsketch.release.flat import row_mean
+from beam_dpsketch.release.flat.count_min import noise_offset
+from beam_dpsketch.release.noise_margin import noise_margin
+from beam_dpsketch.release.tree import least_squares, prefix_search
 from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
-from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -54,10 +54,10 @@ class Errors(NamedTuple):
 
 def noise_detection(spec: TreeSpec | PrefixSpec, sigma_squared: Sequence[Fraction]) -> Detection:
     """Return what the search of a tree finds where noise alone disturbs it."""
-    depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
-    odd = [depth - 1 + depth % 2 for depth in depths]  # what the search takes for the deviation of an even depth
-    deviations = [math.sqrt(each * median_variance(depth)) for depth, each in zip(odd, sigma_squared, strict=True)]
-    return _detection(spec, deviations)
+    variances = noise_variances(spec, sigma_squared)
+    if isinstance(spec, PrefixSpec):  # its search takes the mean of rows that are free of heavy collisions
+        variances = [float(each) / spec.depth for each in sigma_squared]
+    return _detection(spec, [math.sqrt(each) for each in variances])
 
 
 def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight: int) -> Detection:
@@ -67,14 +67,14 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
     else:
         keys, weights = _texts(spec, weight)
     released: Any = made_up_release(spec, terms, keys, weights)
-    found = _detection(spec, released.level_deviations)
+    found = _detection(spec, released.search_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
 def noise_half_width(spec: SketchSpec | ListedItems, sigma_squared: Fraction) -> float:
     """Return half the width of a 95 % interval that holds nothing but noise."""
     if isinstance(spec, ListedItems):
-        return listed_items.noise_margin(sigma_squared, _CONFIDENCE)
+        return noise_margin(sigma_squared, _CONFIDENCE)
     if spec.kind == "count_min":
         return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
     return row_mean.noise_margin(spec.depth, _CONFIDENCE) * math.sqrt(sigma_squared)
@@ -92,7 +92,7 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
 
 
 def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:
-    tree = prefix if isinstance(spec, PrefixSpec) else least_squares
+    tree = prefix_search if isinstance(spec, PrefixSpec) else least_squares
     limit = functools.partial(detection_limit, deviations, expansion=tree.EXPANSION_DEVIATIONS)
     return Detection(limit(probability=FOUND), limit(probability=0.5))
 

@@ -20,8 +20,9 @@ import numpy as np
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -30,7 +31,22 @@ _RANKS = 1_024
 REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
 
 
-def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
+def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]:
+    """Return the variance that noise alone gives to a node's estimate, for each level of a tree.
+
+    The median of an even number of rows counts as that of one less.
+    """
+    depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
+    odd = [depth - 1 + depth % 2 for depth in depths]
+    return [float(each) * median_variance(depth) for depth, each in zip(odd, sigma_squared, strict=True)]
+
+
+def noise_rank_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction]) -> float:
+    """Return the root mean square rank error from noise alone, as if each node had noise of its own."""
+    return exact_tree_deviation(spec, noise_variances(spec, sigma_squared), known_total=False)
+
+
+def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction | float], *, known_total: bool) -> float:
     """Return the root mean square rank error of a tree whose levels are all exact.
 
     Each level adds the mean, over all positions, of the variance of the siblings left of the path and the counted part
@@ -62,7 +78,8 @@ def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, ref
 def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: np.ndarray) -> ReleasedSketch:
     """Return a release of made-up data, which costs nothing; bounds keep all of it."""
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
-    return release(raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits)), terms.without_budget())
+    raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))
+    return release_part(raw, np.zeros(len(terms.counters), dtype=np.int64), terms.without_budget())
 
 
 def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +104,7 @@ def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarra
     return distinct[sums > 0], sums[sums > 0]
 
 
-def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction]) -> list[float]:
+def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction | float]) -> list[float]:
     """Return the variance of a node's estimate from itself and all below it, for each level."""
     variances = [float(sigma) for sigma in sigma_squared]
     for number in reversed(range(len(variances) - 1)):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from beam_dpsketch.planning.advice import Advice, ErrorAt
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -28,7 +32,10 @@ def lines(plan: Plan) -> Iterator[str]:
             shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
             yield f"  level {number}: {level.sketch} {shape}, sigma = {sigma:.4g}"
     noise = " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
-    yield f"Noise: sigma = {noise} on each counter."
+    under = (
+        " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
+    )
+    yield f"Noise: sigma = {noise} on each counter{under}."
     epsilon = terms.privacy.epsilon(terms.privacy.shown_delta)
     yield (
         f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {epsilon:.4g} at "
@@ -44,6 +51,11 @@ def lines(plan: Plan) -> Iterator[str]:
         yield (
             f"Bounds: a unit is scaled down to the length of {bounds.shown_norm} record(s) of one item; "
             f"{bounds.not_scaled}."
+        )
+    elif isinstance(bounds, AutoNorm):
+        yield (
+            f"Bounds: a unit is scaled down to a length that {float(100 * bounds.spend):g} % of rho chooses; the "
+            "statement of the release will name it."
         )
     if terms.unit.over_horizon:
         height = tree_height(terms.window_count)
@@ -87,7 +99,40 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
             f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
-    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed:
+    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and not isinstance(bounds, AutoNorm):
         yield "This is from the noise alone; explain(n) adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
         yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."
+    if plan.advice is not None:
+        yield from _advised(plan.advice, plan.terms)
+
+
+def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:
+    """Yield what other settings would give, and what a wanted error needs."""
+    bounds, needed = terms.bounds, advice.needed
+    measure, of_norm = advice.measure.capitalize(), ""
+    if advice.by_bound:
+        bound = "norm" if bounds.has_norm else "records kept of each"
+        yield f"{measure} from the noise alone, by {bound}: {_listed(advice.by_bound)}."
+    if isinstance(bounds, AutoNorm):
+        of_norm = f" under a norm of {_shown(advice.bound)}"
+    yield (
+        f"{measure} from the noise alone, by epsilon at delta = {terms.privacy.shown_delta:g}{of_norm}: "
+        f"{_listed(advice.by_epsilon)}."
+    )
+    given = f"For a {advice.measure} of {float(100 * needed.wanted_error):g} % of all that counts{of_norm}"
+    weight = f"a weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
+    if needed.people is None:
+        yield f"{given}: {weight} or more must count."
+    else:
+        each = f"a weight of {_shown(needed.each)}" if bounds.has_weights else f"{_shown(needed.each)} record(s)"
+        yield f"{given}: {weight} or more must count, as from {needed.people:,} people with {each} each."
+
+
+def _listed(errors: Sequence[ErrorAt]) -> str:
+    return ", ".join(f"{_shown(each.error)} at {_shown(each.setting)}" for each in errors)
+
+
+def _shown(number: float | Fraction) -> str:
+    """Return three digits, or all before the point."""
+    return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"

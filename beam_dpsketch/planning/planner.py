@@ -9,7 +9,9 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.planning import expected_answers, plan_text
+from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR, Advice, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.noising import calibrate
@@ -30,7 +32,7 @@ class Plan:
       terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
       n: the expected weight of one release; `None` if it is not known.
       keys: how many output keys there are; `None` without, or where they are not known.
-      sigma_squared: the noise parameter of each table of counters.
+      sigma_squared: the noise parameter of each table of counters; under an `AutoNorm`, that of a norm of 1.
       rank_deviation: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact levels,
         otherwise by reference distribution.
       rank_deviation_known_total: the same where the total weight is public; of trees of exact levels only.
@@ -38,6 +40,8 @@ class Plan:
       detection_on_data: the same with collisions, on made-up data.
       half_width: of frequencies, half the width of a 95 % interval from the noise alone.
       errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
+      advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
+        `None` for continual release.
     """
 
     spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
@@ -51,6 +55,7 @@ class Plan:
     detection_on_data: expected_answers.Detection | None = None
     half_width: float | None = None
     errors: expected_answers.Errors | None = None
+    advice: Advice | None = None
 
     @property
     def memory(self) -> int:
@@ -84,6 +89,7 @@ def plan(
     *,
     keys: int | None = None,
     search: bool = False,
+    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
 ) -> Plan:
     """Return layout, bytes, noise and expected errors of a release, before any data is read.
 
@@ -93,9 +99,11 @@ def plan(
       n: about how many records (or what weight) count in one release; `None` leaves out what depends on it.
       keys: how many output keys there are.
       search: whether the release serves a list of the most frequent values.
+      wanted_error: an error as a share of the weight that counts in one release, between 0 and 1: the plan says how
+        many people it needs. For an item that holds a tenth of the weight, 0.005 is 5 % of the item.
 
     >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
-    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE))
+    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None))
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     5.86
     """
@@ -104,18 +112,26 @@ def plan(
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
     sigma_squared = calibrate(spec, terms)
-    if terms.unit.over_horizon:
-        expected: dict[str, Any] = {}
-    elif isinstance(spec, (SketchSpec, ListedItems)):
-        expected = {"half_width": expected_answers.noise_half_width(spec, sigma_squared[0])}
-        if n is not None and isinstance(spec, SketchSpec):
-            expected["errors"] = expected_answers.simulated_errors(spec, terms, n)
-    elif search or isinstance(spec, PrefixSpec):
-        expected = {"detection": expected_answers.noise_detection(spec, sigma_squared)}
-        expected["detection_on_data"] = None if n is None else expected_answers.simulated_detection(spec, terms, n)
-    else:
-        expected = {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
+    expected: dict[str, Any] = {}
+    if not terms.unit.over_horizon:
+        expected["advice"] = advise(spec, terms, search=search, wanted_error=wanted_error)
+        if not isinstance(terms.bounds, AutoNorm):  # its noise is not known yet
+            expected |= _expected_answers(spec, terms, n, sigma_squared, search)
     return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
+
+
+def _expected_answers(
+    spec: Any, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...], search: bool
+) -> dict[str, Any]:
+    if isinstance(spec, (SketchSpec, ListedItems)):
+        half_width = expected_answers.noise_half_width(spec, sigma_squared[0])
+        if n is None or isinstance(spec, ListedItems):
+            return {"half_width": half_width}
+        return {"half_width": half_width, "errors": expected_answers.simulated_errors(spec, terms, n)}
+    if search or isinstance(spec, PrefixSpec):
+        on_data = None if n is None else expected_answers.simulated_detection(spec, terms, n)
+        return {"detection": expected_answers.noise_detection(spec, sigma_squared), "detection_on_data": on_data}
+    return {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
 
 
 def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:

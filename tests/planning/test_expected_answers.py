@@ -39,7 +39,7 @@ from beam_dpsketch.release.noising import calibrate
 from tests.helpers.raw import of_kind, raw_of
 
 FALSE_ALARM = 1e-9
-PRIVACY, BOUNDS = PrivacySpec(rho=0.5), RecordBounds(20, max_weight=1)
+PRIVACY, BOUNDS = PrivacySpec(rho=0.5, side_counters=None), RecordBounds(20, max_weight=1)
 TERMS = ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID)
 ITEMS = {
     "text": (PrefixTree, PrefixSpec(domain=TextDomain(4), depth=5, width=1024), "word"),

@@ -27,7 +27,7 @@ from beam_dpsketch.release.tree.cumulative import CumulativeTree
 from beam_dpsketch.release.tree.least_squares import fitted_tree
 from beam_dpsketch.release.tree.levels import tree_levels
 
-TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE))
+TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None))
 SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 
 
@@ -70,11 +70,26 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
-    text = str(plan(IntegerDomain(0, 65_535), TERMS, n=100_000))
+    text = str(plan(IntegerDomain(0, 65_535), TERMS.without_side_counters(), n=100_000))
     assert "dyadic: 8 tables, 87380 counters, 349520 bytes" in text
     assert "level 7: exact 65536, sigma = 2.828" in text
     assert "at most about 5.86 of 100000" in text
     assert "With a public total: 5.13" in text
+
+
+def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
+    """A counter of single records costs a fiftieth: each variance grows by 50 / 49, each deviation by its root."""
+    domain, grown = IntegerDomain(0, 65_535), math.sqrt(50 / 49)
+    usual = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE))
+    both = [plan(domain, terms, n=100_000) for terms in (usual, TERMS)]
+    assert [49 * variance for variance in both[0].sigma_squared] == [
+        50 * variance for variance in both[1].sigma_squared
+    ]
+    assert both[0].rank_deviation == pytest.approx(
+        {data: grown * deviation for data, deviation in both[1].rank_deviation.items()}, rel=1e-12
+    )
+    assert both[0].rank_deviation_known_total == pytest.approx(grown * both[1].rank_deviation_known_total, rel=1e-12)
+    assert f"level 7: exact 65536, sigma = {math.sqrt(2 * 8 / (2 * 0.98)):.4g}" in str(both[0])
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):

@@ -24,6 +24,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.planning.planner import Plan, plan
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS = {
@@ -38,7 +39,7 @@ every_spec = pytest.mark.parametrize("name", SPECS)
 
 
 def planned(name: str, bounds: Any, n: int | None = None, **privacy: Any) -> Plan:
-    privacy = {"rho": 0.5} | privacy
+    privacy = {"rho": 0.5, "side_counters": None} | privacy
     return plan(SPECS[name], ReleaseTerms(PrivacySpec(**privacy), bounds, unit=PrivacyUnit.PRIVACY_ID), n)
 
 
@@ -48,8 +49,10 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     of_norm, of_records = (planned(name, bounds, relation=relation) for bounds in (NormBound(20), RecordBounds(20)))
     assert of_norm.sigma_squared == of_records.sigma_squared
     assert (of_norm.half_width, of_norm.detection) == (of_records.half_width, of_records.detection)
-    words, expected = (str(each).replace("kept weight", "kept records").splitlines() for each in (of_norm, of_records))
-    differing = [line for line, other in zip(words, expected, strict=True) if line != other]
+    words = str(of_norm).replace("kept weight", "kept records").replace("by norm:", "by records kept of each:")
+    differing = [
+        line for line, other in zip(words.splitlines(), str(of_records).splitlines(), strict=True) if line != other
+    ]
     assert differing == [
         "Bounds: a unit is scaled down to the length of 20 record(s) of one item; up to 20 record(s) are not scaled."
     ]
@@ -77,6 +80,26 @@ def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: flo
     assert pairs
     for found, expected in pairs:
         assert expected / 20 < found < 20 * expected
+
+
+@every_spec
+@pytest.mark.parametrize(
+    ("bounds", "counters"),
+    [
+        (NormBound(20), 4),  # clipped weight and scaled units share one fiftieth
+        (RecordBounds(20), 2),  # records weigh 1 each
+        (RecordBounds(20, max_weight=5), 3),
+        (RecordBounds(1, max_partitions=4), 1),
+    ],
+    ids=str,
+)
+def test_side_counters_leave_the_rest_of_rho_to_what_is_planned(name: str, bounds: Any, counters: int) -> None:
+    without, asked = planned(name, bounds), planned(name, bounds, side_counters=SideCounters())
+    left = 1 - counters * Fraction(1, 50)
+    assert [left * variance for variance in asked.sigma_squared] == list(without.sigma_squared)
+    assert (asked.half_width is None) == (without.half_width is None)
+    if name == "count_sketch":
+        assert asked.half_width == pytest.approx(float(without.half_width or 0) / float(left) ** 0.5, rel=1e-9)
 
 
 @every_spec

@@ -1,0 +1,174 @@
+"""Advice before any data is read: what a bound costs, what epsilon buys, and how many people are needed.
+
+Guarantee: each error is that of the noise alone, with the noise that such a release has. Nothing is simulated. Settings
+that a release would refuse are left out. What collisions and bounding add depends on the data.
+
+Noise does not depend on how many take part. So every weight from error / share on meets a wanted error, which is a
+share of the weight. Noise is proportional to the bound. So the number of people who fill it does not depend on it, but
+for the half widths of listed items, which are whole numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from beam_dpsketch import _validate
+from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
+from beam_dpsketch.planning.expected_error import noise_rank_deviation
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
+
+Spec: TypeAlias = SketchSpec | ListedItems | TreeSpec | PrefixSpec
+Setting = TypeVar("Setting", bound=float | Fraction)
+USUAL_WANTED_ERROR = Fraction(1, 100)
+_USUAL_NORM, _NORMS = 50, [5, 10, 20, 50, 100, 200, 500]
+_ROUND_BOUNDS: list[int | Fraction] = [step * 10**power for power in range(10) for step in (1, 2, 5)]
+_ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
+_NEIGHBOURS, _APART = 2, 0.1
+
+
+class ErrorAt(NamedTuple):
+    """An error, and the setting that gives it: a bound, or an epsilon."""
+
+    setting: float | Fraction
+    error: float
+
+
+class Needed(NamedTuple):
+    """How much must count for a wanted error.
+
+    Attributes:
+      wanted_error: the error, as a share of the weight that counts in one release.
+      weight: the least weight for it.
+      people: how many who fill the bound make up that weight; `None` where one record is protected.
+      each: what one of them counts.
+    """
+
+    wanted_error: Fraction
+    weight: int
+    people: int | None
+    each: int | Fraction
+
+
+class Advice(NamedTuple):
+    """What a release costs and needs, from the noise alone.
+
+    Attributes:
+      measure: what errors are: the "half width" of a 95 % interval, the root mean square "rank error", or the
+        "detection limit", the weight of a value that is found with 95 % probability.
+      bound: `max_norm` or `max_contributions_per_partition`; 50 where an `AutoNorm` will choose it.
+      by_bound: errors by this bound; empty where one record is protected.
+      by_epsilon: errors by epsilon, at the delta that statements show.
+      needed: what a wanted error needs.
+    """
+
+    measure: str
+    bound: int | Fraction
+    by_bound: tuple[ErrorAt, ...]
+    by_epsilon: tuple[ErrorAt, ...]
+    needed: Needed
+
+
+def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
+    """Return advice on a release that is not a node over a horizon.
+
+    Args:
+      spec: the sketch.
+      terms: those of the release.
+      search: whether the release serves a list of the most frequent values.
+      wanted_error: an error as a share of the weight that counts, between 0 and 1.
+    """
+    _validate.open_unit_interval(wanted_error=wanted_error)
+    bound = _bound(terms)
+    bounds = _NORMS if isinstance(terms.bounds, AutoNorm) else _around(bound, _ROUND_BOUNDS)
+    shown = of_bound(terms, bound)
+    epsilon = shown.privacy.epsilon(shown.privacy.shown_delta)
+
+    def error(at: ReleaseTerms) -> float:
+        return noise_error(spec, calibrate(spec, at), search=search)
+
+    return Advice(
+        _measure(spec, search),
+        bound,
+        () if terms.unit.is_one_record else _errors(bounds, lambda size: error(of_bound(terms, size))),
+        _errors(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
+        _needed(error(shown), shown, _validate.exact(wanted_error=wanted_error)),
+    )
+
+
+def noise_error(spec: Spec, sigma_squared: Sequence[Fraction], *, search: bool) -> float:
+    """Return the error that noise alone leaves, in the measure of the release."""
+    if isinstance(spec, (SketchSpec, ListedItems)):
+        return noise_half_width(spec, sigma_squared[0])
+    if search or isinstance(spec, PrefixSpec):
+        return noise_detection(spec, sigma_squared).likely
+    return noise_rank_deviation(spec, sigma_squared)
+
+
+def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
+    """Return the terms with another `max_norm` or `max_contributions_per_partition`, or with a norm chosen."""
+    if isinstance(terms.bounds, AutoNorm):
+        return terms.with_norm(bound)
+    if isinstance(terms.bounds, NormBound):
+        return dataclasses.replace(terms, bounds=dataclasses.replace(terms.bounds, max_norm=bound))
+    assert isinstance(terms.bounds, RecordBounds)
+    bounds = dataclasses.replace(terms.bounds, max_contributions_per_partition=int(bound))
+    return dataclasses.replace(terms, bounds=bounds)
+
+
+def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
+    """Return the terms with the largest rho for this epsilon, at the delta that statements show."""
+    given = terms.privacy
+    privacy = PrivacySpec(
+        epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
+    )
+    return dataclasses.replace(terms, privacy=privacy)
+
+
+def _bound(terms: ReleaseTerms) -> int | Fraction:
+    if isinstance(terms.bounds, AutoNorm):
+        return _USUAL_NORM
+    if isinstance(terms.bounds, NormBound):
+        return terms.bounds.max_norm
+    assert isinstance(terms.bounds, RecordBounds)
+    return terms.bounds.max_contributions_per_partition
+
+
+def _measure(spec: Spec, search: bool) -> str:
+    if isinstance(spec, (SketchSpec, ListedItems)):
+        return "half width"
+    return "detection limit" if search or isinstance(spec, PrefixSpec) else "rank error"
+
+
+def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
+    """Return a value between its neighbours among round ones, without those that differ from it by little."""
+    below = [each for each in round_values if each < value * (1 - _APART)]
+    above = [each for each in round_values if each > value * (1 + _APART)]
+    return [*below[-_NEIGHBOURS:], value, *above[:_NEIGHBOURS]]
+
+
+def _errors(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
+    found = []
+    for setting in settings:
+        try:
+            found.append(ErrorAt(setting, error(setting)))
+        except ValueError:  # the noise of such a release would be too large for its counters, or too small to hide
+            continue
+    return tuple(found)
+
+
+def _needed(error: float, terms: ReleaseTerms, wanted_error: Fraction) -> Needed:
+    weight = math.ceil(Fraction(error) / wanted_error)
+    each = _bound(terms) * (1 if terms.bounds.has_norm else terms.bounds.max_weight)
+    return Needed(wanted_error, weight, None if terms.unit.is_one_record else math.ceil(weight / each), each)
