@@ -16,7 +16,9 @@ from beam_dpsketch.errors import (
     IncompatibleSketchError,
     WindowingError,
 )
+from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.planning.planner import Plan, plan
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
@@ -26,17 +28,22 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     RecordBounds,
 )
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.public import AssumePublicKeys, PublicKeys, TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
-from beam_dpsketch.release.count_min import ReleasedCountMin
-from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.comparing.difference import Difference
+from beam_dpsketch.release.comparing.movers import Change, Changes
+from beam_dpsketch.release.decoding.decoded import Decoded
+from beam_dpsketch.release.flat.count_min import ReleasedCountMin
+from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.release_file import read_releases
 from beam_dpsketch.release.horizon import Horizon
-from beam_dpsketch.release.listed_items import ReleasedListedItems
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
+from beam_dpsketch.release.side_answers import ClippedShare
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
@@ -52,14 +59,15 @@ __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [
-    "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "BudgetExceededError", "BytesDomain", "CountMin", "CountSketch",
-    "Disclosure", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
-    "Frequency", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "Level",
-    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
-    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE",
-    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch",
-    "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SketchSpec",
-    "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError",
-    "__version__", "plan", "read_releases", "release",
+    "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
+    "ClippedShare", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain",
+    "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency", "Horizon",
+    "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "Level", "ListedHistogram",
+    "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
+    "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds",
+    "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
+    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
+    "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError", "__version__",
+    "distance_error", "plan", "read_releases", "release", "spec_for_distance",
 ]
 # fmt: on

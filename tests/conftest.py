@@ -20,6 +20,7 @@ _PIPELINES = (
     "tests/guarantees/",
     "tests/transforms/",
     "tests/engines/",
+    "tests/test_changed_destinations.py",
     "tests/test_documentation.py",
     "tests/test_pipelines.py",
     "tests/test_quantile_pipelines.py",

@@ -14,8 +14,10 @@ from beam_dpsketch import ElementsWarning, transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PEOPLE = (ROOT / "docs" / "people.md").read_text(encoding="utf-8")
 RUNNERS = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
 STREAMS = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+TWO_RELEASES = (ROOT / "docs" / "two_releases.md").read_text(encoding="utf-8")
 
 
 def fenced(after: str, text: str = README) -> str:
@@ -88,8 +90,54 @@ def test_one_norm_covers_sliding_windows():
     assert {line.split()[-1] for line in lines} == {"1"}
 
 
+def test_a_plan_says_what_the_page_on_people_shows():
+    assert fenced("<!-- checked by tests/test_documentation.py -->", PEOPLE) == printed_by(
+        fenced("## Take a norm", PEOPLE)
+    )
+
+
+def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
+    """A number is more than 6.6 deviations off with a probability below 5e-11; three of them are read.
+
+    One choice in a thousand is so large that noise hides the records; the mean is not known then.
+    """
+    output = printed_by(fenced("* **The data, privately.**", PEOPLE))
+    found = re.findall(r"^Interval\(estimate=(\S+), lower=(\S+), upper=(\S+)\)$", output, re.MULTILINE)
+    assert len(found) == 4
+    for interval, truth in zip(found, (5_000, 100_000, 100_000), strict=False):
+        estimate, lower, upper = map(float, interval)
+        assert abs(estimate - truth) < 3.4 * (upper - lower) / 2
+    assert float(found[3][0]) > 0 or found[3] == ("nan", "-inf", "inf")
+    assert "<ClippedShare of at least" in output
+    assert "max_norm was chosen" in output
+
+
+def test_two_months_are_compared_as_the_page_says():
+    """Deviations are 38 of a change, 55 of the distance, 0.011 of the cosine: 7 and more, 1 false alarm in 10^11."""
+    output = printed_by(fenced("## In a pipeline", TWO_RELEASES))
+    rows = re.findall(r"(\w+): (-?[\d.]+): (-?[\d.]+): (-?[\d.]+) \[", output)
+    changes = {item: float(change) for item, _, _, change in rows}
+    assert changes == pytest.approx({"sale": 1500, "news": -1000, "help": -500}, abs=300)
+    estimates = dict(re.findall(r"^(\w+) Interval\(estimate=([\d.]+)", output, re.MULTILINE))
+    assert float(estimates["distance"]) == pytest.approx((1500**2 + 1000**2 + 500**2) ** 0.5, abs=400)
+    assert float(estimates["cosine"]) == pytest.approx(9.75 / 11.5, abs=0.08)
+
+
+def test_errors_of_distances_are_those_the_page_shows():
+    printed = printed_by(fenced("## Choose the spec", TWO_RELEASES))
+    assert fenced("<!-- checked by tests/test_documentation.py -->", TWO_RELEASES) == printed
+
+
+def test_what_a_web_log_loses_is_what_the_page_on_people_shows():
+    output = printed_by("from benchmarks.people import data, lost\nlost.measure(data.web_log(), [150])")
+    row = output.splitlines()[-1]
+    assert row.split()[:3] == ["150", "22.8%", "2.1%"]
+    assert row in PEOPLE.split("web log (seed 1)")[1]
+    assert output.splitlines()[1] in PEOPLE.splitlines()
+
+
 def test_every_block_that_is_said_to_be_executed_can_be():
-    for text in (README, STREAMS):
+    for text in (README, STREAMS, PEOPLE, TWO_RELEASES):
         blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
         assert len(blocks) == text.count("```python")
         for block in blocks:
@@ -103,6 +151,14 @@ def test_the_pipeline_prints_the_largest_cities(printed):
 
 def test_the_privacy_statement_is_the_one_shown(printed):
     shown, found = fenced("<!-- checked by tests/test_documentation.py -->").splitlines(), printed.splitlines()
+    (shown_holds,), (found_holds,) = (
+        [line for line in lines if line.startswith("Holds: ")] for lines in (shown, found)
+    )
+    shown.remove(shown_holds)
+    found.remove(found_holds)
+    assert re.sub(r"[\d.,]+", "", shown_holds) == re.sub(r"[\d.,]+", "", found_holds)
+    for line in (shown_holds, found_holds):  # 120 is 7 deviations
+        assert abs(float(re.match(r"Holds: about ([\d.]+) units \(\+-33\.01\)", line).group(1)) - 500) < 120
     assert shown[1:] == found[1:]
     number = r"([\d.]+)"
     frequencies = rf"<Frequencies of 2: Oslo: {number} \[{number}, {number}\]; Rome: {number} \[{number}, {number}\]>"

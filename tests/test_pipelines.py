@@ -8,16 +8,18 @@ import importlib.util
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from apache_beam.testing.util import assert_that
 
-from beam_dpsketch import CountSketch, PrivacySpec, RecordBounds, ReleasedCountSketch
+from beam_dpsketch import AutoNorm, CountSketch, NormBound, PrivacySpec, RecordBounds, ReleasedCountSketch
 from beam_dpsketch.transforms import ReadReleases, read_releases
 from pipelines import cancelled_flights, top_destinations
 from pipelines.csv_batches import ReadCsvBatches
@@ -34,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWar
 DESTINATIONS = ["ORD", "ATL", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL"]
 UNUSED = ["04G", "06A", "ZZV"]
 ORIGINS = ["EWR", "JFK", "LGA"]
-AIRCRAFT, FLIGHTS_EACH, WITHOUT_AIRCRAFT = 60, 50, 25
+AIRCRAFT, FLIGHTS_EACH, WITHOUT_AIRCRAFT = 600, 50, 25
 
 
 class Flight(NamedTuple):
@@ -64,7 +66,7 @@ class Sample(NamedTuple):
             f"--candidates={self.candidates}",
             f"--output={output}",
             "--k=3",
-            "--epsilon=1000",
+            "--epsilon=30",
         ]
 
 
@@ -138,27 +140,41 @@ def test_without_the_data_package_the_error_names_the_extra(monkeypatch: pytest.
 
 @on_every_runner
 def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    top_destinations.main([*sample.options(tmp_path / "top"), "--max_norm=50", *RUNNERS[runner]])
+    top_destinations.main([*sample.options(tmp_path / "top"), *RUNNERS[runner]])
+    printed = capsys.readouterr().out
+    released = read_release(str(tmp_path / "top"))
+    assert names_in(printed) == [each.item for each in released.top_k(3, [*DESTINATIONS, *UNUSED])]
+    assert "Protected: all records of one privacy id." in printed
+    assert "max_norm was chosen from a histogram" in printed
+    assert released.privacy.norm_spend == AutoNorm().spend
+    # Noise may choose any norm; what the release should hold follows from the one that it names.
+    check_release(tmp_path / "top", exact_counts(read_table(sample.input), released.privacy.bounds).kept)
+
+
+def test_top_destinations_under_a_given_norm(
+    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top_destinations.main([*sample.options(tmp_path / "top"), "--max_norm=50"])
     printed = capsys.readouterr().out
     truth = Counter(flight.dest for flight in sample.flights if flight.tailnum not in ("NA", ""))
     assert names_in(printed) == [dest for dest, _ in truth.most_common(3)]
-    assert "Protected: all records of one privacy id." in printed
-    check_release(tmp_path / "top", truth)
+    assert "max_norm was chosen" not in printed
+    assert check_release(tmp_path / "top", truth) < 30
 
 
 @pytest.mark.slow
 @on_every_runner
 def test_cancelled_flights(runner: str, sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cancelled_flights.main([*sample.options(tmp_path / "flown"), "--epsilon=20000", *RUNNERS[runner]])
+    cancelled_flights.main([*sample.options(tmp_path / "flown"), "--epsilon=150", *RUNNERS[runner]])
     printed = capsys.readouterr().out
     truth = Counter(flight.dest for flight in left(sample))
     cancelled = sum(not flight.flew for flight in sample.flights)
-    assert f"{len(sample.flights):,} flights scheduled, {cancelled} of them cancelled" in printed
+    assert f"{len(sample.flights):,} flights scheduled, {cancelled:,} of them cancelled" in printed
     assert names_in(printed) == [dest for dest, _ in truth.most_common(3)]
     assert "shown only because this data is public" in printed
     assert "takes 0% of the weight of the flights that are left" in printed
     for name in ("after-deletion", "never-saw"):
-        check_release(tmp_path / f"flown-{name}", truth)
+        assert check_release(tmp_path / f"flown-{name}", truth) < 20
     # A chi-square of 10,240 is within 10 % of its mean but for less than 1 run in 10^9.
     assert re.search(r"differ by (1\.0|0\.9)\d+ standard deviations", printed)
 
@@ -179,16 +195,16 @@ def test_the_change_log_inserts_all_flights_and_deletes_what_is_taken_back(sampl
     assert min(sums.values()) == 0
 
 
-def check_release(prefix: Path, truth: Counter[str]) -> None:
-    """The files hold one release, near the truth: 8 sigma, so less than one false alarm in 10^13 runs."""
+def check_release(prefix: Path, truth: Mapping[str, float]) -> float:
+    """The files hold one release, near the truth: 8 sigma, so one false alarm in 10^13 runs. Returns sigma."""
     (released,) = read_releases(f"{prefix}*.dpsketch")
     assert isinstance(released, ReleasedCountSketch)
     items = [*DESTINATIONS, *UNUSED]
     sigma = float(released.privacy.sigma_squared) ** 0.5
-    assert sigma < 20
-    assert np.all(np.abs(released.estimate(items) - [truth[item] for item in items]) < 8 * sigma)
+    assert np.all(np.abs(released.estimate(items) - [truth.get(item, 0) for item in items]) < 8 * sigma)
     with beam.Pipeline(runner=FN_API) as pipeline:
         assert_that(pipeline | ReadReleases(f"{prefix}*.dpsketch"), is_only(released))
+    return sigma
 
 
 def is_only(expected: Any) -> Any:
@@ -244,29 +260,49 @@ def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr().out
     assert f"{len(sample.flights):,} flights of {AIRCRAFT} aircraft, {WITHOUT_AIRCRAFT} without" in printed
     assert len(names_in(printed)) == 3
-    assert set(trials(printed)) == set(demo.TRIED)
-    assert trials(printed)[5]["dropped"] > 60
-    assert "Privacy statement" in printed
+    assert set(trials(printed)) == {"chosen", *(f"norm {norm}" for norm in demo.FIXED), "300 records"}
+    # Aircraft have a length of sqrt(5) 10 flights; of all flights, 25 of 30,025 are without one.
+    assert trials(printed)["norm 20"]["dropped"] == pytest.approx(100 - 2_000 / 500**0.5 * 30_000 / 30_025, abs=0.06)
+    assert trials(printed)["300 records"]["dropped"] == 0.1
+    check_held(printed, AIRCRAFT, AIRCRAFT * FLIGHTS_EACH)
+    check_who_chose(tmp_path)
+    assert "Its privacy statement\nProtected: all records of one privacy id." in printed
     assert "shown only because this data is public" in printed
+    assert "no bound may be chosen from it" in printed
     for airport in ORIGINS:
         assert re.search(rf"^  {airport} +exact +bounded +private", printed, flags=re.MULTILINE)
-    assert "All 8 releases of this demo together cost" in printed
+    rho = float(8 * PrivacySpec(epsilon=20, delta=1e-6).rho)
+    assert f"All 8 releases of this demo together cost the sum of their rho, {rho:.3g}: epsilon" in printed
     for plot in ("top_destinations.png", "delay_cdf.png"):
         assert (tmp_path / plot).read_bytes().startswith(b"\x89PNG")
 
 
-def trials(printed: str) -> dict[int, dict[str, float]]:
+def check_who_chose(folder: Path) -> None:
+    """The data chose one norm, privately; all other bounds are those that the module names."""
+    releases = {name: read_release(str(folder / name.replace(" ", "_"))).privacy for name in demo.BOUNDS}
+    assert {name for name, privacy in releases.items() if privacy.norm_spend} == {"chosen"}
+    del releases["chosen"]
+    assert all(privacy.bounds == demo.BOUNDS[name] for name, privacy in releases.items())
+
+
+def trials(printed: str) -> dict[str, dict[str, float]]:
     """The printed table of bounds."""
-    rows = re.findall(r"^ +(\d+) +([\d.]+)% +([\d.]+) +([\d,]+) +([\d,]+)$", printed, flags=re.MULTILINE)
+    numbers = r" +([\d.]+)% +([\d.]+) +([\d,]+) +([\d,]+) +\+- ([\d,]+)$"
+    rows = re.findall(rf"^  (chosen|norm \d+|\d+ records)(?:: ([\d.]+))?{numbers}", printed, flags=re.MULTILINE)
+    names = ("norm", "dropped", "f1", "error", "typical error", "half width")
     return {
-        int(bound): {
-            "dropped": float(dropped),
-            "f1": float(f1),
-            "error": float(error.replace(",", "")),
-            "typical error": float(typical.replace(",", "")),
-        }
-        for bound, dropped, f1, error, typical in rows
+        bounds: {name: float(each.replace(",", "") or "nan") for name, each in zip(names, row, strict=True)}
+        for bounds, *row in rows
     }
+
+
+def check_held(printed: str, aircraft: float, flights: float) -> None:
+    """The noisy counts are near the clipped sums: 3.4 half widths are 6.6 deviations, 1 false alarm in 10^10 runs."""
+    for name, truth in (("aircraft", aircraft), ("flights", flights)):
+        row = re.search(rf"^  {name} +([\d,]+)   ([\d,]+) to ([\d,]+)$", printed, flags=re.MULTILINE)
+        estimate, lower, upper = (float(each.replace(",", "")) for each in row.groups())
+        assert lower < estimate < upper
+        assert abs(estimate - truth) < 3.4 * (upper - estimate) + 1
 
 
 @needs_flights
@@ -283,9 +319,9 @@ def test_the_figures_of_the_real_flights() -> None:
 @pytest.mark.slow
 def test_how_many_of_the_real_top_10_bounding_keeps_on_average() -> None:
     flights = read_table(data_file("flights.csv.zip"))
-    counts = {norm: exact_counts(flights, norm) for norm in demo.TRIED}
-    kept = {norm: len({*exact.top(10)} & {*exact.top(10, kept=True)}) for norm, exact in counts.items()}
-    assert kept == {5: 7, 20: 9, 75: 9, 150: 10, 300: 10, 600: 10}
+    counts = {name: exact_counts(flights, bounds) for name, bounds in demo.BOUNDS.items() if name != "chosen"}
+    kept = {name: len({*exact.top(10)} & {*exact.top(10, kept=True)}) for name, exact in counts.items()}
+    assert kept == {"norm 20": 9, "norm 75": 9, "norm 150": 10, "norm 300": 10, "norm 600": 10, "records": 10}
 
 
 @needs_flights
@@ -294,13 +330,29 @@ def test_the_claims_of_the_demo_on_the_real_flights(tmp_path: Path, capsys: pyte
     demo.main([f"--output={tmp_path}"])
     printed = capsys.readouterr().out
     found = trials(printed)
-    assert found[5]["dropped"] == 86.9
-    assert found[150]["dropped"] == 2.4
+    assert found["norm 20"]["dropped"] == 53.9
+    assert found["norm 150"]["dropped"] == 2.4
     # The mean of 10 errors of standard deviation 450 each, and of a bias of 700, is below 3,000 but for less than 1 run
-    # in 10^9; those of low norms are weights taken, not noise.
-    assert found[150]["error"] < 3_000 < 6_000 < found[20]["error"] < found[5]["error"]
+    # in 10^9; those of a low norm are weights taken, not noise.
+    assert found["norm 150"]["error"] < 3_000 < 6_000 < found["norm 20"]["error"]
     # The typical error comes from a quantile of noisy counters, so it moves by a few per cent: 150 and 300 are close.
-    assert min(found, key=lambda norm: found[norm]["typical error"]) in (150, 300)
-    half_widths = re.search(r"reach \+- ([\d,]+) flights.*gives \+- ([\d,]+) under", printed, flags=re.DOTALL)
-    of_norm, of_records = (float(each.replace(",", "")) for each in half_widths.groups())
-    assert of_norm < 1_150 < of_records
+    best = min((f"norm {norm}" for norm in demo.FIXED), key=lambda name: found[name]["typical error"])
+    assert best in ("norm 150", "norm 300")
+    # Noise may choose any norm. What follows from it: the width, since the choice takes 1/20 of rho, and the error, in
+    # which the squares of 10 deviations would have to sum to 120 or more, in less than 1 run in 10^15.
+    norm, per_norm = found["chosen"]["norm"], found["norm 150"]["half width"] / 150 * (0.92 / 0.87) ** 0.5
+    assert found["chosen"]["half width"] == pytest.approx(norm * per_norm, rel=0.25)
+    assert found["chosen"]["error"] < 5 * found["chosen"]["typical error"]
+    of_each = (
+        pc.value_counts(read_table(data_file("flights.csv.zip"))["tailnum"].drop_null()).field("counts").to_numpy()
+    )
+    check_held(printed, len(of_each), np.minimum(of_each, 4 * norm).sum())
+
+
+def test_kept_records_are_counted_as_they_are_kept_on_average() -> None:
+    flights = pa.table({"dest": ["ORD"] * 3 + ["LAX", "LAX"], "tailnum": ["a", "a", "b", "a", None]})
+    exact = exact_counts(flights, RecordBounds(2))
+    assert exact.flights == {"ORD": 3, "LAX": 2}
+    assert exact.kept == pytest.approx({"ORD": 2 * 2 / 3 + 1, "LAX": 2 / 3})
+    assert exact_counts(flights).kept == {"ORD": 3, "LAX": 1}
+    assert exact_counts(flights, NormBound(1)).kept == pytest.approx({"ORD": 2 / 5**0.5 + 1, "LAX": 1 / 5**0.5})

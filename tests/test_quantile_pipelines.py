@@ -23,7 +23,7 @@ from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
 from tests.helpers.pipelines import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
-AIRCRAFT, FLIGHTS_EACH = 40, 60
+AIRCRAFT, FLIGHTS_EACH = 400, 12
 ADDRESSES = {"10.0.0.1": 900, "203.0.113.255": 500, "0.0.0.0": 300, "255.255.255.255": 200}
 RARE = 50
 
@@ -71,11 +71,11 @@ def counted_delays(arrivals: list[Arrival], origin: str) -> np.ndarray:
 def close(released: ReleasedDyadicCountSketch, delays: np.ndarray) -> None:
     """Ranks within 8 sigma of the truth: of 6 levels, the noise of at most 3 nodes each is in one rank."""
     sigma = float(released.privacy.sigma_squared) ** 0.5
-    assert sigma < 1
+    assert sigma < 2
     values = np.arange(-120, 200, 5)
     true = np.searchsorted(delays, values, side="right")
     assert np.abs(released.rank(values) - true).max() < 8 * 4 * sigma
-    assert abs(released.total() - len(delays)) < 8 * 4 * sigma
+    assert abs(released.total().estimate - len(delays)) < 8 * 4 * sigma
 
 
 @on_every_runner
@@ -83,7 +83,7 @@ def test_delay_quantiles(
     runner: str, arrivals: list[Arrival], flights_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prefix = str(tmp_path / "delays")
-    options = [f"--input={flights_file}", f"--output={prefix}", "--epsilon=100000", "--max_norm=150"]
+    options = [f"--input={flights_file}", f"--output={prefix}", "--epsilon=150", "--max_norm=6"]
     delay_quantiles.main([*options, *RUNNERS[runner]])
     printed = capsys.readouterr().out
     assert re.search(r"Rank error .* of 100000", printed)
@@ -91,7 +91,7 @@ def test_delay_quantiles(
     assert len(re.findall(r"^ +\d\d%(?: +-?\d+ \(-?\d+ to -?\d+\)){3}$", printed, flags=re.MULTILINE)) == 6
     assert len(re.findall(r"^ +>15 min(?: +[\d.]+% \([\d.]+% to [\d.]+%\)){3}$", printed, flags=re.MULTILINE)) == 1
     assert "Protected: all records of one privacy id." in printed
-    assert "the length of at most 150 record(s) of one item, over all counters, keys" in printed
+    assert "the length of at most 6 record(s) of one item, over all counters, keys" in printed
     released = read_keyed_releases(prefix, delay_quantiles.AIRPORTS)
     for origin, each in released.items():
         close(each, counted_delays(arrivals, origin))
@@ -155,14 +155,14 @@ class Log(NamedTuple):
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """Frequent addresses, rare ones, and lines without an address; users of 100 lines each."""
+    """Frequent addresses, rare ones, and lines without an address; users of 10 lines each."""
     folder = tmp_path_factory.mktemp("log")
     sources: list[str | None] = [address for address, count in ADDRESSES.items() for _ in range(count)]
     sources += [f"192.0.2.{row}" for row in range(RARE)] + [None] * 20
     random = np.random.default_rng(4)
     sources = [sources[place] for place in random.permutation(len(sources))]
     numbers = [None if source is None else int(ipaddress.IPv4Address(source)) for source in sources]
-    users = [f"u{row // 100}" for row in range(len(sources))]
+    users = [f"u{row // 10}" for row in range(len(sources))]
     for name, column in (("dotted", sources), ("integers", numbers)):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([("ip", "user"), *zip(column, users, strict=True)])
@@ -198,7 +198,7 @@ def test_top_sources_reads_all_forms(form: str, log: Log, tmp_path: Path, capsys
 
 @on_every_runner
 def test_top_sources_by_user(runner: str, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--privacy_id=user", "--max_records=100", "--k=2", "--epsilon=100000", *RUNNERS[runner]]
+    options = ["--privacy_id=user", "--max_records=10", "--k=2", "--epsilon=150", *RUNNERS[runner]]
     printed = run_top_sources(log.parquet, tmp_path / "top", capsys, *options)
     assert list(listed(printed)) == list(ADDRESSES)[:2]
     assert "Protected: all records of one privacy id." in printed

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from beam_dpsketch import (
+    Changes,
     CountMin,
     CountSketch,
+    Decoded,
+    Difference,
     DyadicCountSketch,
     FloatDomain,
     Horizon,
     IntegerDomain,
+    Interval,
     ListedHistogram,
     ListedItems,
     PrefixSpec,
@@ -33,9 +37,11 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
     __version__,
+    distance_error,
     plan,
     read_releases,
     release,
+    spec_for_distance,
     transforms,
 )
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -86,7 +92,22 @@ def made_by_hand() -> str:
     tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"], method="centred"), tree.top_k(1), texts.top_k(1)]
     tops.append(listed.top_k(1))
     rows = [row.estimate + row.upper for top in tops for row in top]
+    decoded: Decoded = signed.decode(["a", "b"])
+    known: list[Decoded] = [decoded, lifted.decode(["a"]), listed.decode(), listed.decode(["a"])]
+    centred += decoded.estimate("a") + decoded.shrunk(["a"])[0] + decoded.interval("a").upper + len(known)
+    tops += [decoded.top_k(1), decoded.interval(["a", "b"])]
     return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows) + centred} {tops[0].to_rows()}"
+
+
+def compared(before: ReleasedDyadicCountSketch, after: ReleasedDyadicCountSketch) -> float:
+    """Ask about two releases, and choose a spec for the question."""
+    terms = ReleaseTerms(PRIVACY)
+    answers: list[Interval] = [after.distance(before), after.inner_product(before), after.cosine(before)]
+    difference: Difference = after.minus(before)
+    rows: Changes = after.movers(before, k=5, confidence=0.99)
+    change: float = difference.estimate(3) + float(difference.estimate([3, 4])[0]) + rows[0].change
+    expected = distance_error(spec_for_distance(100, terms), terms, 100)
+    return change + expected.floor + sum(answer.upper for answer in answers) + before.second_moment().estimate
 
 
 def read_back(data: bytes, nodes: list[TimelineNode]) -> str:

@@ -7,7 +7,7 @@ from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_rel
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
-from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question
+from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question, ReleaseOf
 from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
@@ -15,6 +15,6 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 __all__ = [
     "Answer", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
     "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK",
-    "QueryReleases", "Question", "ReadReleases", "TopK", "WriteReleases", "read_releases", "window_file",
+    "QueryReleases", "Question", "ReadReleases", "ReleaseOf", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

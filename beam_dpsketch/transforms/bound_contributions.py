@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, check_max_weight
-from beam_dpsketch.transforms.steps.bounding import bound_tables
+from beam_dpsketch.transforms.steps.bounding import BoundShard, group_by_shard
 from beam_dpsketch.transforms.steps.element_types import open_questions
 from beam_dpsketch.transforms.windows.guard import check_windowing
 
@@ -62,12 +62,17 @@ class BoundContributions(beam.PTransform):
         per_key = self._selectors.key is not None
         open_questions(self._selectors, pcoll.element_type, domain=None, per_key=per_key)
         reader = RecordReader(self._selectors, per_key=per_key)
-        tables = bound_tables(pcoll, reader, RecordRule(self._bounds, RandomPriorities()), None)
-        return tables | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
+        rule = RecordRule(self._bounds, RandomPriorities())
+        return (
+            group_by_shard(pcoll, reader, rule, None)
+            | "Bound" >> beam.ParDo(BoundShard(rule))
+            | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
+        )
 
 
-def _contributions(bounded: pa.Table, bounds: RecordBounds) -> Iterator[BoundedRecord]:
-    """Yield the records of a table, one by one."""
+def _contributions(kept: Bounded, bounds: RecordBounds) -> Iterator[BoundedRecord]:
+    """Yield the records that are kept, one by one."""
+    bounded = kept.kept
     keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
     copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()

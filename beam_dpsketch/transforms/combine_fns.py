@@ -17,7 +17,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Record
-from beam_dpsketch.release.noising import calibrate, release
+from beam_dpsketch.release.noising import calibrate, release_part
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -50,9 +50,9 @@ class PrivateSketchFn(RawSketchFn):
         declaration = Declaration(spec, privacy, unit, item, weight)
         terms = dataclasses.replace(declaration.terms(), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
         calibrate(spec, terms)
-        super().__init__(declaration.sketch_input, declaration.selectors)
+        super().__init__(dataclasses.replace(declaration.sketch_input, counters=terms.counters), declaration.selectors)
         self._terms = terms.paying_for(object())
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """Return a release of what was added, with noise of its own at each call."""
-        return release(accumulator.to_sketch(), self._terms)
+        return release_part(accumulator.to_sketch(), accumulator.total_side, self._terms)

@@ -9,16 +9,21 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_dpsketch import _validate
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.outputs import key_and_release
 
+ASKED_OF_TWO = ("inner_product", "distance", "cosine", "movers", "minus")
 ASKED = (
     "estimate",
     "interval",
     "as_rows",
     "top_k",
     "heavy_hitters",
+    "units",
+    "records",
     "total",
-    "total_interval",
+    "mean",
+    "clipped_share",
     "rank",
     "rank_interval",
     "cdf",
@@ -28,15 +33,34 @@ ASKED = (
     "range_count",
     "range_interval",
     "histogram",
+    "decode",
+    "second_moment",
+    *ASKED_OF_TWO,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseOf:
+    """The release of a key in the collection that is asked (`None` for the only release), as an argument."""
+
+    key: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
     """A method of a release, by name, with its arguments, for the release of one key (`None` for the only release).
 
+    A question about two releases names the other one first: `ReleaseOf` its key, or a release from elsewhere, such as
+    one read from a file. `movers` and `minus` say what changed from the other one to that of `key`.
+
     >>> Question("quantile", (0.5,), key="JFK")
     Question(method='quantile', arguments=(0.5,), key='JFK')
+    >>> Question("movers", (ReleaseOf("June"), 10), key="July")
+    Question(method='movers', arguments=(ReleaseOf(key='June'), 10), key='July')
+
+    Raises:
+      ValueError: the method is not one that answers, or the two releases are the same one.
+      TypeError: the arguments are not a tuple, or the other release is missing.
     """
 
     method: str
@@ -46,10 +70,26 @@ class Question:
     def __post_init__(self) -> None:
         _validate.one_of(ASKED, method=self.method)
         _validate.instance(tuple, arguments=self.arguments)
+        places = [n for n, each in enumerate(self.arguments) if isinstance(each, (ReleaseOf, ReleasedSketch))]
+        if self.method in ASKED_OF_TWO and places != [0]:
+            raise TypeError(
+                f"arguments of {self.method!r} must begin with the other release, and name no third: a ReleaseOf, as "
+                f"in Question({self.method!r}, (ReleaseOf('June'),), key='July'), or a release read from a file"
+            )
+        if self.method not in ASKED_OF_TWO and places:
+            raise TypeError(
+                f"arguments of {self.method!r} must not name a release, because it is about that of the key: give the "
+                f"key, or ask one of {', '.join(map(repr, ASKED_OF_TWO))}"
+            )
+        if places and self.arguments[0] == ReleaseOf(self.key):
+            raise ValueError(
+                "key and ReleaseOf must name two releases, because a release shares its noise with itself: name "
+                "another one, or ask 'second_moment'"
+            )
 
 
 class Answer(NamedTuple):
-    """A question with what the release said; `None` if its key has no release."""
+    """A question with what the release said; `None` if a key that it names has no release."""
 
     question: Question
     value: Any
@@ -70,9 +110,11 @@ class QueryReleases(beam.PTransform):
         return pcoll | "Ask" >> beam.Map(_answer, beam.pvalue.AsList(self._releases)).with_output_types(Answer)
 
 
-def _answer(question: Question, releases: Iterable[Any]) -> Answer:
-    for element in releases:
-        key, released = key_and_release(element)
-        if key == question.key:
-            return Answer(question, getattr(released, question.method)(*question.arguments))
-    return Answer(question, None)
+def _answer(question: Question, elements: Iterable[Any]) -> Answer:
+    releases = [key_and_release(element) for element in elements]
+    keys = [question.key, *(each.key for each in question.arguments if isinstance(each, ReleaseOf))]
+    found = [next((released for key, released in releases if key == wanted), None) for wanted in keys]
+    if any(released is None for released in found):
+        return Answer(question, None)
+    asked, *others = found
+    return Answer(question, getattr(asked, question.method)(*others, *question.arguments[len(others) :]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import demo
+from tests import test_changed_destinations as changed
 from tests import test_pipelines, test_quantile_pipelines, test_streaming_pipelines
 from tests.engines.conftest import Engine
 from tests.helpers import example_runs
@@ -14,6 +15,7 @@ from tests.helpers import example_runs
 pytest.importorskip("matplotlib")
 sample = test_pipelines.sample
 arrivals, flights_file, log = (getattr(test_quantile_pipelines, name) for name in ("arrivals", "flights_file", "log"))
+months = changed.months
 departures, options = test_streaming_pipelines.departures, test_streaming_pipelines.options
 Capture = pytest.CaptureFixture[str]
 
@@ -40,6 +42,10 @@ def test_delay_quantiles(arrivals: list, flights_file: str, tmp_path: Path, caps
 
 def test_top_sources(log: test_quantile_pipelines.Log, tmp_path: Path, capsys: Capture) -> None:
     test_quantile_pipelines.test_top_sources_by_user("engine", log, tmp_path, capsys)
+
+
+def test_changed_destinations(months: list[str], tmp_path: Path, capsys: Capture) -> None:
+    changed.test_changed_destinations("engine", months, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -26,7 +26,7 @@ from tests.engines.checks import assert_greedy_id_is_bounded, assert_nothing_los
 from tests.engines.conftest import Engine
 from tests.helpers import continual, max_windows
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, seen_by_sink
-from tests.helpers.stream_cases import BY_ID, CASES, END, LATE, VISITS, Visit, bounded, globally, outputs
+from tests.helpers.stream_cases import BY_ID, CASES, END, LATE, VISITS, Visit, bounded, globally, outputs, stated
 from tests.helpers.streams import for_any_runner, stepped, unbounded
 
 STEPS = {"every window": 60, "jumps": END // 3}
@@ -170,9 +170,7 @@ def test_releases_say_what_those_of_a_batch_say(name: str, engine: Engine) -> No
     stream = for_any_runner(stepped(VISITS, 60, END, late=LATE))
     here = outputs(stream, make(), windows, *with_late_data(engine), runner=engine.runner)
     there = outputs(bounded, make(), windows, runner=FN_API)
-    assert {place: str(released.privacy) for place, released in here.items()} == {
-        place: str(released.privacy) for place, released in there.items()
-    }
+    assert stated(here) == stated(there)
 
 
 class Beat(NamedTuple):

@@ -43,7 +43,7 @@ def record_path(sketch: str) -> PrivateFrequencies.PerKey:
     squared_sensitivity = {"count_sketch": 16, "count_min": 8}[sketch]
     return PrivateFrequencies.PerKey(
         SPECS[sketch],
-        PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144), relation=REPLACE_ONE),
+        PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144), relation=REPLACE_ONE, side_counters=None),
         item=second_of,
         unit=Record(),
         keys=PublicKeys(["first", "second"]),
@@ -54,7 +54,7 @@ def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
     return PrivateFrequencies.PerKey(
         SPECS[sketch],
-        PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE),
+        PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE, side_counters=None),
         item=second_of,
         unit=PrivacyId(first_of, BOUNDS),
         keys=PublicKeys(["first", "second"]),

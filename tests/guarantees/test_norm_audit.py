@@ -8,6 +8,7 @@ found: for certain in the counters, and in the noise missed with probability bel
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -32,6 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy import mechanism, norm_bounding
 from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes
 from beam_dpsketch.release import noising
@@ -48,7 +50,8 @@ KEYS = ["first", "second"]
 
 # What one person can change.
 
-PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE)
+PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, side_counters=None)
+SKETCH_ONLY = functools.partial(PrivacySpec, side_counters=None)
 SPEC = SketchSpec(depth=3, width=4)
 COUNT_MIN = SketchSpec(kind="count_min", depth=3, width=4)
 ONE_CELL = SketchSpec(kind="count_min", depth=1, width=1)
@@ -140,15 +143,15 @@ def rounded_to_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clamped_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(bounded: pa.Table, bounds: NormBound) -> np.ndarray:
-        return np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
+    def wrong(kept: pa.Table, bounds: NormBound) -> np.ndarray:
+        return np.clip(kept["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
 
     monkeypatch.setattr(reading, "total_weights", wrong)
 
 
 def bounded_in_each_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
-        yield concat_tables([self._rule.select(from_bytes(payload)) for payload in element[1]])
+        yield Bounded(concat_tables([self._rule.select(from_bytes(payload)) for payload in element[1]]))
 
     monkeypatch.setattr(bounding.BoundShard, "process", wrong)
 
@@ -240,10 +243,10 @@ class Path(NamedTuple):
 
 PATHS = {
     "eighths of records": Path(
-        "count_sketch", PrivacySpec(Fraction(36 * 4, 2 * 12**2), relation=ADD_OR_REMOVE_ONE), 12, 8
+        "count_sketch", SKETCH_ONLY(Fraction(36 * 4, 2 * 12**2), relation=ADD_OR_REMOVE_ONE), 12, 8
     ),
-    "whole records": Path("count_sketch", PrivacySpec(Fraction(4 * 36 * 4, 2 * 96**2), relation=REPLACE_ONE), 96, 1),
-    "eighths, Count-Min": Path("count_min", PrivacySpec(Fraction(2 * 36 * 4, 2 * 12**2), relation=REPLACE_ONE), 12, 8),
+    "whole records": Path("count_sketch", SKETCH_ONLY(Fraction(4 * 36 * 4, 2 * 96**2), relation=REPLACE_ONE), 96, 1),
+    "eighths, Count-Min": Path("count_min", SKETCH_ONLY(Fraction(2 * 36 * 4, 2 * 12**2), relation=REPLACE_ONE), 12, 8),
 }
 """Delta^2 = row b^2 depth: row is 1 for a person added, 2 for one replaced in cells that grow, and 4 in others."""
 

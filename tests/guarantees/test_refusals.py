@@ -39,7 +39,7 @@ from beam_dpsketch.transforms import (
 )
 from tests.helpers.pipelines import COUNT_MIN, FN_API, SPEC, run
 
-PRIVACY = PrivacySpec(rho=1.0)
+PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
 BY_ID = PrivacyId(len, RecordBounds(1))
 RECORD = Record(max_weight=1)
 
@@ -298,7 +298,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "rho hides nothing": (
         lambda: globally(privacy=PrivacySpec(rho=1e3)),
         ValueError,
-        r"rho must be at most 6 .* sigma is at least 0\.5; got 1000",
+        r"rho must be at most 6\.12245 .* sigma is at least 0\.5; got 1000, which hides nothing",
     ),
     "rho hides nothing in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PrivacySpec(rho=1e3)),
@@ -379,7 +379,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a number as the bounds": (
         lambda: PrivacyId("user", 3),
         TypeError,
-        r"bounds must be NormBound\(...\) or RecordBounds\(...\), got int",
+        r"bounds must be NormBound\(...\), AutoNorm\(\) or RecordBounds\(...\), got int",
     ),
     "a selector that selects nothing": (
         lambda: globally(item=3),
@@ -456,14 +456,14 @@ def test_settings_that_cannot_be_meant_are_refused(name: str) -> None:
 
 def test_sigma_of_one_half_is_the_least_that_is_accepted() -> None:
     """3 rows: the squared change of an added record is 3, and 3 / (2 * 6) is a quarter."""
-    assert globally(privacy=PrivacySpec(rho=6)) is not None
+    assert globally(privacy=PrivacySpec(rho=6, side_counters=None)) is not None
     with pytest.raises(ValueError, match="rho must be at most 6"):
-        globally(privacy=PrivacySpec(rho=6.001))
+        globally(privacy=PrivacySpec(rho=6.001, side_counters=None))
 
 
 def test_windows_of_a_record_are_charged_before_rho_is_judged() -> None:
     windowed = pipeline() | beam.Create(["a"]) | beam.WindowInto(window.SlidingWindows(60, 10))
-    assert windowed | globally(privacy=PrivacySpec(rho=6)) is not None
+    assert windowed | globally(privacy=PrivacySpec(rho=6, side_counters=None)) is not None
 
 
 class Visit(NamedTuple):

@@ -235,7 +235,7 @@ def test_an_id_over_several_windows(
     in_range = horizon in ("range", "both")
     transform = frequencies(
         TINY[sketch],
-        PrivacySpec(rho=RHO, relation=relation),
+        PrivacySpec(rho=RHO, relation=relation, side_counters=None),
         unit=PrivacyId(
             str, bounds, max_windows=max_windows, period=10 * windows if horizon in ("period", "both") else None
         ),
@@ -254,7 +254,9 @@ def test_an_id_over_several_windows(
     assert loss(change, statement) == statement.rho == RHO
     assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
-    terms = ReleaseTerms(PrivacySpec(rho=RHO, relation=relation), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(
+        PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID
+    )
     (of_one,) = calibrate(TINY[sketch], terms)
     assert Fraction(change) / (2 * of_one) == max_windows * RHO
 
@@ -266,7 +268,7 @@ def test_an_id_within_one_window(
 ) -> None:
     assume(bounds.max_partitions <= keys)
     inputs = inputs_of_id(bounds, windows=2 if fixed else 1, reached=1, keys=keys)
-    privacy, unit = PrivacySpec(rho=RHO, relation=relation), PrivacyId(str, bounds)
+    privacy, unit = PrivacySpec(rho=RHO, relation=relation, side_counters=None), PrivacyId(str, bounds)
     transform = frequencies(TINY[sketch], privacy, unit=unit, keys=AssumePublicKeys(), is_keyed=keys > 1)
     statement = declared(transform, window.FixedWindows(10) if fixed else None)
     assert statement.unit is (PrivacyUnit.PRIVACY_ID_IN_WINDOW if fixed else PrivacyUnit.PRIVACY_ID)
@@ -291,7 +293,10 @@ def test_an_id_within_one_window(
 def test_a_record_in_overlapping_windows(
     sketch: str, relation: NeighboringRelation, max_weight: int, signed: bool, size: int, step: int
 ) -> None:
-    privacy, unit = PrivacySpec(rho=RHO, relation=relation), Record(max_weight=max_weight, signed=signed)
+    privacy, unit = (
+        PrivacySpec(rho=RHO, relation=relation, side_counters=None),
+        Record(max_weight=max_weight, signed=signed),
+    )
     transform = PrivateFrequencies.Globally(TINY[sketch], privacy, unit=unit)
     windows = window.SlidingWindows(size, step)
     statement = declared(transform, windows)
@@ -335,7 +340,7 @@ GREEDY = [
 
 def transforms(**limit: int) -> dict[str, beam.PTransform]:
     """All private transforms whose ids have this limit of windows."""
-    privacy, spec = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE), SketchSpec(depth=2, width=3)
+    privacy, spec = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=None), SketchSpec(depth=2, width=3)
     values = {"item": "item", "weight": "weight"}
     of_all: dict[str, Any] = {**values, "unit": PrivacyId("user", ONE_KEY, **limit)}
     of_keys: dict[str, Any] = {**values, "unit": PrivacyId("user", BOUNDS, **limit), "keys": AssumePublicKeys("key")}

@@ -28,6 +28,7 @@ from tests.helpers.stream_cases import (
     live,
     of_batch,
     outputs,
+    stated,
     stateful_steps,
 )
 from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped, unbounded
@@ -77,9 +78,7 @@ def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
     streamed = outputs(live(windows), make(), windows, "--streaming", runner=BUNDLE_BASED)
     batch = outputs(bounded, make(), windows, runner=FN_API)
     assert streamed.keys() == batch.keys()
-    assert {place: str(released.privacy) for place, released in streamed.items()} == {
-        place: str(released.privacy) for place, released in batch.items()
-    }
+    assert stated(streamed) == stated(batch)
 
 
 @pytest.mark.usefixtures(state_everywhere.__name__)

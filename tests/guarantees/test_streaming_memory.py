@@ -13,7 +13,16 @@ import pytest
 from apache_beam.runners.direct.direct_userstate import BagRuntimeState
 from apache_beam.transforms.trigger import InMemoryUnmergedState
 
-from beam_dpsketch import AssumePublicKeys, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec
+from beam_dpsketch import (
+    AssumePublicKeys,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    SideCounters,
+    SketchSpec,
+)
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
@@ -26,6 +35,7 @@ MARGIN = 8_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
 UNITS = {"record": Record(), "privacy id": PrivacyId(str, RecordBounds(max_contributions_per_partition=9))}
 MARKER = "-----"
+SMALL = SketchSpec(depth=5, width=64)
 _kept: list[Any] = []
 
 
@@ -62,13 +72,16 @@ class Peek(beam.DoFn):
             yield bytes_in_states()
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("elements", [50, 3000])
-def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
-    """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""
+def kept_of_a_window(
+    elements: int,
+    unit: Any,
+    side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+    weight: Any = None,
+) -> int:
+    """Bytes in states near the end of a window with these elements, of one key."""
     timed = [*((f"{i:05d}", 50 * i / elements) for i in range(elements)), (MARKER, 59)]
-    spec = SketchSpec(depth=5, width=64)
-    transform = PrivateFrequencies.PerKey(spec, PrivacySpec(rho=0.1), unit=Record(), keys=AssumePublicKeys(len))
+    privacy = PrivacySpec(rho=0.1, side_counters=side_counters)
+    transform = PrivateFrequencies.PerKey(SMALL, privacy, unit=unit, weight=weight, keys=AssumePublicKeys(len))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         source = pipeline | stepped(timed, 60, 60, bundle=50)
@@ -76,7 +89,35 @@ def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
         return source | beam.ParDo(Peek())
 
     (kept,) = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
-    assert 0 < kept <= 2 * 8 * spec.cells + stream_state.MIN_WAITING
+    return int(kept)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("elements", [50, 3000])
+def test_a_runner_keeps_sums_of_an_open_window(elements: int) -> None:
+    """Of one key, in bundles of 50, whose sums are 27 KB together where there are 3,000 different items."""
+    assert 0 < kept_of_a_window(elements, Record()) <= 2 * 8 * SMALL.cells + stream_state.MIN_WAITING
+
+
+def last_digits(element: str) -> str:
+    return element[-2:]
+
+
+OF_STATE = {
+    "record": (Record(max_weight=9, signed=True), int),
+    "privacy id": (PrivacyId(last_digits, RecordBounds(9)), None),
+    "norm": (PrivacyId(last_digits, NormBound(5, max_weight=9, signed=True), max_windows=1, period=60), int),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", OF_STATE)
+def test_side_counters_add_little_to_an_open_window(unit: str) -> None:
+    """A few bytes to a sum of records; to net records of ids, how many records they are, where weights are read."""
+    bounds, weight = OF_STATE[unit]
+    without, with_them = (kept_of_a_window(3000, bounds, each, weight) for each in (None, SideCounters()))
+    print(f"{without} bytes without side counters, {with_them} with them")
+    assert with_them <= 1.1 * without
 
 
 def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> tuple[int, int]:

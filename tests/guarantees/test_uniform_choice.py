@@ -62,7 +62,8 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
             for part in parts[1:]:
                 merged = [MergeTables(bound)([*merged, part])]
             parts = merged
-        for table in steps.BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
+        for bounded in steps.BoundShard(bound).process((key, parts), PANE_INFO_UNKNOWN):
+            table = bounded.kept
             counts += np.bincount(list(map(decode, table["item"].to_pylist())), minlength=5)
             kept_of_each.update((window, unit) for unit in encode_ids(table["unit"]).to_pylist())
     assert len(kept_of_each) == 2 * UNITS

@@ -60,7 +60,7 @@ def worst(records: np.ndarray, relation: NeighboringRelation) -> int:
 def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) -> Fraction:
     """The sigma^2 of the counters that the private transforms draw for such windows at a cost of `RHO`."""
     elements = beam.Pipeline(runner=FN_API) | beam.Create([1]) | beam.WindowInto(windowfn)
-    privacy = PrivacySpec(rho=RHO, relation=relation)
+    privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=None)
     (variance,) = calibrate(spec, ReleaseTerms(privacy, bounds, window_count=check_windowing(elements)))
     return variance
 

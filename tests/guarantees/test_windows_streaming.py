@@ -30,7 +30,7 @@ from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
 
-PRIVACY = PrivacySpec(rho=0.1)
+PRIVACY = PrivacySpec(rho=0.1, side_counters=None)
 UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_contributions_per_partition=9))}
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineNode
-from beam_dpsketch.release.count_min import ReleasedCountMin
-from beam_dpsketch.release.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.flat.count_min import ReleasedCountMin
+from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.side_notes import SideNote
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
 from tests.helpers.raw import of_kind
 
@@ -31,6 +32,25 @@ def statement(**changes: Any) -> PrivacyStatement:
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)
+
+
+def note(
+    names: str | tuple[str, ...],
+    share: Fraction = Fraction(1, 50),
+    squared_limit: Fraction = Fraction(1),
+    sigma_squared: Fraction = Fraction(25),
+    value: int = 0,
+    scale_bits: int = 0,
+) -> SideNote:
+    """What a release says of one side counter."""
+    return SideNote(
+        names=(names,) if isinstance(names, str) else names,
+        share=share,
+        squared_limit=squared_limit,
+        sigma_squared=sigma_squared,
+        value=value,
+        scale_bits=scale_bits,
+    )
 
 
 def released(

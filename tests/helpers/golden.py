@@ -101,6 +101,7 @@ def good() -> dict[str, ReleasedSketch]:
             by_hand.statement(),
         ),
         **_norms(),
+        **_side_notes(),
         **_trees(),
     }
 
@@ -115,6 +116,35 @@ def _norms() -> dict[str, ReleasedSketch]:
         "count_sketch_norm_parts": by_hand.released(CountSketch, spec, parts, scale_bits=5, bounds=people),
         "count_min_norm_whole": by_hand.released(CountMin, spec, [[300, -2], [298, 0]], bounds=limited),
     }
+
+
+def _side_notes() -> dict[str, ReleasedSketch]:
+    """Releases that say how much is in them: of people under a norm that was chosen, and of single records."""
+    counts = {
+        "units": (Fraction(1, 50), Fraction(6), Fraction(300), 1200 << 16),
+        "records": (Fraction(1, 30), Fraction(100), Fraction(10**30 + 1, 3**50), (5000 << 16) + 1),
+        "weight": (Fraction(1, 50), Fraction(100), Fraction(10_000), -(4900 << 16)),
+        "clipped": (Fraction(1, 100), Fraction(25, 4), Fraction(1250), 300 << 16),
+        "scaled": (Fraction(1, 100), Fraction(6), Fraction(600), -7),
+    }
+    people = by_hand.released(
+        CountSketch,
+        SketchSpec(depth=1, width=2, seed=5),
+        [[96, -3]],
+        scale_bits=5,
+        bounds=NormBound(Fraction(5, 2), max_weight=9, signed=True),
+        norm_spend=Fraction(1, 20),
+        side=tuple(by_hand.note(name, *numbers, scale_bits=16) for name, numbers in counts.items()),
+    )
+    records = by_hand.released(
+        CountMin,
+        SketchSpec(depth=1, width=2),
+        [[31, 11]],
+        unit=PrivacyUnit.RECORD,
+        bounds=RecordBounds(1),
+        side=(by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),),
+    )
+    return {"count_sketch_side_notes": people, "count_min_one_note": records}
 
 
 def path(name: str) -> pathlib.Path:
@@ -170,14 +200,16 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, then scale_bits 5 and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + b"\x00\x00" + b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, norm_spend and side notes, then scale_bits 5
+    # and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(5) + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
         return sealed(norm.replace(end, end[:place] + new + end[place + len(new) :]))
 
     return {
+        **_bad_sides(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
         "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
         "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
@@ -202,6 +234,49 @@ def bad() -> dict[str, bytes]:
         "bad_denominator_zero": changed(half, b"\x01\x00\x01\x00\x00"),
         "bad_pickle": pickle.dumps(["not", "a", "release"]),
         "bad_text": b"counters: 1 2 3\n" * 20,
+    }
+
+
+def _bad_sides() -> dict[str, bytes]:
+    """The release of single records with other side notes than a statement may have, or with a chosen norm."""
+    body = good()["count_min_one_note"].to_bytes()[:-DIGEST_BYTES]
+    parts = {
+        "spend": b"\x00",
+        "notes": b"\x01\x00",
+        "names": b"\x03\x00\x00\x01\x02",  # units, records, weight
+        "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
+        "limit": b"\x01\x00\x01\x01\x00\x01",  # 1
+        "noise": b"\x01\x00\x32\x01\x00\x01",  # 50
+        "value": (-42).to_bytes(8, "little", signed=True),
+        "scale": b"\x00",
+    }
+    side = b"".join(parts.values())
+    assert body.count(side) == 1
+    long, half = (1000).to_bytes(2, "little"), b"\x01\x00\x01\x01\x00\x02"
+    end = b"".join(list(parts.values())[4:])
+
+    def other(**changes: bytes) -> bytes:
+        return sealed(body.replace(side, b"".join({**parts, **changes}.values())))
+
+    return {
+        "bad_side_cut": other(scale=b""),
+        "bad_side_denominator": other(noise=long + b"\x01" * 999 + b"\x02" + long + b"\x01" * 1000),
+        "bad_side_half_a_spend": other(spend=b"\x02"),
+        "bad_side_limit_zero": other(limit=b"\x00\x00\x01\x00\x01"),
+        "bad_side_more_notes": other(notes=b"\xff\xff"),
+        "bad_side_name": other(names=b"\x03\x00\x00\x01\x05"),
+        "bad_side_name_twice": other(names=b"\x03\x00\x00\x01\x01"),
+        "bad_side_named_twice": other(notes=b"\x02\x00", scale=b"\x00" + side[3:]),
+        "bad_side_no_names": other(names=b"\x00\x00"),
+        "bad_side_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
+        "bad_side_parts_of_records": other(scale=b"\x10"),
+        "bad_side_scale": other(scale=b"\x11"),
+        "bad_side_share_not_reduced": other(share=b"\x01\x00\x02\x01\x00\x64"),
+        "bad_side_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
+        "bad_side_shares_of_all": other(  # units and records have a half each
+            notes=b"\x02\x00", names=b"\x01\x00\x00", share=half + end + b"\x01\x00\x01" + half
+        ),
+        "bad_side_spend_without_norm": other(spend=b"\x01\x01\x00\x01\x01\x00\x14"),
     }
 
 

@@ -215,6 +215,15 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     return [(spec.depth, Fraction(1, count))] * count
 
 
+def has_signs(spec: Any) -> list[bool]:
+    """Return for each table whether an item may count negatively in a cell, as the spec says it."""
+    if isinstance(spec, TreeSpec):
+        return [level.sketch == "count_sketch" for level in spec.levels]
+    if isinstance(spec, PrefixSpec):
+        return [True] * spec.domain.max_bytes
+    return [not isinstance(spec, ListedItems) and spec.kind == "count_sketch"]
+
+
 def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:
     """Return what the records of one unit add to all counters."""
     tables: Change = [defaultdict(int) for _ in tables_of(spec)]
@@ -242,8 +251,10 @@ def distance(first: Change, second: Change) -> Change:
 
 
 def loss(sketch_input: SketchInput, added: Change, relation: NeighboringRelation, rho: Fraction) -> Fraction:
-    """Return the loss of a change of all counters, in zCDP, at the noise that a release of this rho draws."""
-    terms = ReleaseTerms(PrivacySpec(rho, relation=relation), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID)
+    """Return the loss of a change of all counters, in zCDP, at the noise that a sketch with all of rho draws."""
+    terms = ReleaseTerms(
+        PrivacySpec(rho, relation=relation, side_counters=None), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID
+    )
     noise = calibrate(sketch_input.spec, terms)
     squares = [sum(value * value for value in table.values()) for table in added]
     terms_of_tables = (square / (2 * variance * UNIT**2) for square, variance in zip(squares, noise, strict=True))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.release.side_notes import NAMES, SideNote
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 
 KINDS = (CountMin, CountSketch)
@@ -96,16 +97,40 @@ norm_bounds = st.builds(
 
 
 @st.composite
+def side_notes(draw: st.DrawFn, has_norm: bool) -> tuple[SideNote, ...]:
+    """Draw notes of side counters. Some count several things; their shares sum to less than 3/4 of rho."""
+    left = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
+    notes = []
+    while left:
+        size = draw(st.integers(1, len(left)))
+        names, left = tuple(left[:size]), left[size:]
+        notes.append(
+            SideNote(
+                names=names,
+                share=draw(st.fractions(Fraction(1, 1000), Fraction(3, 20))),
+                squared_limit=draw(st.fractions(Fraction(1, 1000), 1 << 62)),
+                sigma_squared=draw(st.fractions(Fraction(1, 4), 1 << 60)),
+                value=draw(weights),
+                scale_bits=draw(st.sampled_from([0, 16])) if has_norm else 0,
+            )
+        )
+    return tuple(notes)
+
+
+@st.composite
 def statements(draw: st.DrawFn) -> PrivacyStatement:
     """Privacy statements of one or several releases."""
     unit = draw(st.sampled_from(PrivacyUnit))
     of_unit = bounds(single=unit.is_one_record)
+    drawn = draw(of_unit if unit.is_one_record or unit.over_horizon else of_unit | norm_bounds)
     return PrivacyStatement(
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
         relation=draw(st.sampled_from(NeighboringRelation)),
         unit=unit,
-        bounds=draw(of_unit if unit.is_one_record or unit.over_horizon else of_unit | norm_bounds),
+        bounds=drawn,
+        side=draw(side_notes(drawn.has_norm)),
+        norm_spend=draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 4))) if drawn.has_norm else None,
         window_count=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,

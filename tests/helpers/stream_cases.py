@@ -123,3 +123,11 @@ def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
     visitor = Visitor()
     pipeline.visit(visitor)
     return visitor.found
+
+
+def stated(releases: dict[Any, Any]) -> dict[Any, list[str]]:
+    """What each statement says, but for what is noisy in it."""
+    return {
+        place: [line for line in str(released.privacy).splitlines() if not line.startswith("Holds")]
+        for place, released in releases.items()
+    }

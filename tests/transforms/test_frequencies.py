@@ -35,7 +35,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, Exact
 from tests.helpers.streams import WithStart
 from tests.helpers.timed import at_times
 
-PRIVACY = PrivacySpec(rho=0.5)
+PRIVACY = PrivacySpec(rho=0.5, side_counters=None)
 ONE = RecordBounds(1)
 
 
@@ -51,7 +51,7 @@ def second(value: tuple[Any, Any]) -> Any:
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> None:
     """sigma^2 = Delta^2 / (2 rho); to exchange one costs Count-Min twice and CountSketch four times Delta^2."""
-    replaced, privacy = relation is REPLACE_ONE, PrivacySpec(rho=0.5, relation=relation)
+    replaced, privacy = relation is REPLACE_ONE, PrivacySpec(rho=0.5, relation=relation, side_counters=None)
     bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
     transform = PrivateFrequencies.Globally(COUNT_MIN, privacy, item=second, unit=PrivacyId(first, bounds))
     (released,) = run([("u", "x")], transform)

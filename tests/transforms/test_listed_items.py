@@ -45,7 +45,7 @@ from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
 from tests.helpers.timed import at_times
 
-PRIVACY = PrivacySpec(rho=0.5)
+PRIVACY = PrivacySpec(rho=0.5, side_counters=None)
 PAGES = ListedItems(["page 7", "absent", "page 0", "page 9", "page 7"])
 SINGLE = Record(max_weight=10, signed=True)
 PEOPLE = PrivacyId("user", WIDE)

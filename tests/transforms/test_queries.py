@@ -88,6 +88,8 @@ def test_flat_sketches_and_words_are_asked_too() -> None:
     answers = answered([flat], [Question("estimate", (("x",),)), Question("top_k", (1, ("x", "y")))])
     assert answers["estimate", None].tolist() == flat.estimate(["x"]).tolist()
     assert answers["top_k", None] == flat.top_k(1, ["x", "y"])
+    decoded = answered([flat], [Question("decode", (("x", "y"),))])["decode", None]
+    assert decoded.as_rows() == flat.decode(["x", "y"]).as_rows()
     answers = answered([("k", words)], [Question("estimate", (("to",),), key="k"), Question("top_k", (1,), key="k")])
     assert answers["estimate", "k"].tolist() == [900]
     assert answers["top_k", "k"] == words.top_k(1)

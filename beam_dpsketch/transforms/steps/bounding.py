@@ -22,14 +22,16 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rule import MergeTables, Rule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table, split_by_key, total_weights
+from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
@@ -45,48 +47,34 @@ _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each tim
 _GATHERED_RECORDS = 1 << 20
 
 
-def bound_contributions(
-    elements: beam.PCollection,
-    reader: RecordReader,
-    sketch_input: SketchInput,
-    idempotent_noise: IdempotentNoise | None,
-) -> beam.PCollection:
-    """Return bounded `WeightedItems`, or (key, `WeightedItems`) per key."""
-    rule = choose_rule(sketch_input, idempotent_noise)
-    return unpack_tables(bound_tables(elements, reader, rule, sketch_input), reader, sketch_input)
-
-
 def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None) -> Rule:
-    """Return what enforces the bounds."""
-    if isinstance(sketch_input.bounds, NormBound):
-        return NormRule(sketch_input.bounds, sketch_input)
-    assert isinstance(sketch_input.bounds, RecordBounds)
-    return RecordRule(sketch_input.bounds, choose_priorities(idempotent_noise))
+    """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
+    bounds, counters = sketch_input.bounds, sketch_input.counters
+    if isinstance(bounds, RecordBounds):
+        return RecordRule(bounds, choose_priorities(idempotent_noise), counters)
+    least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
+    assert isinstance(least, NormBound)
+    return NormRule(least, sketch_input, counters)
 
 
-def bound_tables(
+def group_by_shard(
     elements: beam.PCollection, reader: RecordReader, rule: Rule, sketch_input: SketchInput | None
 ) -> beam.PCollection:
-    """Return tables of the records that are kept, one for each shard."""
+    """Return (shard, records as bytes), grouped; all records of a privacy id in a window are in one shard."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
     shard = beam.ParDo(shard_records(reader, rule, sketch_input)).with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
     if keeps_state(elements):
         sharded = sharded | "BoundInState" >> MergedInState(MergeTables(rule))
-    return sharded | "GroupByShard" >> beam.GroupByKey() | "Bound" >> beam.ParDo(BoundShard(rule))
+    return sharded | "GroupByShard" >> beam.GroupByKey()
 
 
-def unpack_tables(tables: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Convert tables of kept records to `WeightedItems`, or (key, `WeightedItems`) per key."""
+def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
+    """Convert what is kept to `WeightedItems`, or (key, `WeightedItems`) per key."""
     if not reader.per_key:
-        return tables | "Unpack" >> beam.Map(unpack_table, sketch_input)
+        return bounded | "Unpack" >> beam.Map(Bounded.to_items, sketch_input)
     pairs = tuple[Any, WeightedItems]
-    return tables | "SplitByKey" >> beam.FlatMap(split_by_key, sketch_input).with_output_types(pairs)
-
-
-def unpack_table(bounded: pa.Table, sketch_input: SketchInput) -> WeightedItems:
-    """Convert a table of kept records without keys."""
-    return sketch_input.bounded(sketch_input.column_keys(bounded["item"]), total_weights(bounded, sketch_input.bounds))
+    return bounded | "SplitByKey" >> beam.FlatMap(Bounded.by_key, sketch_input).with_output_types(pairs)
 
 
 class _Waiting:
@@ -192,20 +180,23 @@ class ShardWindowedRecords(ShardRecords):
 
 
 class BoundShard(beam.DoFn):
-    """Convert (shard, records) to one table of the records that are kept; raise if a window fires a second time."""
+    """Bound (shard, records), once all of them are there; raise if a window fires a second time."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
 
-    def process(
-        self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam
-    ) -> Iterator[pa.Table]:
+    def process(self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
         check_first_firing(pane)
-        gathered, size = [], 0
-        for payload in element[1]:
-            gathered.append(from_bytes(payload))
-            size += len(gathered[-1])
-            if size > _GATHERED_RECORDS:
-                gathered = [self._rule.prune(concat_tables(gathered))]
-                size = len(gathered[0]) // 2  # what must be kept anyway is not sorted again and again
-        yield self._rule.select(concat_tables(gathered))
+        yield self._rule.bound(gather_records(self._rule, element[1]))
+
+
+def gather_records(rule: Rule, payloads: Iterable[bytes]) -> pa.Table:
+    """Return the records of a shard, pruned where they are many: the rule keeps the same of them."""
+    gathered, size = [], 0
+    for payload in payloads:
+        gathered.append(from_bytes(payload))
+        size += len(gathered[-1])
+        if size > _GATHERED_RECORDS:
+            gathered = [rule.prune(concat_tables(gathered))]
+            size = len(gathered[0]) // 2  # what must be kept anyway is not sorted again and again
+    return concat_tables(gathered)

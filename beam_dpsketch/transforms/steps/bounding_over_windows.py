@@ -14,31 +14,36 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.transforms.window import TimestampCombiner, TimestampedValue
+from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.priorities import Priorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule, max_multiplicity_at_most
 from beam_dpsketch.records.bounding.rule import Rule
-from beam_dpsketch.records.groups import dictionary_codes, group_rows
+from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.transforms.steps.bounding import (
     BoundShard,
+    ShardRecords,
     ShardWindowedRecords,
-    bound_contributions,
     choose_rule,
-    unpack_tables,
+    group_by_shard,
+    unpack,
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
+from beam_dpsketch.transforms.steps.norm_choosing import BoundByNorm, ChooseNorm
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
@@ -51,44 +56,58 @@ def bound_over_windows(
     sketch_input: SketchInput,
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
-) -> beam.PCollection:
-    """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key."""
-    if plan.periods is None:
-        return bound_contributions(elements, reader, sketch_input, idempotent_noise)
-    if not elements.is_bounded:
+) -> tuple[beam.PCollection, beam.PCollection | None]:
+    """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key; and the norm, if chosen."""
+    periods = plan.periods
+    if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
             raise WindowingError(
                 "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
                 "windows of an id count, and a replay may see them in another order; take RecordBounds and leave "
                 "max_windows out"
             )
-        first = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, plan.periods)
-        return bound_contributions(first, reader, sketch_input, None)
-    if isinstance(sketch_input.bounds, RecordBounds):
+        elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)
+        periods = None
+    if periods is not None and isinstance(sketch_input.bounds, RecordBounds):
         priorities = choose_priorities(idempotent_noise)
-        rule: Rule = _RuleOverWindows(sketch_input.bounds, plan.max_windows, priorities)
+        rule: Rule = _RuleOverWindows(sketch_input.bounds, priorities, plan.max_windows, sketch_input.counters)
     else:
         rule = choose_rule(sketch_input, idempotent_noise)  # one norm over all windows of a period
-    shard = ShardWindowedRecords(reader, rule, sketch_input, window_column=True)
+    if periods is None:
+        grouped = group_by_shard(elements, reader, rule, sketch_input)
+    else:
+        grouped = _group_by_period(elements, ShardWindowedRecords(reader, rule, sketch_input, True), periods)
+    if isinstance(sketch_input.bounds, AutoNorm):
+        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input.spec, plan.terms, idempotent_noise)
+        bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, plan.terms), beam.pvalue.AsSingleton(norm))
+    else:
+        norm, bound = None, beam.ParDo(BoundShard(rule))
+    bounded = grouped | "Bound" >> bound
+    if periods is not None:
+        own_windows = RestoreWindows(elements.windowing)
+        bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
+    return unpack(bounded, reader, sketch_input), norm
+
+
+def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:
+    """Return (shard, records as bytes), grouped; all records of a privacy id in a period are in one shard."""
     # Outputs carry the earliest timestamp of their shard; later steps only move time forward, so nothing is late.
-    into_periods = beam.WindowInto(plan.periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
-    tables = (
+    into_periods = beam.WindowInto(periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+    return (
         elements
         | "Shard" >> beam.ParDo(shard).with_output_types(tuple[bytes, bytes])
         | "Periods" >> into_periods
         | "GroupByShard" >> beam.GroupByKey()
-        | "Bound" >> beam.ParDo(BoundShard(rule))
-        | "SplitByWindow" >> beam.FlatMap(_by_window)
-        | "OwnWindows" >> RestoreWindows(elements.windowing)
     )
-    return unpack_tables(tables, reader, sketch_input)
 
 
 class _RuleOverWindows(RecordRule):
     """Selects the records of a table with a column of windows that are kept."""
 
-    def __init__(self, bounds: RecordBounds, max_windows: int, priorities: Priorities) -> None:
-        super().__init__(bounds, priorities)
+    def __init__(
+        self, bounds: RecordBounds, priorities: Priorities, max_windows: int, counters: tuple[SideCounter, ...] = ()
+    ) -> None:
+        super().__init__(bounds, priorities, counters)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:
@@ -123,10 +142,7 @@ class _RuleOverWindows(RecordRule):
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
-def _by_window(bounded: pa.Table) -> Iterator[TimestampedValue]:
-    """Yield the records of each window, at its last millisecond."""
-    ends, codes = np.unique(bounded["window"].to_numpy(), return_inverse=True)
-    order, groups = group_rows(codes, len(ends))
-    records = bounded.drop_columns(["window"]).take(pa.array(order))
-    for end, group in zip(ends.tolist(), groups, strict=True):
-        yield TimestampedValue(records[group], Timestamp(micros=end * MILLISECOND))
+def _by_window(bounded: Bounded) -> Iterator[TimestampedValue]:
+    """Yield what is kept in each window, at its last millisecond."""
+    for end, kept in bounded.by_window():
+        yield TimestampedValue(kept, Timestamp(micros=end * MILLISECOND))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import apache_beam as beam
@@ -12,6 +13,7 @@ from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.norm_choosing import stamp
 from beam_dpsketch.transforms.steps.summing import sum_in_state
 from beam_dpsketch.transforms.windows.time_range import create_in_every_window, filter_to_time_range
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
@@ -23,36 +25,43 @@ class ExactSums(beam.PTransform):
     def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
+        self._sketch_input = dataclasses.replace(declaration.sketch_input, counters=plan.terms.counters)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        starts, per_key, sketch_input = self._plan.starts, self._declaration.is_keyed, self._declaration.sketch_input
+        starts, per_key, sketch_input = self._plan.starts, self._declaration.is_keyed, self._sketch_input
         elements, selectors = pcoll, self._declaration.selectors
         if starts is not None:
             in_range = beam.FlatMap(filter_to_time_range, starts).with_output_types(pcoll.element_type)
             elements = elements | "InTimeRange" >> in_range
         reader = RecordReader(selectors, per_key=per_key, public_keys=self._declaration.public_keys)
-        bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
+        bounded, norm = selectors.privacy_id is not None, None  # bounded records all come as a window ends
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            elements = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
+            elements, norm = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             elements = elements | "Key" >> key_records
-        elements = self._with_empty(elements)
+        elements = self._with_empty(elements, norm)
         elements, fn = sum_in_state(elements, sketch_input, selectors, per_key=per_key, in_state=not bounded)
         if per_key:
             return elements | "Combine" >> beam.CombinePerKey(fn)
         combine = beam.CombineGlobally(fn)
         return elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
 
-    def _with_empty(self, values: beam.PCollection) -> beam.PCollection:
-        """Add one empty contribution for every release that must exist regardless of the data."""
-        starts, keys, empty = self._plan.starts, self._declaration.public_keys, self._declaration.sketch_input.empty()
-        if starts is None and keys is None:
+    def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
+        """Add one empty contribution for every release that must exist regardless of the data.
+
+        A norm that the data chose goes with it: the noise of a release without data must not be another one.
+        """
+        starts, keys, empty = self._plan.starts, self._declaration.public_keys, self._sketch_input.empty()
+        always = norm is not None and self._plan.is_global and not self._declaration.is_keyed
+        if starts is None and keys is None and not always:
             return values
         every = [(key, empty) for key in keys or ()] if self._declaration.is_keyed else [empty]
         if starts is not None:
             created = create_in_every_window(values.pipeline, starts, values.windowing, every)
         else:
             created = values.pipeline | "PublicKeys" >> beam.Create(every, reshuffle=False)
+        if norm is not None:
+            created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
         return (values, created) | "WithEmpty" >> beam.Flatten()

@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch.records.containers import check_values
+from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, any_usable, read_keyed_table, split_by_key
 from beam_dpsketch.records.unused import Unused
@@ -46,4 +47,5 @@ class KeyRecords(beam.DoFn):
             self._unused.anything_counts = True
         else:
             self._unused.note_dropped(len(columns.items), **any_usable(columns, self._reader, self._sketch_input))
-        yield from split_by_key(kept, self._sketch_input)
+        for _, key, items in split_by_key(kept, self._sketch_input, *dictionary_codes(kept["key"])):
+            yield key, items._replace(side=self._sketch_input.side_of_single(items.weights))

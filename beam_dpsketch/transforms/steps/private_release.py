@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, ClassVar, NoReturn
 
 import apache_beam as beam
 
+from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.norm_choosing import calibrate_choice
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
@@ -37,25 +41,33 @@ class PrivateTransform(ReadsElements):
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
         calibrate(declaration.spec, self._terms())  # refuses settings that cannot work
+        if isinstance(declaration.unit.bounds, AutoNorm):
+            calibrate_choice(declaration.spec, self._terms())
 
     def default_label(self) -> str:
         """Return the name for users, such as `PrivateFrequencies.PerKey`."""
         return type(self).__qualname__
 
-    def explain(self, n: int | None = None) -> str:
+    def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
         """Return what will be released, in words, with what to expect of it, before any data is read.
 
         Quantiles: the error of ranks, given n. Frequencies: how wide intervals are, and given n, the error with
         collisions on made-up data. Top-K lists: the detection limit, the weight from which values are found. It says
-        where answers would be mostly noise.
+        where answers would be mostly noise. Then, but for continual release: what another bound or epsilon would give,
+        and how many people a wanted error needs, from the noise alone.
 
         Args:
           n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
             that the bounds drop do not count.
+          wanted_error: an error as a share of the weight that counts in one release, between 0 and 1; the words say
+            how many people it needs.
         """
         keys = self._declaration.public_keys
         key_count = None if keys is None else len(keys)
-        return str(plan(self._declaration.spec, self._terms(), n, keys=key_count, search=self._is_search))
+        planned = plan(
+            self._declaration.spec, self._terms(), n, keys=key_count, search=self._is_search, wanted_error=wanted_error
+        )
+        return str(planned)
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
@@ -63,8 +65,16 @@ class ReleaseOnce(beam.DoFn):
         if self._idempotent_noise is not None:
             assert self._randomness is not None
             run, randomness = name_run(self._randomness), release_randomness(self._randomness, part, pane.index)
-        released = release_part(accumulator.to_sketch(), self._terms, randomness, run=run, part=part)
+        sketch, side = accumulator.to_sketch(), accumulator.total_side
+        released = release_part(sketch, side, self._terms_of(accumulator), randomness, run=run, part=part)
         yield (key, released) if self._per_key else released
+
+    def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
+        """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
+        if not isinstance(self._terms.bounds, AutoNorm):
+            return self._terms
+        assert accumulator.max_norm is not None
+        return self._terms.with_norm(accumulator.max_norm)
 
     def _part(self, key: Any) -> tuple[Any, ...]:
         """Return which release of its window it is."""

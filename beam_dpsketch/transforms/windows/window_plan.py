@@ -9,6 +9,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import WindowFn
 
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
@@ -40,6 +41,11 @@ class WindowPlan(NamedTuple):
     def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
         """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
         window_count, in_global, limit = check_windowing(elements), is_global(elements), declaration.privacy_id
+        if limit is not None and isinstance(limit.bounds, AutoNorm) and not elements.is_bounded:
+            raise WindowingError(
+                "bounds must be a NormBound on unbounded input, where the norm is needed before the data are there: "
+                "take that of an earlier release, released.privacy.bounds, instead of AutoNorm()"
+            )
         has_norm = limit is not None and limit.has_norm and not in_global
         if limit is not None and has_norm:
             _check_norm(limit, elements)
@@ -67,7 +73,23 @@ class WindowPlan(NamedTuple):
         disclosed = Disclosure.NONE if in_global or starts is not None else Disclosure.WINDOWS
         if declaration.is_keyed and declaration.public_keys is None:
             disclosed |= Disclosure.KEYS
-        return cls(dataclasses.replace(terms, disclosed=disclosed), starts, periods, in_global, terms.window_count)
+        windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
+        cells = terms.output_cells and windows and terms.output_cells * windows
+        terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)
+        return cls(terms, starts, periods, in_global, terms.window_count)
+
+
+def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.PCollection) -> int | None:
+    """Return how many windows one bound covers; `None` if that is not known, or if a unit may change its window."""
+    if terms.window_count > 1:
+        return 1
+    if not terms.bounds.has_norm:
+        return None
+    if not elements.is_bounded:
+        return 2 if terms.output_cells == 1 else 1  # a unit may change its window, so it is never in one cell
+    windowfn = elements.windowing.windowfn
+    step = getattr(windowfn, "period", windowfn.size).micros
+    return terms.period_micros // step or (None if starts is None else len(starts))
 
 
 def _check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:

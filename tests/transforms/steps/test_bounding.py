@@ -35,7 +35,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader, split_by_key
+from beam_dpsketch.records.reading import Columns, RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -60,9 +60,9 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
             shards[value.value[0]].append(value.value[1])
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
-        for table in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
-            for key, contributions in split_by_key(table, recipe):
-                sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
+        for kept in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
+            for key, contributions in kept.by_key(recipe):
+                sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions[:2])
     return {key: sketch.counters for key, sketch in sketches.items()}
 
 

@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader, read_table, split_by_key
+from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.release.statement import Disclosure
@@ -305,7 +305,7 @@ def bounded(
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = SketchInput(ONE_COUNTER, bounds)
-    bound = steps._RuleOverWindows(bounds, max_windows, RandomPriorities(salt))
+    bound = steps._RuleOverWindows(bounds, RandomPriorities(salt), max_windows)
     shard = ShardWindowedRecords(RECORDS, bound, recipe, window_column=True)
     shards: dict[int, list[bytes]] = defaultdict(list)
     for bundle in bundles:
@@ -321,7 +321,7 @@ def bounded(
     for payloads in shards.items():
         for kept in BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
-                for key, contributions in split_by_key(timed.value, recipe):
+                for key, contributions in timed.value.by_key(recipe):
                     found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())
     return found
 
@@ -420,7 +420,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
-    kept = steps._RuleOverWindows(bounds, 2, priorities).select(read)
+    kept = steps._RuleOverWindows(bounds, priorities, 2).select(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units

@@ -36,10 +36,11 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader, split_by_key
+from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
@@ -219,10 +220,14 @@ def by_hand(bundles: Iterable[list[Any]], spec: Any, bounds: NormBound) -> dict[
         emitted = [value for row in bundle for value in shard_records.process(row) or ()]
         for value in [*emitted, *shard_records.finish_bundle()]:
             shards[value.value[0]].append(value.value[1])
-    tables = [table for shard in shards.items() for table in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN)]
+    tables = [
+        bounded.kept
+        for shard in shards.items()
+        for bounded in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN)
+    ]
     sketches: dict[Any, Any] = {}
-    for key, contributions in split_by_key(concat_tables(tables), recipe) if tables else ():
-        sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions)
+    for key, contributions in Bounded(concat_tables(tables)).by_key(recipe) if tables else ():
+        sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions[:2])
     return {key: sketch.to_vector() for key, sketch in sketches.items()}
 
 

@@ -44,7 +44,7 @@ from tests.helpers.stream_cases import outputs
 from tests.helpers.streams import Timed, in_windows, state_everywhere, stepped, unbounded
 from tests.helpers.tree_pipelines import ExactVectors
 
-PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE)
+PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, side_counters=None)
 SPEC = SketchSpec(depth=3, width=16)
 TREE = TreeSpec(
     domain=IntegerDomain(0, 15),

@@ -1,0 +1,159 @@
+"""The steps that choose a norm for all shards of a bounded input, before any of them is scaled.
+
+Guarantee: each unit is in one bin of the histogram at most: an id, or an id within one period, whose records are all in
+one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run read one norm, and
+it costs what `release.norm_choosing` says. The exact counts are in no message and in no display data.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.norm_choice import GRID, bin_count
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.release.norm_choosing import calibrate_choice, choose_norm
+from beam_dpsketch.transforms.steps.bounding import gather_records
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.windows.guard import check_first_firing
+
+_PART = encode(("norm",))
+
+
+class ChooseNorm(beam.PTransform):
+    """Turn grouped shards into one chosen norm, in sixteenths of a record: `Fraction(output, norm_choice.GRID)`.
+
+    The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if the unit is one
+    within a period. The output is one element in the global window, also of empty input.
+
+    Args:
+      spec: the sketch whose counters are scaled.
+      terms: those of the release, with an `AutoNorm`.
+      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None = None) -> None:
+        super().__init__()
+        calibrate_choice(spec, terms)  # refuses settings that cannot work
+        self._spec, self._terms, self._idempotent_noise = spec, terms, idempotent_noise
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        auto = self._terms.bounds
+        assert isinstance(auto, AutoNorm)
+        sketch_input = SketchInput(self._spec, auto.bound(1))  # lengths do not depend on the norm
+        draw = DrawNorm(self._spec, self._terms, self._idempotent_noise)
+        return (
+            pcoll
+            | "LengthHistogram" >> LengthHistogram(sketch_input)
+            | "DrawNorm" >> beam.ParDo(draw).with_output_types(int)
+            | "MakeFinal" >> beam.Reshuffle().with_output_types(int)
+        )
+
+
+class LengthHistogram(beam.PTransform):
+    """Turn grouped shards into one exact histogram: how many units are of each length. It is not private."""
+
+    def __init__(self, sketch_input: SketchInput) -> None:
+        super().__init__()
+        self._sketch_input = sketch_input
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        bounds = self._sketch_input.bounds
+        assert isinstance(bounds, NormBound)
+        count_lengths = CountLengths(NormRule(bounds, self._sketch_input))
+        return (
+            pcoll
+            | "CountLengths" >> beam.ParDo(count_lengths).with_output_types(list[int])
+            | "AllPeriods" >> beam.WindowInto(GlobalWindows())
+            | "AddUp" >> beam.CombineGlobally(AddUpCounts(bin_count(bounds.max_weight)))
+        )
+
+
+class CountLengths(beam.DoFn):
+    """Convert (shard, records) to how many of its units are of each length; raise if a window fires a second time."""
+
+    def __init__(self, rule: NormRule) -> None:
+        self._rule = rule
+
+    def process(
+        self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[list[int]]:
+        check_first_firing(pane)
+        yield self._rule.length_histogram(gather_records(self._rule, element[1])).tolist()
+
+
+class AddUpCounts(beam.CombineFn):
+    """Add up histograms, lists of integers."""
+
+    def __init__(self, bins: int) -> None:
+        self._bins = bins
+
+    def create_accumulator(self) -> list[int]:
+        return [0] * self._bins
+
+    def add_input(self, mutable_accumulator: list[int], element: list[int]) -> list[int]:
+        return [total + count for total, count in zip(mutable_accumulator, element, strict=True)]
+
+    def merge_accumulators(self, accumulators: Iterable[list[int]]) -> list[int]:
+        return functools.reduce(self.add_input, accumulators, self.create_accumulator())
+
+    def extract_output(self, accumulator: list[int]) -> list[int]:
+        return accumulator
+
+
+class DrawNorm(beam.DoFn):
+    """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
+
+    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None) -> None:
+        self._spec, self._terms, self._idempotent_noise = spec, terms, idempotent_noise
+        self._randomness: KeyedRandomness | None = None
+
+    def setup(self) -> None:
+        if self._idempotent_noise is not None:
+            self._randomness = self._idempotent_noise.resolve_secret().derive(_PART)
+
+    def teardown(self) -> None:
+        self._randomness = None
+
+    def process(self, element: list[int]) -> Iterator[int]:
+        assert (self._randomness is None) == (self._idempotent_noise is None)
+        norm = choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms, self._randomness)
+        yield int(norm * GRID)
+
+
+class BoundByNorm(beam.DoFn):
+    """Bound (shard, records) by the norm that was chosen, which then goes with them."""
+
+    def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms) -> None:
+        self._sketch_input, self._terms = sketch_input, terms
+
+    def process(
+        self, element: tuple[bytes, Iterable[bytes]], norm: int, pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[Bounded]:
+        check_first_firing(pane)
+        max_norm = Fraction(norm, GRID)
+        terms = self._terms.with_norm(max_norm)
+        assert isinstance(terms.bounds, NormBound)
+        rule = NormRule(terms.bounds, self._sketch_input, terms.counters)
+        yield rule.bound(gather_records(rule, element[1]))._replace(max_norm=max_norm)
+
+
+def stamp(value: Any, norm: int) -> Any:
+    """Return an empty `WeightedItems`, or (key, that), with the norm that was chosen for the others."""
+    if type(value) is WeightedItems:
+        return value._replace(max_norm=Fraction(norm, GRID))
+    key, empty = value
+    return key, empty._replace(max_norm=Fraction(norm, GRID))

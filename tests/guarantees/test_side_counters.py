@@ -1,0 +1,484 @@
+"""Side counters out of whole pipelines: equal to sums over the records, in all forms and places.
+
+Noise is left out of the releases, so all numbers are exact and no test raises a false alarm.
+`tests.helpers.side_releases` works out what to expect, without the package's bounding.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import TimestampedValue
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    AutoNorm,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    TimeRange,
+)
+from beam_dpsketch.hashing.encodings import encode_all
+from beam_dpsketch.privacy.norm_choice import bin_count
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
+from beam_dpsketch.transforms.steps import bounding, norm_choosing, stream_state
+from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
+from tests.helpers.side_releases import (
+    Exact,
+    Place,
+    Sides,
+    assert_sides,
+    exact_of,
+    no_noise,
+    of_single,
+    under_norm,
+    under_records,
+)
+from tests.helpers.streams import in_windows, state_everywhere, stepped
+
+pytestmark = pytest.mark.usefixtures(no_noise.__name__)
+PRIVACY = PrivacySpec(rho=Fraction(1, 10))
+END, FIXED, SLIDING = 240, 60, (120, 60)
+KEYS = ["k0", "k1"]
+Windows = int | tuple[int, int] | None
+
+
+class Visit(NamedTuple):
+    user: str | None
+    key: str | None
+    item: str | None
+    n: int
+
+
+def visit(person: int, number: int) -> Visit:
+    return Visit(f"user {person}", KEYS[number * person % 2], f"word {number * number % 13}", number % 5 - 1)
+
+
+NOT_COUNTED = [
+    *(
+        Visit(*values)
+        for values in [(None, "k0", "word 1", 2), ("user 1", "k0", None, 2), ("only zeros", "k1", "w", 0)]
+    ),
+    *(Visit(user, key, "word 2", 1) for user in ("user 1", "unlisted alone") for key in ("unlisted", None)),
+]
+CANCELLING = [Visit("cancels", key, item, n) for key in KEYS for item in ("word 0", "word 7") for n in (2, -2)]
+VISITS = random.Random(3).sample(
+    [
+        *(
+            (visit(person, number), number * 7 % END)
+            for person in range(1, 12)
+            for number in range(1 + 4 * (person - 1))
+        ),
+        *((each, 70 + place) for place, each in enumerate(NOT_COUNTED)),
+        *((each, 10 + place) for place, each in enumerate(CANCELLING)),
+    ],
+    k=231 + len(NOT_COUNTED) + len(CANCELLING),
+)
+
+
+class Case(NamedTuple):
+    """A transform, the windows before it, and the side counters that records lead to, under the norm of the release."""
+
+    make: Callable[[], Any]
+    wanted: Callable[[list[Counted], Any], Sides]
+    weighted: bool = True
+    windows: Windows = None
+    unit_of: Callable[[float], Any] = lambda start: None
+    """What else than the id a unit is made of: where windows are bounded alone, the window."""
+
+
+def globally(unit: Any, **arguments: Any) -> Callable[[], Any]:
+    return lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **{"item": "item"} | arguments)
+
+
+def per_key(unit: Any, **arguments: Any) -> Callable[[], Any]:
+    listed: dict[str, Any] = {"item": "item", "keys": PublicKeys([*KEYS, "absent"], "key")}
+    return lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, **listed | arguments)
+
+
+def by_norm(max_cells: int | None) -> Callable[[list[Counted], Any], Sides]:
+    return lambda records, bounds: under_norm(SPEC, bounds, max_cells, records)
+
+
+def by_id(bounds: Any, **limits: Any) -> PrivacyId:
+    return PrivacyId("user", bounds, **limits)
+
+
+SIGNED = NormBound(Fraction(7, 2), max_weight=3, signed=True)
+PEOPLE = NormBound(2, max_per_item=1)
+ALL = RecordBounds(1000, max_partitions=3, max_weight=2, signed=True)
+SINGLE = Record(max_weight=2)
+WEIGHT = {"weight": "n"}
+DECLARED: dict[str, Any] = {"windows": TimeRange(0, END)}
+CASES = {
+    "norm, per key in windows": Case(
+        per_key(by_id(SIGNED), **WEIGHT, **DECLARED), by_norm(3 * END // FIXED), windows=FIXED
+    ),
+    "norm": Case(globally(by_id(SIGNED), **WEIGHT), by_norm(1)),
+    "norm, people per key": Case(per_key(by_id(PEOPLE)), by_norm(3), weighted=False),
+    "norm in sliding windows": Case(
+        per_key(by_id(NormBound(4, max_weight=2)), keys=AssumePublicKeys("key"), **WEIGHT),
+        by_norm(None),
+        windows=SLIDING,
+    ),
+    "norm, periods": Case(
+        per_key(by_id(SIGNED, period=120), keys=AssumePublicKeys("key"), **WEIGHT),
+        by_norm(None),
+        windows=FIXED,
+        unit_of=lambda start: start // 120,
+    ),
+    "norm chosen, periods": Case(
+        per_key(by_id(AutoNorm(max_weight=3), period=120), **WEIGHT, **DECLARED),
+        by_norm(3 * 2),
+        windows=FIXED,
+        unit_of=lambda start: start // 120,
+    ),
+    "norm chosen, per key": Case(per_key(by_id(AutoNorm(max_weight=3, signed=True)), **WEIGHT), by_norm(3)),
+    "norm chosen": Case(globally(by_id(AutoNorm())), by_norm(1), weighted=False),
+    "norm chosen, in windows": Case(
+        per_key(by_id(AutoNorm(max_weight=3)), **WEIGHT, **DECLARED), by_norm(3 * END // FIXED), windows=FIXED
+    ),
+    "records of ids": Case(
+        globally(by_id(RecordBounds(4))), lambda records, _: under_records(RecordBounds(4), records), weighted=False
+    ),
+    "records of ids, per key": Case(per_key(by_id(ALL), **WEIGHT), lambda records, _: under_records(ALL, records)),
+    "records of ids in windows": Case(
+        globally(by_id(RecordBounds(2), max_windows=4), **DECLARED),
+        lambda records, _: under_records(RecordBounds(2), records),
+        weighted=False,
+        windows=FIXED,
+        unit_of=lambda start: start,
+    ),
+    "records": Case(globally(SINGLE, **WEIGHT), lambda records, _: of_single(SINGLE, records)),
+    "records, per key": Case(per_key(SINGLE, **WEIGHT), lambda records, _: of_single(SINGLE, records)),
+    "records in sliding windows": Case(
+        per_key(Record(), keys=AssumePublicKeys("key")),
+        lambda records, _: of_single(Record(), records),
+        weighted=False,
+        windows=SLIDING,
+    ),
+}
+
+
+def accepted(case: Case) -> list[Counted]:
+    """The records that count, each in its windows, by the words of the documentation."""
+    transform = case.make()
+    keys, by_id = transform._declaration.keys, transform._declaration.privacy_id is not None
+    listed = None if keys is None else keys.keys
+    found = []
+    for (user, key, item, n), time in VISITS:
+        if (
+            item is None
+            or (by_id and user is None)
+            or (keys is not None and (key is None or key not in (listed or [key])))
+        ):
+            continue
+        for start in starts_of(time, case.windows):
+            if start is None or transform._declaration.windows is None or start >= 0:
+                place = start, key if keys is not None else None
+                found.append(Counted((user, case.unit_of(start or 0)), place, item, n if case.weighted else 1))
+    return found
+
+
+def starts_of(time: float, windows: Windows) -> list[float | None]:
+    """The starts of the windows that a time is in."""
+    if windows is None:
+        return [None]
+    size, step = (windows, windows) if isinstance(windows, int) else windows
+    last = time // step * step
+    return [start for start in (last - step * back for back in range(size // step)) if start > time - size]
+
+
+def rows(visits: Iterable[Visit]) -> list[dict[str, Any]]:
+    return [each._asdict() for each in visits]
+
+
+def timed_batches(make: Callable[[pa.Table], Iterable[Any]]) -> list[tuple[Any, float]]:
+    """Batches of the visits of each minute, several for each minute."""
+    found: list[tuple[Any, float]] = []
+    for minute in range(0, END, 60):
+        of_minute = [each for each, time in VISITS if minute <= time < minute + 60]
+        for part in (of_minute[::3], of_minute[1::3], of_minute[2::3]):
+            schema = pa.schema([("user", pa.string()), ("key", pa.string()), ("item", pa.string()), ("n", pa.int64())])
+            found += [(each, minute) for each in make(pa.Table.from_pylist(rows(part), schema=schema))]
+    return found
+
+
+FORMS: dict[str, list[tuple[Any, float]]] = {
+    "dicts": [(each._asdict(), time) for each, time in VISITS],
+    "objects": [
+        ([beam.Row(**each._asdict()), each, each._asdict()][place % 3], time)
+        for place, (each, time) in enumerate(VISITS)
+    ],
+    "batches": timed_batches(
+        lambda table: [table.slice(0, 5), table.slice(5, 5).to_pandas(), *table.slice(10).to_batches(max_chunksize=4)]
+    ),
+}
+
+
+def fused(pipeline: beam.Pipeline, timed: Any, label: str = "") -> beam.PCollection:
+    created = pipeline | f"Create {label}" >> beam.Create(timed, reshuffle=False)
+    return created | f"Stamp {label}" >> beam.MapTuple(TimestampedValue)
+
+
+def across_a_stage(pipeline: beam.Pipeline, timed: Any, label: str = "") -> beam.PCollection:
+    return fused(pipeline, timed, label) | f"Away {label}" >> beam.Reshuffle() | f"On {label}" >> beam.Map(_same)
+
+
+def _same(element: Any) -> Any:
+    return element
+
+
+def placed(elements: beam.PCollection, case: Case, label: str = "") -> beam.PCollection:
+    if case.windows is not None:
+        elements = elements | f"Windows {label}" >> in_windows(case.windows)
+    return elements | f"Private {label}" >> case.make() | f"Place {label}" >> beam.ParDo(Place())
+
+
+def check(case: Case, seen: list[Any]) -> dict[Any, Exact]:
+    """Compare the releases of one run with the expectation, and return them."""
+    (bounds,) = {released.privacy.bounds for *_, released in seen}
+    found = {(start, key): exact_of(released) for start, key, released in seen}
+    assert len(found) == len(seen)
+    records = accepted(case)
+    assert_sides({place: exact.side for place, exact in found.items()}, case.wanted(records, bounds))
+    if isinstance(bounds, NormBound):
+        vectors = {place: [round(n * UNIT) for row in exact.counters for n in row] for place, exact in found.items()}
+        assert_same(vectors, expected(SPEC, bounds, records))
+    return found
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", CASES)
+def test_every_form_of_element_gives_the_sums_over_the_records(name: str) -> None:
+    case = CASES[name]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return [
+            placed(fused(pipeline, timed, form), case, form)
+            | f"Name {form}" >> beam.Map(lambda found, form: (form, found), form)
+            for form, timed in FORMS.items()
+        ] | beam.Flatten()
+
+    seen = seen_by_sink(build)
+    found = [check(case, [each for form, each in seen if form == wanted]) for wanted in FORMS]
+    if name.startswith("norm") and "chosen" not in name:
+        assert found[0] == found[1] == found[2]
+
+
+SOURCES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
+    "across a stage": (across_a_stage, FN_API, ()),
+    "another runner": (fused, BUNDLE_BASED, ()),
+    "replayed": (fused, FN_API, ("--direct_runner_bundle_repeat=2",)),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "name", ["norm chosen, per key", "norm, per key in windows", "records of ids, per key", "records, per key"]
+)
+def test_neither_stages_nor_bundles_change_a_side_counter(
+    name: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replayed bundle may come out several times."""
+    for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11, "_GATHERED_RECORDS": 30}.items():
+        monkeypatch.setattr(bounding, module, size)
+    (read, runner, options), case = SOURCES[source], CASES[name]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return placed(read(pipeline, FORMS["objects"]), case)
+
+    seen = seen_by_sink(build, *options, runner=runner)
+    check(case, list({(start, key): (start, key, released) for start, key, released in seen}.values()))
+
+
+STREAMS = {
+    "norm": Case(
+        per_key(by_id(SIGNED, max_windows=4, period=END), keys=AssumePublicKeys("key"), **WEIGHT),
+        by_norm(None),
+        windows=FIXED,
+        unit_of=lambda start: start,
+    ),
+    "norm, people": Case(
+        globally(by_id(PEOPLE, max_windows=4, period=END)),
+        by_norm(1),
+        weighted=False,
+        windows=FIXED,
+        unit_of=lambda start: start,
+    ),
+    "records of ids": Case(
+        per_key(by_id(ALL), keys=AssumePublicKeys("key"), **WEIGHT),
+        lambda records, _: under_records(ALL, records),
+        windows=FIXED,
+        unit_of=lambda start: start,
+    ),
+    "records in sliding windows": CASES["records in sliding windows"],
+    "records": Case(globally(SINGLE, **WEIGHT), lambda records, _: of_single(SINGLE, records), windows=FIXED),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(state_everywhere.__name__)
+@pytest.mark.parametrize("merged", ["at the end", "all the time"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_sums_in_state_have_the_side_counters_of_a_batch(
+    name: str, merged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that comes too late is in none."""
+    if merged == "all the time":
+        monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
+    case, late = STREAMS[name], (Visit("user 1", "k0", "word 1", 1), 7.0)
+    step = case.windows[1] if isinstance(case.windows, tuple) else 60
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return placed(pipeline | stepped(VISITS, step, END + 60, late=late, bundle=23), case)
+
+    check(case, seen_by_sink(build, "--streaming", runner=BUNDLE_BASED))
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("unit", [SIGNED, AutoNorm(max_weight=3, signed=True), ALL, None], ids=str)
+def test_plain_tuples_and_pairs_give_the_sums_over_the_records(unit: Any) -> None:
+    """Pairs of a key and a tuple, read by position."""
+    by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
+    owner = SINGLE if unit is None else PrivacyId(lambda each: each[0], unit)
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=owner, keys=PublicKeys([*KEYS, "absent"]), **by_position)
+    pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
+    records = [
+        Counted(user, key, item, n)
+        for key, (user, item, n) in pairs
+        if key in KEYS and item is not None and (unit is None or user is not None)
+    ]
+    found = dict(run(pairs, transform))
+    (bounds,) = {released.privacy.bounds for released in found.values()}
+    if unit is None:
+        wanted = of_single(SINGLE, records)
+    else:
+        wanted = under_records(ALL, records) if unit is ALL else under_norm(SPEC, bounds, 3, records)
+    assert_sides({key: exact_of(released).side for key, released in found.items()}, wanted)
+
+
+@pytest.mark.parametrize("per_key", [False, True])
+def test_a_combine_fn_counts_records_as_units(per_key: bool) -> None:
+    """Across a stage and fused; a bare CombineFn sees neither ids nor lists of keys."""
+    fn = PrivateSketchFn(SPEC, PRIVACY, unit=SINGLE, item="item", weight="n")
+    visits = [(each.key, each) for each, _ in VISITS if each.key is not None]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        pairs = pipeline | beam.Create(visits)
+        if per_key:
+            return pairs | beam.CombinePerKey(fn)
+        return pairs | beam.Values() | beam.CombineGlobally(fn) | beam.Map(lambda released: (None, released))
+
+    found = {key: exact_of(released).side for key, released in seen_by_sink(build)}
+    counted = [(key if per_key else None, each) for key, each in visits if each.item is not None]
+    assert_sides(found, of_single(SINGLE, (Counted(None, key, each.item, each.n) for key, each in counted)))
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", [name for name in CASES if "chosen, " in name])
+def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id, or an id in a period, over all keys and windows; those whose records cancel are in none."""
+    seen: list[list[int]] = []
+    case = CASES[name]
+    monkeypatch.setattr(norm_choosing, "choose_norm", lambda counts, *_: seen.append(counts.tolist()) or Fraction(2))
+    seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case))
+    bounds = case.make()._declaration.unit.bounds.bound(1)
+    wanted = [0] * bin_count(bounds.max_weight)
+    for places in net(accepted(case), bounds).values():
+        wanted[max(each for each in range(64) if 1 << each <= squared_norm(SPEC, places))] += 1
+    assert seen == [wanted]
+
+
+# Faults between the steps.
+
+
+def counters_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Bounded._side_rows
+    monkeypatch.setattr(Bounded, "_side_rows", lambda self, sketch_input: right(self, sketch_input)[:, ::-1])
+
+
+def every_window_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Bounded.by_window
+
+    def wrong(self: Bounded) -> Iterator[tuple[int, Bounded]]:
+        for end, bounded in right(self):
+            yield end, bounded._replace(side=self.side)
+
+    monkeypatch.setattr(Bounded, "by_window", wrong)
+
+
+def lost_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SketchAccumulator.to_bytes
+
+    def wrong(self: SketchAccumulator) -> bytes:
+        self.side = np.zeros_like(self.side)
+        return right(self)
+
+    monkeypatch.setattr(SketchAccumulator, "to_bytes", wrong)
+
+
+def lost_where_accumulators_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SketchAccumulator.absorb
+
+    def wrong(self: SketchAccumulator, other: SketchAccumulator) -> None:
+        before = self.side
+        right(self, other)
+        self.side = before
+
+    monkeypatch.setattr(SketchAccumulator, "absorb", wrong)
+
+
+def keys_that_are_not_listed_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        RecordReader, "encode_keys", lambda self, keys: encode_all(["k0" if k not in KEYS else k for k in keys])
+    )
+
+
+def cancelling_records_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the records of what nets to zero as parts are merged."""
+    right = NormRule.prune
+
+    def wrong(self: NormRule, records: pa.Table) -> pa.Table:
+        pruned = right(self, records)
+        return pruned.filter(pa.array(pruned["weight"].to_numpy() != 0))
+
+    monkeypatch.setattr(NormRule, "prune", wrong)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lost_in_bytes,
+        counters_swapped,
+        every_window_has_all,
+        lost_where_accumulators_merge,
+        keys_that_are_not_listed_count,
+        cancelling_records_lost,
+    ],
+)
+def test_a_fault_between_the_steps_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    case = CASES["norm, per key in windows"]
+    seen = seen_by_sink(lambda pipeline: placed(fused(pipeline, FORMS["dicts"]), case))
+    with pytest.raises(AssertionError, match=r"is not as said|counters differ"):
+        check(case, seen)

@@ -1,0 +1,408 @@
+"""How far one unit moves the side counters of whole pipelines, and the noise that the releases declare for it.
+
+Each unit is alone in an input of its own, so the exact side counters of the releases are what it adds. The limits are
+written out by hand. No test raises a false alarm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from apache_beam.transforms.window import TimestampedValue
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    AssumePublicKeys,
+    AutoNorm,
+    ListedItems,
+    NeighboringRelation,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    TimeRange,
+)
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
+from beam_dpsketch.transforms.steps import bounding, norm_choosing
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers.pipelines import FN_API, seen_by_sink
+from tests.helpers.side_releases import Place, no_noise
+from tests.helpers.streams import in_windows, state_everywhere
+
+pytestmark = pytest.mark.usefixtures(no_noise.__name__)
+RHO = Fraction(1, 10)
+SPEC = ListedItems(range(64))
+KEYS = ["a", "b", "c", "d"]
+NORM = Fraction(3, 2)
+"""The square is 9 / 4: two keys or windows of a unit that is not scaled count."""
+SIGNED = NormBound(NORM, max_weight=9, signed=True)
+RECORDS = RecordBounds(3, max_partitions=2, max_weight=5, signed=True)
+Unit = list[tuple[dict[str, Any], float]]
+
+
+def heavy(places: list[tuple[str | None, float]], weight: int = 9, items: int = 64) -> Unit:
+    """Records of the same weight in these keys and times."""
+    return [
+        ({"user": "u", "key": key, "item": item, "n": weight}, time) for key, time in places for item in range(items)
+    ]
+
+
+class Case(NamedTuple):
+    """A transform, and units that move its counters the most.
+
+    `limits` are K^2 of each counter, and of the sketch; `windows_reached` multiplies the squares.
+    """
+
+    make: Callable[[PrivacySpec], Any]
+    limits: dict[str, Fraction]
+    units: list[Unit]
+    windows: Any = None
+    streaming: bool = False
+    windows_reached: int = 1
+    one_cell: bool = False
+    spend: Fraction = Fraction(0)
+
+
+def globally(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
+    return lambda privacy: PrivateFrequencies.Globally(SPEC, privacy, unit=unit, item="item", weight="n", **arguments)
+
+
+def per_key(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
+    listed: dict[str, Any] = {"keys": PublicKeys(KEYS, "key"), "item": "item", "weight": "n"}
+    return lambda privacy: PrivateFrequencies.PerKey(SPEC, privacy, unit=unit, **listed | arguments)
+
+
+def limits(units: int, norm: Fraction = NORM) -> dict[str, Fraction]:
+    """K^2 under a norm, and the squared length in the sketch."""
+    ample = (4 * norm) ** 2
+    squares: dict[str, Any] = {"units": units, "records": ample, "weight": ample, "clipped": norm**2, "scaled": units}
+    return {name: Fraction(square) for name, square in squares.items()} | {"sketch": norm**2}
+
+
+def three(first: list[Any], elsewhere: list[Any], weight: int = 9, items: int = 64) -> list[Unit]:
+    """A heavy unit, one that is elsewhere, and one of opposite weights."""
+    return [heavy(first, weight, items), heavy(elsewhere, weight, items), heavy(first, -weight, items)]
+
+
+OF_RECORDS = {"units": Fraction(2), "records": Fraction(2 * 9), "weight": Fraction(2 * 225), "sketch": Fraction(450)}
+OF_ONE = {"units": Fraction(1), "records": Fraction(1), "weight": Fraction(25), "sketch": Fraction(25)}
+ALONG = [(KEYS[0], 0.0), (KEYS[1], 0.0)], [(KEYS[2], 60.0), (KEYS[3], 60.0)]
+"""Two keys, and the two others later."""
+EARLY = [[(key, time) for key in keys for time in (0.0, 60.0)] for keys in (KEYS[:2], KEYS[2:])]
+"""Two keys in two windows each, and the two others."""
+DECLARED: dict[str, Any] = {"windows": TimeRange(0, 240)}
+OPEN: dict[str, Any] = {"keys": AssumePublicKeys("key")}
+CASES = {
+    "norm, keys and windows": Case(
+        per_key(PrivacyId("user", SIGNED), **DECLARED), limits(2), three(*ALONG), windows=60
+    ),
+    "norm": Case(globally(PrivacyId("user", SIGNED)), limits(1), three([(None, 0.0)], [(None, 0.0)]), one_cell=True),
+    "norm, keys": Case(per_key(PrivacyId("user", SIGNED), **OPEN), limits(2), three(*ALONG)),
+    "norm, a period of sliding windows": Case(
+        globally(PrivacyId("user", SIGNED, period=480)), limits(2), three([(None, 65.0)], [(None, 245.0)]), (120, 60)
+    ),
+    "norm, stream": Case(
+        per_key(PrivacyId("user", SIGNED, max_windows=2, period=240), **OPEN),
+        limits(2),
+        three(EARLY[0], EARLY[1]),
+        windows=60,
+        streaming=True,
+        windows_reached=2,
+    ),
+    "norm chosen, keys and windows": Case(
+        per_key(PrivacyId("user", AutoNorm(max_weight=9, signed=True)), **DECLARED),
+        limits(2),
+        three(*ALONG),
+        windows=60,
+        spend=Fraction(1, 20),
+    ),
+    "records of ids": Case(per_key(PrivacyId("user", RECORDS)), OF_RECORDS, three(*ALONG, weight=5)),
+    "records of ids, windows": Case(
+        per_key(PrivacyId("user", RECORDS, max_windows=2), **DECLARED),
+        OF_RECORDS,
+        three(EARLY[0], EARLY[1], weight=5),
+        windows=60,
+        windows_reached=2,
+    ),
+    "record in sliding windows": Case(
+        globally(Record(max_weight=5, signed=True)),
+        OF_ONE,
+        three([(None, 65.0)], [(None, 185.0)], items=1),
+        windows=(120, 60),
+        windows_reached=2,
+    ),
+    "record in windows": Case(
+        globally(Record(max_weight=5, signed=True)), OF_ONE, three([(None, 0.0)], [(None, 60.0)], items=1), windows=60
+    ),
+    "record": Case(
+        globally(Record(max_weight=5, signed=True)),
+        OF_ONE,
+        [*three([(None, 0.0)], [(None, 0.0)], items=1), [({"item": None, "n": 5}, 0.0)]],
+        one_cell=True,
+    ),
+    "combine fn": Case(
+        lambda privacy: beam.CombineGlobally(
+            PrivateSketchFn(SPEC, privacy, unit=Record(max_weight=5, signed=True), item="item", weight="n")
+        ),
+        OF_ONE,
+        three([(None, 0.0)], [(None, 0.0)], items=1),
+        one_cell=True,
+    ),
+}
+
+
+def random_units(case: Case) -> list[Unit]:
+    """More units: of one light record or of very many, in any places."""
+    random = np.random.default_rng(7)
+    keys, times = (
+        sorted({(row.get("key"), 0) for unit in case.units for row, _ in unit}),
+        (0.0, 60.0, 65.0, 120.0, 180.0),
+    )
+    single = len(case.units[0]) == 1
+    found: list[Unit] = []
+    for size in [1] * 4 if single else [1, 3, 40, 900]:
+        visits = [
+            {"user": "u", "key": keys[random.integers(len(keys))][0], "item": int(random.integers(64)), "n": int(n)}
+            for n in random.integers(-9, 10, size)
+        ]
+        found.append([(visit, float(random.choice(times))) for visit in visits])
+    return found
+
+
+def added(case: Case, relation: NeighboringRelation, units: list[Unit]) -> tuple[list[dict[Any, Any]], ReleasedSketch]:
+    """What each unit adds to each side counter, by counter and place; and one of the releases."""
+    privacy = PrivacySpec(RHO, relation=relation)
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        branches = []
+        for number, unit in enumerate(units):
+            elements = pipeline | f"Unit {number}" >> beam.Create(unit, reshuffle=False)
+            elements = elements | f"Stamp {number}" >> beam.MapTuple(TimestampedValue)
+            elements.is_bounded = not case.streaming
+            if case.windows is not None:
+                elements = elements | f"Windows {number}" >> in_windows(case.windows)
+            released = elements | f"Private {number}" >> case.make(privacy) | f"Place {number}" >> beam.ParDo(Place())
+            branches.append(released | f"Name {number}" >> beam.Map(lambda each, number: (number, each), number))
+        return branches | beam.Flatten()
+
+    found: list[dict[Any, Any]] = [{} for _ in units]
+    for number, (start, key, released) in seen_by_sink(build):
+        for note in released.privacy.side:
+            found[number].setdefault(note.names, {})[start, key] = Fraction(note.value, 1 << note.scale_bits)
+    return found, released
+
+
+def check(case: Case, relation: NeighboringRelation, units: list[Unit], *, attained: bool = True) -> None:
+    """Raise unless each unit moves each counter by what its noise is for at most, and some unit by as much."""
+    found, released = added(case, relation, units)
+    spent = case.spend * RHO + delta(case, "sketch", relation) / (2 * released.privacy.sigma_squared)
+    for note in released.privacy.side:
+        limit = delta(case, note.names[0], relation)
+        changes = [squared_distance(first, second, note.names) for first, second in pairs(found, relation)]
+        spent += limit / (2 * note.sigma_squared)
+        assert max(changes) <= 2 * RHO * note.share * note.sigma_squared, f"{note.names} changes by more than its noise"
+        assert max(changes) <= limit, f"{note.names} changes by too much"
+        if attained:
+            assert max(changes) > limit * Fraction(399, 400), f"{note.names} has more noise than it needs"
+    assert spent == RHO, "the parts of rho do not sum to rho"
+
+
+def delta(case: Case, name: str, relation: NeighboringRelation) -> Fraction:
+    """Delta^2 of a counter."""
+    factor = 1
+    if relation is REPLACE_ONE:
+        several = 1 if case.one_cell and name != "sketch" else 2
+        factor = 4 if name in ("weight", "sketch") else several  # all weights here are signed
+    return factor * case.limits[name] * case.windows_reached
+
+
+def pairs(found: list[dict[Any, Any]], relation: NeighboringRelation) -> Iterator[tuple[Any, Any]]:
+    yield from ((each, {}) for each in found)
+    if relation is REPLACE_ONE:
+        yield from itertools.combinations(found, 2)
+
+
+def squared_distance(first: dict[Any, Any], second: dict[Any, Any], names: Any) -> Fraction:
+    one, other = first.get(names, {}), second.get(names, {})
+    places = {*one, *other}
+    return sum(((one.get(place, Fraction(0)) - other.get(place, Fraction(0))) ** 2 for place in places), Fraction(0))
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE], ids=lambda relation: relation.name)
+@pytest.mark.parametrize("name", CASES)
+def test_each_counter_has_the_noise_that_hides_the_worst_unit(name: str, relation: NeighboringRelation) -> None:
+    check(CASES[name], relation, CASES[name].units)
+
+
+ONE_WINDOW = Case(
+    globally(PrivacyId("user", SIGNED, max_windows=1, period=240)),
+    limits(2),
+    three([(None, 0.0)], [(None, 60.0)]),
+    windows=60,
+    streaming=True,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures(state_everywhere.__name__)
+def test_a_unit_of_one_window_may_change_it() -> None:
+    """Counted as if it reached two cells: it is in one, but not always in the same."""
+    check(ONE_WINDOW, REPLACE_ONE, ONE_WINDOW.units, attained=False)
+    found, released = added(ONE_WINDOW, REPLACE_ONE, ONE_WINDOW.units)
+    assert {note.names[0]: note.squared_limit for note in released.privacy.side}["units"] == 2
+    assert squared_distance(found[0], found[1], ("units",)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")
+@pytest.mark.parametrize("name", CASES)
+def test_no_other_unit_moves_a_counter_further(name: str) -> None:
+    check(CASES[name], REPLACE_ONE, [*CASES[name].units, *random_units(CASES[name])])
+
+
+@pytest.fixture
+def chosen_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice always gives the same norm."""
+    monkeypatch.setattr(norm_choosing, "choose_norm", lambda *_: NORM)
+
+
+ONE_KEY: dict[str, Any] = {"keys": PublicKeys(["a"], "key")}
+ID_NORM, ID_RECORDS = PrivacyId("user", SIGNED), PrivacyId("user", RecordBounds(3, max_weight=5))
+ONE_CELL: list[tuple[bool, Any, Any, bool]] = [
+    *((True, globally(unit), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
+    *((True, per_key(unit, **ONE_KEY), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
+    *((False, per_key(unit), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
+    *((False, per_key(unit, **OPEN), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
+    (False, globally(Record(max_weight=5)), 60, True),
+    (False, globally(Record(max_weight=5)), (120, 60), True),
+    (False, globally(ID_NORM), 60, True),
+    (True, globally(PrivacyId("user", SIGNED, period=60)), 60, True),
+    (False, globally(PrivacyId("user", SIGNED, period=60)), (30, 15), True),
+    (True, globally(ID_NORM, windows=TimeRange(0, 60)), 60, True),
+    (False, globally(ID_NORM, windows=TimeRange(0, 120)), 60, True),
+    (False, globally(ID_NORM, windows=TimeRange(0, 120)), (60, 30), True),
+    (False, per_key(ID_NORM, windows=TimeRange(0, 60)), 60, True),
+    (False, globally(PrivacyId("user", SIGNED, max_windows=1, period=240)), 60, False),
+    (False, globally(PrivacyId("user", RecordBounds(3, max_weight=5), max_windows=1, period=240)), 60, False),
+]
+
+
+@pytest.mark.parametrize(("one_cell", "make", "windows", "is_bounded"), ONE_CELL)
+def test_one_cell_is_where_no_unit_can_be_in_another(one_cell: bool, make: Any, windows: Any, is_bounded: bool) -> None:
+    elements = beam.Pipeline(runner=FN_API) | beam.Create([1])
+    elements.is_bounded = is_bounded
+    if windows is not None:
+        elements = elements | in_windows(windows)
+    terms = WindowPlan.of(elements, make(PrivacySpec(RHO))._declaration).terms
+    assert terms.one_cell == one_cell
+
+
+# Faults between the steps.
+
+
+def one_cell_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    _change_terms(monkeypatch, output_cells=1)
+
+
+def window_count_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    _change_terms(monkeypatch, window_count=1)
+
+
+def _change_terms(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    right = WindowPlan.of.__func__  # type: ignore[attr-defined]
+
+    def wrong(cls: type[WindowPlan], *arguments: Any) -> WindowPlan:
+        plan = right(cls, *arguments)
+        return plan._replace(terms=dataclasses.replace(plan.terms, **changes))
+
+    monkeypatch.setattr(WindowPlan, "of", classmethod(wrong))
+
+
+def limits_of_other_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit what is added up by more than what the noise is for."""
+    right = ExactSums.__init__
+
+    def wrong(self: ExactSums, *arguments: Any) -> None:
+        right(self, *arguments)
+        counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self._sketch_input.counters)
+        self._sketch_input = dataclasses.replace(self._sketch_input, counters=counters)
+
+    monkeypatch.setattr(ExactSums, "__init__", wrong)
+
+
+def not_limited_but_in_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    _bound_alone(monkeypatch, "key")
+
+
+def not_limited_but_in_each_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    _bound_alone(monkeypatch, "window")
+
+
+def _bound_alone(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    """Bound the records of each key or window for themselves."""
+
+    def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
+        records = bounding.gather_records(self._rule, element[1])
+        for value in records[column].unique():
+            yield self._rule.bound(records.filter(pc.equal(records[column], value)))
+
+    monkeypatch.setattr(bounding.BoundShard, "process", wrong)
+
+
+def noise_of_another_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: ReleaseOnce, accumulator: Any) -> ReleaseTerms:
+        return self._terms.with_norm(accumulator.max_norm - Fraction(1, 16))
+
+    monkeypatch.setattr(ReleaseOnce, "_terms_of", wrong)
+
+
+def all_of_rho_for_the_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReleaseTerms, "sketch_share", Fraction(1))
+
+
+def the_choice_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ReleaseTerms.with_norm
+    monkeypatch.setattr(
+        ReleaseTerms, "with_norm", lambda *arguments: dataclasses.replace(right(*arguments), norm_spend=None)
+    )
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+FAULTS: dict[Plant, tuple[str, str]] = {
+    not_limited_but_in_each_key: ("norm, keys and windows", "changes by"),
+    window_count_forgotten: ("norm, stream", "changes by more"),
+    one_cell_where_there_are_several: ("norm, keys and windows", "changes by more"),
+    limits_of_other_counters: ("norm, keys", "changes by more"),
+    not_limited_but_in_each_window: ("norm, a period of sliding windows", "changes by"),
+    noise_of_another_norm: ("norm chosen, keys and windows", "changes by more"),
+    all_of_rho_for_the_sketch: ("norm", "do not sum to rho"),
+    the_choice_is_free: ("norm chosen, keys and windows", "do not sum to rho"),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_a_fault_between_the_steps_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    name, message = FAULTS[plant]
+    with pytest.raises(AssertionError, match=message):
+        check(CASES[name], REPLACE_ONE, CASES[name].units, attained=False)

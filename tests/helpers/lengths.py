@@ -1,0 +1,48 @@
+"""How many units are of each length, counted from single records by brute force in whole numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch.privacy.norm_choice import bin_count
+from beam_dpsketch.records.bounding.netting import NetRecords
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from tests.helpers import norms
+from tests.helpers.norms import Case, Place
+
+
+def squared_length(spec: Any, weights: dict[Place, int]) -> Fraction:
+    """N^2 of one unit, from the cells that each item changes alone."""
+    total = Fraction(0)
+    for number, (rows, share) in enumerate(norms.tables_of(spec)):
+        sums: Counter[Any] = Counter()
+        for place, weight in weights.items():
+            for cell in norms.changed_cells(spec, place.item)[number]:
+                sums[place.key, place.window, cell] += abs(weight)
+        total += share / rows * sum(each**2 for each in sums.values())
+    return total
+
+
+def histogram(case: Case) -> list[int]:
+    """The number of units in each bin."""
+    counts = [0] * bin_count(case.bounds.max_weight)
+    for weights in norms.units_of(norms.netted(case.records, case.bounds.max_per_item)).values():
+        squared = squared_length(case.sketch_input.spec, weights)
+        counts[min(len(counts) - 1, max(place for place in range(80) if 2**place <= squared))] += 1
+    return counts
+
+
+def records_in_place_of_units(patch: pytest.MonkeyPatch) -> None:
+    """Plant a histogram that counts records."""
+    exact = NormRule._squared_norms
+
+    def of_each_record(rule: NormRule, rows: NetRecords, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        norms_of_units, numbers = exact(rule, rows, sizes)
+        return norms_of_units[numbers], numbers
+
+    patch.setattr(NormRule, "_squared_norms", of_each_record)
