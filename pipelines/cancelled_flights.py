@@ -33,7 +33,7 @@ SPEC = SketchSpec(depth=5, width=2048)
 CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
 # With signs, the changes of an aircraft are first added up for each destination; what is left is scaled down to the
-# length of 75 flights to one of them.
+# length of 75 flights to one of them. A norm is given, because two releases that are compared need the same one.
 BOUNDS = NormBound(75, max_weight=1, signed=True)
 
 
@@ -75,7 +75,7 @@ def standard_deviation(frequency: Frequency) -> float:
 
 def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
     """Print top destinations after deletion, those of the release that never saw the rest, and exact numbers."""
-    inserted, exact = exact_counts(flights), exact_counts(left, BOUNDS.max_norm)
+    inserted, exact = exact_counts(flights), exact_counts(left, BOUNDS)
     print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
     for one in top:
         other = never_saw.interval(one.item)

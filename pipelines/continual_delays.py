@@ -92,7 +92,7 @@ class Line(NamedTuple):
     def of(cls, first: int, last: int, released: ReleasedDyadicCountSketch) -> "Line":
         on_time = released.cdf_interval(LATE)
         late = Interval(1 - on_time.estimate, 1 - on_time.upper, 1 - on_time.lower)
-        return cls(first, last, released.total_interval(), released.quantile_interval(0.5), late)
+        return cls(first, last, released.total(), released.quantile_interval(0.5), late)
 
 
 def measure(privacy: PrivacySpec, days: Days, protect: str) -> PrivateContinualQuantiles.Globally:

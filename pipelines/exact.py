@@ -1,13 +1,13 @@
 """Exact figures to compare with the private ones. The examples show them only because their data is public."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import TreeSpec
+from beam_dpsketch import NormBound, RecordBounds, TreeSpec
+from beam_dpsketch.privacy.contributions import Bounds
 
 
 class ExactCounts(NamedTuple):
@@ -27,18 +27,39 @@ class ExactCounts(NamedTuple):
         return sorted(counts, key=lambda dest: -counts[dest])[:k]
 
 
-def exact_counts(flights: pa.Table, max_norm: float = math.inf) -> ExactCounts:
-    """Counts the column `dest`, and scales each `tailnum` to a norm; flights without one are not kept.
+def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts:
+    """Counts the column `dest`, and bounds each `tailnum`; flights without one are not kept.
 
-    Two destinations of an aircraft hardly ever share a counter of a wide sketch, so this takes them as apart.
+    Two destinations of an aircraft hardly ever share a counter of a wide sketch, so this takes them as apart. Where
+    records are kept at random, it counts those that are kept on average.
     """
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
     known = flights.select(["tailnum", "dest"]).drop_null()
-    factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], max_norm)
+    if isinstance(bounds, NormBound):
+        factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], float(bounds.max_norm))
+    elif isinstance(bounds, RecordBounds):
+        units = _codes(known["tailnum"])
+        factors = np.minimum(1.0, bounds.max_contributions_per_partition / np.bincount(units)[units])
+    else:
+        factors = np.ones(len(known))
     sums = known.append_column("kept", pa.array(factors)).group_by("dest").aggregate([("kept", "sum")])
     return ExactCounts(
         {count["values"]: count["counts"] for count in per_dest},
         dict(zip(sums["dest"].to_pylist(), sums["kept_sum"].to_pylist(), strict=True)),
+    )
+
+
+def exact_changes(flights: pa.Table, before: int, after: int, bounds: Bounds) -> ExactCounts:
+    """Changes of the column `dest` between two values of `month`; one norm bounds each `tailnum` over both.
+
+    The table has no other destinations than those that are counted.
+    """
+    flights = flights.filter(pc.is_in(flights["month"], pa.array([before, after])))
+    cells = pc.binary_join_element_wise(pc.cast(flights["month"], pa.string()), flights["dest"], " ")
+    counts = exact_counts(pa.table({"dest": cells, "tailnum": flights["tailnum"]}), bounds)
+    dests = flights["dest"].unique().drop_null().to_pylist()
+    return ExactCounts(
+        *({dest: of.get(f"{after} {dest}", 0) - of.get(f"{before} {dest}", 0) for dest in dests} for of in counts)
     )
 
 

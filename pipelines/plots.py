@@ -40,6 +40,7 @@ def plot_frequencies(
     others: Sequence[Frequency],
     *,
     title: str,
+    label: str,
     other_label: str,
 ) -> None:
     """Plot private estimates with intervals as bars, true and bounded numbers as markers, and intervals to compare."""
@@ -49,10 +50,12 @@ def plot_frequencies(
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
         axes.bar(places, estimates, color=BLUE, alpha=0.35, width=0.7, label="private estimate")
-        _intervals(axes, places, frequencies, BLUE, "95 % interval")
+        _intervals(axes, places, frequencies, BLUE, label)
         _intervals(axes, places + 0.24, others, GREY, other_label)
         axes.plot(places, exact, "D", color=ORANGE, markersize=8, label="exact (public data only)")
-        axes.plot(places, kept, "_", color="black", markersize=22, markeredgewidth=2, label="exact, after bounding")
+        axes.plot(
+            places, kept, "_", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
+        )
         axes.set_xticks(places, [frequency.item for frequency in frequencies])
         axes.set_xlabel("destination airport")
         axes.set_ylabel("flights from New York in 2013")
@@ -151,3 +154,43 @@ def _step_lines(
         (kept, GREY, "dotted", "exact, after bounding"),
     ):
         axes.step(delays, values, where="post", color=colour, linestyle=line, linewidth=1.9, label=label)
+
+
+def plot_changes(
+    path: str,
+    changes: Sequence[tuple[str, float, float, float, float, float]],
+    exact: Sequence[float],
+    kept: Sequence[float],
+    *,
+    title: str,
+    changed: str,
+) -> None:
+    """Plot private changes (item, before, after, change, lower, upper) as bars, in grey those that may be 0."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    style = {"fmt": "o", "elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
+        for may_be_zero, colour, label in ((False, BLUE, "private change"), (True, GREY, "private change, may be 0")):
+            rows = [(n, each) for n, each in enumerate(changes) if (each[4] <= 0 <= each[5]) == may_be_zero]
+            if rows:
+                places = [place for place, _ in rows]
+                change, lower, upper = np.array([each[3:] for _, each in rows]).T
+                axes.barh(places, change, color=colour, alpha=0.35, height=0.7, label=f"{label}, with 95 % interval")
+                axes.errorbar(change, places, xerr=(change - lower, upper - change), color=colour, **style)
+        places = np.arange(len(changes))
+        axes.plot(exact, places, "D", color=ORANGE, markersize=8, label="exact (public data only)")
+        axes.plot(
+            kept, places, "|", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
+        )
+        axes.axvline(0, color="black", linewidth=1)
+        axes.set_yticks(places, [f"{each[0]}   {each[1]:,.0f} \u2192 {each[2]:,.0f}" for each in changes])
+        axes.invert_yaxis()
+        axes.set_ylabel("destination; private flights before \u2192 after")
+        axes.set_xlabel(changed)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:+,.0f}" if value else "0")
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_axisbelow(True)
+        axes.set_title(title, loc="left", fontsize=13)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        figure.savefig(path, dpi=120)
+    plt.close(figure)

