@@ -3,8 +3,8 @@
 It prints the mean rank error, in records, at 1,024 items evenly spaced in rank, for N = 100,000 records, neighbouring
 relation REPLACE_ONE, the total not known to the release, memory counted at 4 bytes a counter:
   paper          the paper's DCS, arity 2, 3 rows on each level, with noise that is safe, `method="paper"`, same memory
-  least_squares  `TreeSpec.for_memory`, the default method
-  residual       the same releases, `method="residual"`
+  least_squares  `TreeSpec.for_memory`, `method="least_squares"`
+  residual       the same releases, `method="residual"`; `benchmarks.tree_fits` says which of both the default takes
 "exact" is the sketch before any noise, read from its raw counters: what collisions alone cost. Then it compares the
 methods on distributions for which no constant was chosen (the last two: never seen before). With --trace FILE --column
 NAME it also measures slices of 100,000 consecutive rows (at equal steps, so they may overlap) of IPv4 addresses in a

@@ -9,11 +9,9 @@ import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, TreeSpec
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.tree.cumulative import CumulativeTree
-from beam_dpsketch.release.tree.least_squares import fitted_tree
+from beam_dpsketch.release.tree.choice import choose, least_squares_fit, residual_fit
 from beam_dpsketch.release.tree.levels import tree_levels
 from beam_dpsketch.release.tree.paper import PaperTree
-from beam_dpsketch.release.tree.residual import residual_tree
 from beam_dpsketch.sketches import LinearSketch
 
 
@@ -45,5 +43,8 @@ def ranks(spec: TreeSpec, counters: np.ndarray, items: np.ndarray, method: str) 
     levels = tree_levels(spec, counters, (0.0,) * len(spec.levels))
     if method == "paper":
         return PaperTree(levels, size=spec.domain.size, total=None).rank(items)
-    levels, tree = residual_tree(levels) if method == "residual" else (levels, fitted_tree(levels))
-    return CumulativeTree(levels, tree, size=spec.domain.size, total=None).rank(items)
+    fit = least_squares_fit(levels, size=spec.domain.size, total=None)
+    if method != "least_squares":
+        residual = residual_fit(fit, size=spec.domain.size, total=None)
+        fit = residual if method == "residual" else choose(fit, residual)
+    return fit.ranks.rank(items)

@@ -1,17 +1,25 @@
 """How good private top-K lists without candidates are: ``python -m benchmarks.top_k_accuracy [--trace FILE]``.
 
 F1 is the overlap of the items found with the K most frequent, 2 |both| / (|found| + K). Two things are measured:
-  text   the 20 most frequent words of the manual in Python's `pydoc_data.topics`, with `TextDomain(16)`
+  text   the words of Python's manual (`pydoc_data.topics`) and of the docstrings of its library, with `TextDomain(16)`:
+         F1@20 and F1@100, how many words were found, how many of them never occur, and the mean error of the found
+         words' counts; beside it the same search that subtracts nothing ("as read"), and the mean error of the 200 most
+         frequent words if nothing but noise were in the counters
   trace  (with --trace FILE --column NAME) IPv4 addresses of slices of 100,000 consecutive rows (at equal steps, so they
          may overlap) of a Parquet or CSV file, with `TreeSpec.for_memory(arity=16, leaf_share=1/2)`; beside F1@10
          that in which items count as correct if their true frequency is at most three standard deviations of an
          estimate below the tenth largest
-Memory 490,000 bytes at 4 bytes a counter, REPLACE_ONE, a unit is one record (one word). Takes about 20 seconds.
+Memory 490,000 bytes at 4 bytes a counter, of the text also 100,000; REPLACE_ONE, a unit is one record (one word), all
+of rho in the tree. Takes about three minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import math
+import os
+import pathlib
 import re
 import statistics
 from collections import Counter
@@ -19,6 +27,7 @@ from collections.abc import Collection
 from fractions import Fraction
 from pydoc_data.topics import topics
 from statistics import NormalDist
+from typing import NamedTuple
 
 from beam_dpsketch import (
     REPLACE_ONE,
@@ -28,21 +37,26 @@ from beam_dpsketch import (
     PrefixSpec,
     PrefixTree,
     PrivacySpec,
+    ReleasedPrefixTree,
     ReleaseTerms,
     TextDomain,
     TreeSpec,
     release,
 )
+from beam_dpsketch.release.tree import prefix_search
+from beam_dpsketch.release.tree.levels import median_variance
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import trace_slices
 
 ITEMS = 100_000
 RHOS = (0.1, 1.0, 10.0)
-MEMORY = 490_000
+MEMORY, NARROW_MEMORY = 490_000, 100_000
 WORDS = 20
 CONFIDENCE = 0.95
 # The least mean F1 at rho = 1.
 TEXT_BAR, TRACE_BAR, NEAR_BAR = 0.9, 0.93, 0.98
+# Of a search that subtracts: its mean error over that of one that does not, and found words that never occur.
+ERROR_BAR, FALSE_BAR = 0.5, 0.0
 
 
 def f1(found: Collection[str], correct: Collection[str]) -> float:
@@ -68,22 +82,97 @@ def line(name: str, values: list[float], bar: float | None) -> None:
     print(f"  {name:<36}{shown:<24}{'-' if bar is None else f'>= {bar}':<9}{met}")
 
 
+def python_words() -> list[str]:
+    """The words of the manual and the docstrings of the standard library that this Python comes with."""
+    sources = [path.read_text(errors="ignore") for path in sorted(pathlib.Path(os.__file__).parent.glob("*.py"))]
+    docstrings = [text for source in sources for text in re.findall(r'"""(.*?)"""', source, re.DOTALL)]
+    return re.findall("[a-z]+", " ".join([*topics.values(), *docstrings]).lower())
+
+
+class Found(NamedTuple):
+    """What one search finds."""
+
+    f1_20: float
+    f1_100: float
+    found: int
+    false: int
+    error: float
+    covered: float
+
+
+def searched(released: ReleasedPrefixTree, counts: Counter[str], *, subtracts: bool) -> Found:
+    """What a search finds that subtracts what it found, or not."""
+    if not subtracts:
+        released = copy.copy(released)
+        released._found = prefix_search.search(released.spec, released._levels, rounds=0)
+    answer = released.heavy_hitters(0.0, CONFIDENCE)
+    words = [frequency for frequency in answer if frequency.item not in answer.truncated]
+    top = [word for word, _ in counts.most_common(100)]
+    items = [frequency.item for frequency in words]
+    return Found(
+        f1(items[:WORDS], top[:WORDS]),
+        f1(items[:100], top),
+        len(words),
+        sum(item not in counts for item in items),
+        statistics.fmean(abs(frequency.estimate - counts[frequency.item]) for frequency in words),
+        statistics.fmean(frequency.lower <= counts[frequency.item] <= frequency.upper for frequency in words),
+    )
+
+
+def noise_floor(released: ReleasedPrefixTree, words: list[str]) -> float:
+    """The mean error of counts if no collision disturbed them: noise, averaged over the levels after the end."""
+    spec = released.spec
+    variance = median_variance(spec.depth) * float(released.privacy.sigma_squared_per_level[0])
+    levels = [max(1, spec.domain.max_bytes - len(word)) for word in words]
+    return statistics.fmean(math.sqrt(2 / math.pi * variance / count) for count in levels)
+
+
 def text(seeds: int) -> None:
     """Frequent words, one release per seed."""
-    words = re.findall("[a-z]+", " ".join(topics.values()).lower())
+    words = python_words()
     counts = Counter(words)
-    correct = [word for word, _ in counts.most_common(WORDS)]
     last, next_one = (counts.most_common(WORDS + 1)[place][1] for place in (WORDS - 1, WORDS))
     print(f"\nText: {len(words):,} words, {len(counts):,} different; the {WORDS}th occurs {last} times, the next")
-    print(f"{next_one}; {seeds} releases")
-    spec = PrefixSpec.for_memory(TextDomain(16), MEMORY)
-    tree = PrefixTree(spec).accumulate(words)
-    for rho in RHOS:
-        values = []
-        for _ in range(seeds):
-            released = release(tree, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE)))
-            values.append(f1(released.top_k(WORDS).item, correct))
-        line(f"F1@{WORDS}, rho {rho:g}", values, TEXT_BAR if rho == 1 else None)
+    print(
+        f"{next_one}; {seeds} releases. Mean (range) over releases; coverage is that of 95 % intervals of found words."
+    )
+    for memory in (MEMORY, NARROW_MEMORY):
+        tree = PrefixTree(PrefixSpec.for_memory(TextDomain(16), memory)).accumulate(words)
+        for rho in RHOS:
+            privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)
+            releases = [release(tree, ReleaseTerms(privacy)) for _ in range(seeds)]
+            common = [word for word, _ in counts.most_common(200)]
+            print(f"  {memory:,} bytes, rho {rho:g}; noise alone: {noise_floor(releases[0], common):.1f}")
+            print(f"    {'':<14}F1@20  F1@100  found  never occur         error                   coverage")
+            before, after = (
+                print_search(name, [searched(each, counts, subtracts=subtracts) for each in releases])
+                for name, subtracts in (("as read", False), ("subtracting", True))
+            )
+            if rho == 1:
+                print_bars(before, after, memory)
+
+
+def print_bars(before: Found, after: Found, memory: int) -> None:
+    """Whether a search that subtracts keeps its promises."""
+    met = {f"F1@{WORDS} >= {TEXT_BAR}": after.f1_20 >= TEXT_BAR}
+    if memory == MEMORY:
+        met |= {
+            f"error <= {ERROR_BAR:g} of that as read ({after.error / before.error:.2f})": after.error
+            <= ERROR_BAR * before.error,
+            f"never occur <= {FALSE_BAR:g} of 200": after.false * 200 / after.found <= FALSE_BAR,
+        }
+    print("    " + ", ".join(f"{bar}: {'yes' if is_met else 'NO'}" for bar, is_met in met.items()))
+
+
+def print_search(name: str, rows: list[Found]) -> Found:
+    """Print and return the means."""
+    mean = Found(*(statistics.fmean(column) for column in zip(*rows, strict=True)))
+    errors, false = [row.error for row in rows], [row.false for row in rows]
+    shown = f"{mean.false:.2f} ({min(false)} to {max(false)})"
+    error = f"{mean.error:.2f} ({min(errors):.2f} to {max(errors):.2f})"
+    lists = f"{mean.f1_20:.3f}  {mean.f1_100:.3f}   {mean.found:<7.0f}"
+    print(f"    {name:<14}{lists}{shown:<20}{error:<24}{mean.covered:.3f}")
+    return mean
 
 
 def trace(path: str, column: str, slices: int) -> None:

@@ -15,14 +15,23 @@ from typing import NamedTuple
 from beam_dpsketch import IPv4Domain
 from benchmarks import ordered_data
 from benchmarks.measuring import environment
-from benchmarks.paper import demands, frequency, page, plots, quantiles, records, spent, theorems
+from benchmarks.paper import comparing, decoding, demands, frequency, page, plots, quantiles, records, spent, theorems
 from benchmarks.paper.records import Row, published
 
 HERE = Path(__file__).parent
-PARTS = ("frequency", "quantiles", "theorems", "privacy")
+PARTS = ("frequency", "decoding", "comparing", "quantiles", "theorems", "privacy")
 TABLES = (
     *(f"{figure}_{data}" for figure in ("frequency", "quantiles") for data in ("zipf", "trace")),
-    *("uniform_bound", "lower_bound", "size_independence", "accuracy_guarantee", "privacy", "peers"),
+    *(
+        "decoding",
+        "comparing",
+        "uniform_bound",
+        "lower_bound",
+        "size_independence",
+        "accuracy_guarantee",
+        "privacy",
+        "peers",
+    ),
 )
 ITEMS = 100_000
 ARE = {"x": "space, KB of 1,024 bytes", "y": "ARE (log scale)", "ticks": ".0f", "scale": "log"}
@@ -35,6 +44,7 @@ class Size(NamedTuple):
 
     seeds: int
     slices: int
+    pairs: int
     items: int
     gammas: tuple[float, ...]
     counts: tuple[int, ...]
@@ -51,6 +61,7 @@ class Size(NamedTuple):
 FULL = Size(
     20,
     48,
+    100,
     ITEMS,
     frequency.GAMMAS,
     quantiles.COUNTS,
@@ -63,7 +74,7 @@ FULL = Size(
     (16, 24, 32),
     ("0.1", "1", "10"),
 )
-TOY = Size(1, 2, 2000, frequency.GAMMAS[::4], (32, 64), 3, 20, (1000, 2000), 1, 5, 1 << 12, (16,), ("1",))
+TOY = Size(1, 2, 2, 2000, frequency.GAMMAS[::4], (32, 64), 3, 20, (1000, 2000), 1, 5, 1 << 12, (16,), ("1",))
 
 
 def measurements(
@@ -99,8 +110,12 @@ def measurements(
             lambda: theorems.accuracy_guarantee(size.guarantee_seeds),
             f"hash 0 to {size.guarantee_seeds - 1}",
         )
-    if "privacy" in parts:
-        found["privacy"] = lambda: spent.measure(size.searched), "hash: column seed"
+    of_one_table = {
+        "decoding": (lambda: decoding.measure(zipf()), seeds),
+        "comparing": (lambda: comparing.measure(size.pairs), f"data and hash 0 to {size.pairs - 1}"),
+        "privacy": (lambda: spent.measure(size.searched), "hash: column seed"),
+    }
+    found |= {name: measured for name, measured in of_one_table.items() if name in parts}
     if "peers" in parts:
         from benchmarks.paper import peers
 

@@ -83,12 +83,12 @@ def _quantiles(tables: dict[str, list[Row]]) -> list[str]:
     parts = [text, image("quantiles_zipf", "Rank error, Zipf")]
     if trace:
         parts.append(image("quantiles_trace", "Rank error, trace"))
-    found = [demands.ratio(rows, "paper, 3 rows", "ours, least squares", "1") for rows in (zipf, trace) if rows]
+    found = [demands.ratio(rows, "paper, 3 rows", "ours, chosen", "1") for rows in (zipf, trace) if rows]
     note = section_text(
         "figure_2_note",
         zipf=found[0],
         trace=f" and {found[1]:.1f} times on the trace" if trace else "",
-        eight=demands.ratio(zipf, "paper, 8 rows", "ours, least squares", "1"),
+        eight=demands.ratio(zipf, "paper, 8 rows", "ours, chosen", "1"),
     )
     return [*parts, note]
 

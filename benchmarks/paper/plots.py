@@ -50,8 +50,9 @@ QUANTILES = {
     "prototype re-run": Style("prototype re-run (3 rows, its noise)", ORANGE, "o", "-", 8, True),
     "paper, 3 rows": Style("paper's DCS, safe noise, 3 rows", PURPLE, "v", size=5.5),
     "paper, 8 rows": Style("paper's DCS, safe noise, 8 rows (2.7 times the memory)", SKY, "D"),
-    "ours, least squares": Style("ours, default", BLUE, "^", size=5.5),
-    "ours, residual": Style("ours, residual rounds", GREEN, "P", "-.", 5.5),
+    "ours, least squares": Style("ours, least squares", GREEN, "P", "-.", 5.5),
+    "ours, residual": Style("ours, residual rounds", VERMILION, "x", ":", 7),
+    "ours, chosen": Style("ours, default: chooses between both", BLUE, "^", size=5.5),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.release.count_min import noise_offset
+from beam_dpsketch.release.flat.count_min import noise_offset
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
@@ -32,9 +32,8 @@ class Noise:
 
     def __init__(self, raw: LinearSketch, rho: float) -> None:
         self._raw = raw
-        (self.sigma_squared,) = calibrate(
-            raw.spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE), RecordBounds(1, max_weight=1))
-        )
+        privacy = PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)
+        (self.sigma_squared,) = calibrate(raw.spec, ReleaseTerms(privacy, RecordBounds(1, max_weight=1)))
 
     def added_error(self, items: np.ndarray) -> np.ndarray:
         """Answers with new noise less those without, for Count-Min before its offset E."""

@@ -1,29 +1,37 @@
 """What people gain from one norm each, beside a number of records each: ``python -m benchmarks.people [part ...]``.
 
-All releases protect a person, at epsilon 2 and delta 1e-6, with all of rho in the counters. `RecordBounds` keep some
-records of each person, at random. A `NormBound` scales what each person adds to all counters down to a length. Each
-rule has the bound that suits it best in each column, chosen with other releases. Bounds, sketches and noise are
-those of the package. They are fed with tables, without a pipeline. Parts:
+All releases protect a person, at epsilon 2 and delta 1e-6, with all of rho in the counters, where a part says no other
+numbers. `RecordBounds` keep some records of each person, at random. A `NormBound` scales what each person adds to all
+counters down to a length. Each rule has the bound that suits it best in each column, chosen with other releases.
+Bounds, sketches and noise are those of the package. They are fed with tables, without a pipeline. Parts:
   frequencies  error of the true top 10 and top 100: flights, a web log, a text, ports of a trace
   keys         the same over (origin, destination), with a sketch for each origin
   trees        error of distribution functions: delays, distances, delays by origin, addresses of a trace
+  choice       a norm chosen with a twentieth of rho, compared with the best one: flights, a web log, ports, a text
+  choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
+  choice-trees the same for trees, with several item shares: none suits all data
+  lost         what a norm takes away, and how much of that `clipped_share()` sees: flights, a web log
   listed       people for each page of a known list
   cost         time to bound a record, one shard; `benchmarks.bounding_cost` and `benchmarks.throughput` run pipelines
-Takes about a quarter of an hour.
+Takes about forty minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from beam_dpsketch import IntegerDomain, IPv4Domain, SketchSpec, TreeSpec
+from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, PrefixSpec, TextDomain, TreeSpec
 from benchmarks.measuring import environment
-from benchmarks.people import best, bounded, cost, data, frequencies, listed, trees
+from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, trees
 from benchmarks.people.best import Effort
+from benchmarks.people.bounded import SKETCH
+from benchmarks.people.data import People
 from benchmarks.people.frequencies import Grids
+from benchmarks.people.judging import DistributionJudge, Judge, SearchJudge, TopJudge
 
-PARTS = ("frequencies", "keys", "trees", "listed", "cost")
+PARTS = ("frequencies", "keys", "trees", "choice", "choice-keys", "choice-trees", "lost", "listed", "cost")
 DELAYS, DISTANCES = IntegerDomain(-120, 1500), IntegerDomain(0, 4999)
 _HALF = 2**0.5
 
@@ -46,7 +54,7 @@ def measure_frequencies(trace: Path | None, text: Path | None) -> None:
 def measure_keys() -> None:
     """Print the table of flights by origin."""
     grids = Grids(best.records(30, 480, _HALF, (1, 2, 3)), best.norms(21, 480, _HALF))
-    people = data.flights_by("dest", by_origin=True)
+    people = data.flights_by("dest", "origin")
     frequencies.measure(people, grids, Effort(20, 100), centred=False, bars="keys")
 
 
@@ -57,20 +65,84 @@ def measure_trees(trace: Path | None) -> None:
     trees.measure(data.flights_by("arr_delay"), DELAYS, rules, effort)
     trees.measure(data.flights_by("distance"), DISTANCES, rules, effort)
     by_origin = (best.records(4, 512, 2, (1, 2, 3)), best.norms(4, 512, 2))
-    people = data.flights_by("arr_delay", by_origin=True)
+    people = data.flights_by("arr_delay", "origin")
     trees.measure(people, DELAYS, by_origin, effort, trees.LARGEST_ERROR_BY_ORIGIN)
     if trace is not None:
         wide = (best.records(8, 256, 2), best.norms(8, 256, 2))
         trees.measure(data.trace_addresses(trace), IPv4Domain(), wide, Effort(8, 40))
 
 
+def measure_choice(trace: Path | None, text: Path | None) -> None:
+    """Print the table of each data set with one sketch."""
+    flights, norms = data.flights_by("dest"), best.powers(8, 1024, _HALF)
+    choice.measure(TopJudge(flights, SKETCH), norms)
+    choice.measure(TopJudge(flights, _listed(flights)), norms)
+    choice.measure(TopJudge(data.web_log(), SKETCH), best.powers(8, 8192, _HALF))
+    if text is not None:
+        # Lengths of lines are close together, so errors change fast from one norm to the next.
+        choice.measure(TopJudge(data.text_words(text, chapters=False), SKETCH), best.powers(3, 24, _HALF**0.5))
+        choice.measure(TopJudge(data.text_words(text, chapters=True), SKETCH), best.powers(24, 192, _HALF**0.5))
+    if trace is not None:
+        choice.measure(TopJudge(data.trace_ports(trace), SKETCH), best.powers(8, 8192, _HALF))
+
+
+def measure_choice_for_keys(trace: Path | None) -> None:
+    """Print the table of each data set with keys; months stand for windows."""
+    for by in ("origin", "carrier", "month"):
+        people, norms = data.flights_by("dest", by), best.powers(8, 724, _HALF)
+        for spec in (SKETCH, _listed(people)):
+            choice.measure(TopJudge(people, spec), norms, choice.KEYED, releases=20, draws=40)
+    if trace is not None:
+        for by in ("sensor", "month"):
+            judge = TopJudge(data.trace_ports(trace, by), SKETCH)
+            choice.measure(judge, best.powers(16, 2048, _HALF), choice.KEYED, releases=20, draws=40)
+
+
+def measure_choice_for_trees(trace: Path | None, text: Path | None) -> None:
+    """Print a table for each way to read a tree: the best item share is not the same for all data."""
+    norms, wide = best.powers(1, 1024, _HALF), best.powers(1, 4096, 2)
+    delays, distances = TreeSpec.for_memory(DELAYS), TreeSpec.for_memory(DISTANCES)
+    judges: list[tuple[Judge, list[int]]] = [
+        (DistributionJudge(data.flights_by("arr_delay"), delays), norms),
+        (DistributionJudge(data.flights_by("distance"), distances), norms),
+        (DistributionJudge(data.latencies(), TreeSpec.for_memory(IntegerDomain(0, 99_999))), wide),
+        (DistributionJudge(data.flights_by("arr_delay", "origin"), delays), norms),
+        (DistributionJudge(data.flights_by("distance", "origin"), distances), norms),
+    ]
+    choice.measure_shares(judges, (0.003, 0.01, 0.03, 0.1, 0.3, 1.0))
+    shares, norms = (0.01, 0.02, 0.03, 0.045, 0.07, 0.1), best.powers(16, 724, _HALF)
+    judges = [(SearchJudge(data.flights_as_text(), PrefixSpec.for_memory(TextDomain(8))), norms)]
+    if text is not None:
+        spec = PrefixSpec.for_memory(TextDomain(16))
+        judges.append((SearchJudge(data.text_words(text, chapters=True), spec), norms))
+    choice.measure_shares(judges, shares)
+    judges = [
+        (SearchJudge(data.flights_by("dest"), TreeSpec.for_search(DISTANCES)), norms),
+        (SearchJudge(data.flights_by("distance"), TreeSpec.for_search(DISTANCES)), norms),
+        (SearchJudge(data.web_log(), TreeSpec.for_search(IntegerDomain(0, 49_999))), best.powers(64, 4096, _HALF)),
+    ]
+    if trace is not None:
+        ports = TreeSpec.for_search(IntegerDomain(0, 65_535))
+        judges.append((SearchJudge(data.trace_ports(trace), ports), best.powers(45, 2048, _HALF)))
+    choice.measure_shares(judges, shares)
+
+
+def _listed(people: People) -> ListedItems:
+    return ListedItems(range(int(people.items.max()) + 1))
+
+
+def measure_lost() -> None:
+    """Print the table of each data set."""
+    lost.measure(data.flights_by("dest"), [30, 75, 150, 300])
+    lost.measure(data.web_log(), [30, 75, 150, 300, 600])
+
+
 def measure_cost(trace: Path | None) -> None:
     """Print the table of one shard."""
-    flat = SketchSpec(depth=5, width=2048)
     shards = [
-        (data.flights_by("dest"), flat, 120),
-        (data.web_log(), flat, 4),
-        (data.web_log(), flat, 30),
+        (data.flights_by("dest"), SKETCH, 120),
+        (data.web_log(), SKETCH, 4),
+        (data.web_log(), SKETCH, 30),
         (data.flights_by("arr_delay"), TreeSpec.for_memory(DELAYS), 16),
     ]
     if trace is not None:
@@ -94,16 +166,20 @@ def main() -> None:
         f"epsilon = {bounded.EPSILON:g}, delta = {bounded.DELTA:g}, all of rho in the counters. Mean (range), and the"
     )
     print("bound: RecordBounds(n), with max_partitions if above 1, or NormBound(n). Noise from the operating system.")
-    if "frequencies" in parts:
-        measure_frequencies(known.trace, known.text)
-    if "keys" in parts:
-        measure_keys()
-    if "trees" in parts:
-        measure_trees(known.trace)
-    if "listed" in parts:
-        listed.measure(data.web_log(), releases=20)
-    if "cost" in parts:
-        measure_cost(known.trace)
+    measures: dict[str, Callable[[], None]] = {
+        "frequencies": lambda: measure_frequencies(known.trace, known.text),
+        "keys": measure_keys,
+        "trees": lambda: measure_trees(known.trace),
+        "choice": lambda: measure_choice(known.trace, known.text),
+        "choice-keys": lambda: measure_choice_for_keys(known.trace),
+        "choice-trees": lambda: measure_choice_for_trees(known.trace, known.text),
+        "lost": measure_lost,
+        "listed": lambda: listed.measure(data.web_log(), releases=20),
+        "cost": lambda: measure_cost(known.trace),
+    }
+    for part, measure in measures.items():
+        if part in parts:
+            measure()
 
 
 if __name__ == "__main__":

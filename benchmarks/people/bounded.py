@@ -16,6 +16,7 @@ from beam_dpsketch import (
     RecordBounds,
     ReleasedSketch,
     ReleaseTerms,
+    SketchSpec,
     release,
 )
 from beam_dpsketch.privacy.contributions import Bounds
@@ -24,9 +25,11 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch
+from beam_dpsketch.sketches.prefix import PrefixSpec
 from benchmarks.people.data import People
 
 EPSILON, DELTA = 2.0, 1e-6
+SKETCH = SketchSpec(depth=5, width=2048)
 
 
 @functools.cache
@@ -45,14 +48,20 @@ class Counted:
 
     def __init__(self, people: People, spec: Any) -> None:
         self.people, items = people, np.unique(people.items)
-        keys, usable = SketchInput(spec, NormBound(1)).keys(pa.array(items))
+        self._texts = people.texts if isinstance(spec, PrefixSpec) else None
+        keys, usable = SketchInput(spec, NormBound(1)).keys(pa.array(self.values(items)))
         assert usable.all()
-        columns = {"unit": pa.array(people.units)}
+        columns: dict[str, pa.Array] = {"unit": pa.array(people.units)}
         if people.keys is not None:
             columns["key"] = pa.array(people.keys)
-        columns["item"] = pa.array(keys[np.searchsorted(items, people.items)])
+        column = pa.array(keys) if keys.dtype.kind == "u" else pa.array(map(bytes, keys), pa.binary(keys.itemsize))
+        columns["item"] = column.take(pa.array(np.searchsorted(items, people.items)))
         self.records = pa.table({**columns, "weight": pa.array(np.ones(len(people.units), dtype=np.int64))})
         self._netted = NormRule(NormBound(1), SketchInput(spec, NormBound(1))).prune(self.records)
+
+    def values(self, items: np.ndarray) -> Any:
+        """Return what is counted: texts in a tree of texts, and the numbers of items in all other sketches."""
+        return items if self._texts is None else [self._texts[item] for item in items]
 
     def raw(self, spec: Any, bounds: Bounds) -> list[RawSketch]:
         """Return the exact sketch of each key, of what bounding keeps; records that go are chosen anew each time."""

@@ -22,12 +22,16 @@ _VERSES = 30  # lines of a text that make a chapter, where the text has no chapt
 
 
 class People(NamedTuple):
-    """Records, one a row, as whole numbers: the person, the item, and the key, if there are keys."""
+    """Records, one a row, as whole numbers: the person, the item, and the key, if there are keys.
+
+    Texts are numbered in order, and `texts` has them.
+    """
 
     title: str
     units: np.ndarray
     items: np.ndarray
     keys: np.ndarray | None = None
+    texts: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         """The title, and what bounding depends on."""
@@ -43,20 +47,27 @@ def numbered(values: Any) -> np.ndarray:
 
 @functools.cache
 def _departures() -> pa.Table:
-    columns = {**flights.COLUMNS, "distance": pa.int64()}
+    columns = {**flights.COLUMNS, "distance": pa.int64(), "carrier": pa.string(), "month": pa.int64()}
     table = csv_batches.read_csv_table(flights.data_file("flights.csv.zip"), columns)
     return table.filter(table["tailnum"].is_valid())
 
 
-def flights_by(column: str, *, by_origin: bool = False) -> People:
+def flights_by(column: str, by: str | None = None) -> People:
     """Flights of 2013; an aircraft is protected, and null values are left out. Texts are numbered."""
     table = _departures()
     table = table.filter(table[column].is_valid())
     values = table[column].to_numpy()
     items = values.astype(np.int64) if pa.types.is_integer(table[column].type) else numbered(values.astype(str))
-    units, origins = (numbered(table[name].to_numpy().astype(str)) for name in ("tailnum", "origin"))
-    title = f"flights, aircraft protected, {column}" + (" by origin" if by_origin else "")
-    return People(title, units, items, origins if by_origin else None)
+    title = f"flights, aircraft protected, {column}" + (f" by {by}" if by else "")
+    keys = numbered(table[by].to_numpy().astype(str)) if by else None
+    return People(title, numbered(table["tailnum"].to_numpy().astype(str)), items, keys)
+
+
+def flights_as_text() -> People:
+    """Destinations of flights as texts of three letters; an aircraft is protected."""
+    people, table = flights_by("dest"), _departures()
+    texts = tuple(np.unique(table["dest"].to_numpy().astype(str)).tolist())
+    return people._replace(title=people.title + " as text", texts=texts)
 
 
 def web_log(seed: int = SEED) -> People:
@@ -88,12 +99,15 @@ def trace_addresses(path: Path) -> People:
     return People("trace, sensor-day protected, source", units, table["source_ip"].to_numpy().astype(np.int64))
 
 
-def trace_ports(path: Path) -> People:
-    """Ports that an address tried; the address is protected."""
+def trace_ports(path: Path, by: str | None = None) -> People:
+    """Ports that an address tried, by "sensor" or "month" if named; the address is protected."""
     table = pq.read_table(path)
     table = table.filter(table["destination_port"].is_valid())
+    table = table.append_column("month", pa.compute.strftime(table["time"], format="%Y-%m"))
     ports = table["destination_port"].to_numpy().astype(np.int64)
-    return People("trace, source protected, port", numbered(table["source_ip"].to_numpy()), ports)
+    title = "trace, source protected, port" + (f" by {by}" if by else "")
+    keys = numbered(table[by].to_numpy().astype(str)) if by else None
+    return People(title, numbered(table["source_ip"].to_numpy()), ports, keys)
 
 
 def text_words(path: Path, *, chapters: bool) -> People:
@@ -103,4 +117,17 @@ def text_words(path: Path, *, chapters: bool) -> People:
     sizes = np.array([len(each) for each in words])
     units = np.repeat(np.arange(len(lines)) // (_VERSES if chapters else 1), sizes)
     unit = f"{_VERSES} lines" if chapters else "line"
-    return People(f"text, {unit} protected, word", numbered(units), numbered([word for each in words for word in each]))
+    texts, items = np.unique([word for each in words for word in each], return_inverse=True)
+    title = f"text, {unit} protected, word"
+    return People(title, numbered(units), items.astype(np.int64), texts=tuple(texts.tolist()))
+
+
+def latencies(seed: int = SEED) -> People:
+    """Return made-up latencies: 20,000 users of Pareto activity (exponent 1.1), and the busier a user the slower."""
+    generator, users = np.random.default_rng(seed), 20_000
+    hits = np.minimum(2 * (generator.pareto(1.1, users) + 1), 5_000).astype(np.int64)
+    centres = 4 + 0.35 * np.log(hits) + 0.3 * generator.standard_normal(users)
+    units = np.repeat(np.arange(users), hits)
+    values = np.exp(centres[units] + 0.6 * generator.standard_normal(len(units)))
+    title = f"latencies (seed {seed}), user protected, busy users are slower"
+    return People(title, units, np.minimum(values, 99_999).astype(np.int64))

@@ -20,6 +20,17 @@ LARGEST_RATIO = 1.05
 LARGEST_ERROR_BY_ORIGIN = 0.95  # percent, arrival delays by origin, REPLACE_ONE
 
 
+def shares_at(people: People) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return, for each key, its quantiles and the share of its records at or below each."""
+    found = []
+    keys = np.zeros_like(people.items) if people.keys is None else people.keys
+    for key in range(int(keys.max()) + 1):
+        values = np.sort(people.items[keys == key])
+        at = values[np.arange(1, QUANTILES + 1) * len(values) // (QUANTILES + 1)]
+        found.append((at, np.searchsorted(values, at, side="right") / len(values)))
+    return found
+
+
 class CdfErrors:
     """The mean absolute error of the distribution function, in percent, of each relation in turn.
 
@@ -29,13 +40,7 @@ class CdfErrors:
     """
 
     def __init__(self, counted: Counted, spec: TreeSpec) -> None:
-        self.counted, self.spec = counted, spec
-        people, self._truth = counted.people, []
-        keys = np.zeros_like(people.items) if people.keys is None else people.keys
-        for key in range(int(keys.max()) + 1):
-            values = np.sort(people.items[keys == key])
-            at = values[np.arange(1, QUANTILES + 1) * len(values) // (QUANTILES + 1)]
-            self._truth.append((at, np.searchsorted(values, at, side="right") / len(values)))
+        self.counted, self.spec, self._truth = counted, spec, shares_at(counted.people)
 
     def __call__(self, seed: int, bounds: Bounds) -> list[float]:
         raw = self.counted.raw(dataclasses.replace(self.spec, seed=seed), bounds)

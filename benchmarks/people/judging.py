@@ -1,0 +1,160 @@
+"""Judge releases of people by how they are read: the top 10 of each sketch, a search, or a distribution function."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import (
+    NeighboringRelation,
+    PrivacySpec,
+    PrivacyUnit,
+    ReleasedDyadicCountSketch,
+    ReleasedSketch,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.norm_choice import units_to_scale
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.release.flat.row_mean import noise_margin
+from beam_dpsketch.release.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.release.tree.levels import median_variance
+from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from benchmarks.people.bounded import Counted
+from benchmarks.people.data import People
+from benchmarks.people.trees import shares_at
+
+_AUTO, _TOP, _ONE_DEVIATION = AutoNorm(), 10, math.erf(math.sqrt(0.5))
+
+
+class Judge(ABC):
+    """The error of releases of the same people, each with noise of its own.
+
+    Args:
+      people: whose records.
+      spec: of the sketches, but for their seed.
+    """
+
+    title = ""
+
+    def __init__(self, people: People, spec: Any) -> None:
+        self.people, self.spec, self._counted = people, spec, Counted(people, spec)
+        self.sketches = 1 if people.keys is None else int(people.keys.max()) + 1
+
+    def __str__(self) -> str:
+        """The sketch, and what is judged."""
+        each = f" of each of {self.sketches} keys" if self.sketches > 1 else ""
+        return f"{raw_type(self.spec).__name__}, {self.title}{each}"
+
+    def lengths(self) -> np.ndarray:
+        """Return the exact histogram of lengths."""
+        bound = _AUTO.bound(1)
+        return NormRule(bound, SketchInput(self.spec, bound)).length_histogram(self._counted.records)
+
+    def raw(self, seed: int, norm: int | Fraction) -> list[RawSketch]:
+        """Return the exact sketches under a norm."""
+        spec = dataclasses.replace(self.spec, seed=seed) if hasattr(self.spec, "seed") else self.spec
+        return self._counted.raw(spec, _AUTO.bound(norm))
+
+    def error(
+        self, raw: Sequence[RawSketch], norm: int | Fraction, relation: NeighboringRelation, rho: Fraction
+    ) -> float:
+        """Return the error of a release."""
+        spec = PrivacySpec(rho, relation=relation)
+        terms = ReleaseTerms(spec, _AUTO.bound(norm), unit=PrivacyUnit.PRIVACY_ID)
+        return self._of([release(each, terms) for each in raw])
+
+    def units_to_scale(self, auto: AutoNorm, relation: NeighboringRelation, rho: Fraction) -> Fraction:
+        """Return how many units should be longer than the norm, where the counters get rho."""
+        rho, reading = self._read(rho)
+        table = raw_type(self.spec).tables(self.spec)[-1]
+        return units_to_scale(
+            auto,
+            cells_per_item=table.cells_per_item,
+            has_signs=table.has_signs,
+            relation=relation,
+            rho=rho,
+            reading=reading,
+            output_cells=self.sketches,
+        )
+
+    @abstractmethod
+    def _of(self, released: Sequence[ReleasedSketch]) -> float: ...
+
+    @abstractmethod
+    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
+        """Return the part of rho of the last table, and the deviation of what is read over that of its counters."""
+
+
+class TopJudge(Judge):
+    """The mean absolute error of the true top 10 of each sketch."""
+
+    title = f"top {_TOP}"
+
+    def __init__(self, people: People, spec: Any) -> None:
+        super().__init__(people, spec)
+        self._tops = []
+        for key in range(self.sketches):
+            items = people.items if people.keys is None else people.items[people.keys == key]
+            distinct, counts = np.unique(items, return_counts=True)
+            order = np.argsort(-counts, kind="stable")[:_TOP]
+            self._tops.append((self._counted.values(distinct[order]), counts[order]))
+
+    def _of(self, released: Sequence[ReleasedSketch]) -> float:
+        pairs = zip(released, self._tops, strict=True)
+        errors = [np.abs(self._estimates(each, items) - truth).mean() for each, (items, truth) in pairs]
+        return float(np.mean(errors))
+
+    def _estimates(self, released: ReleasedSketch, items: Any) -> np.ndarray:
+        return np.asarray(released.estimate(items))
+
+    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
+        return rho, noise_margin(self.spec.depth, _ONE_DEVIATION) if isinstance(self.spec, SketchSpec) else 1
+
+
+class SearchJudge(TopJudge):
+    """The same where items must be found first; those that are missed count 0."""
+
+    title = f"top {_TOP} found"
+
+    def _estimates(self, released: ReleasedSketch, items: Any) -> np.ndarray:
+        assert isinstance(released, ReleasedTree)
+        found = released.heavy_hitters(0.0)
+        estimates = dict(zip(found.item, found.estimate, strict=True))
+        return np.array([estimates.get(item, 0.0) for item in items])
+
+    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
+        last = raw_type(self.spec).tables(self.spec)[-1]
+        averaged = self.spec.domain.max_bytes / 2 if isinstance(self.spec, PrefixSpec) else 1
+        return rho * last.share, math.sqrt(median_variance(last.cells_per_item) / averaged)
+
+
+class DistributionJudge(Judge):
+    """The mean absolute error of the distribution function of each sketch, in percent."""
+
+    title = "distribution"
+
+    def __init__(self, people: People, spec: Any) -> None:
+        super().__init__(people, spec)
+        self._truth = shares_at(people)
+
+    def _of(self, released: Sequence[ReleasedSketch]) -> float:
+        errors = []
+        for each, (at, shares) in zip(released, self._truth, strict=True):
+            assert isinstance(each, ReleasedDyadicCountSketch)
+            errors.append(np.abs(each.cdf(at) - shares).mean())
+        return 100 * float(np.mean(errors))
+
+    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
+        levels = raw_type(self.spec).tables(self.spec)  # a rank is about one node of each
+        return rho * levels[-1].share, math.sqrt(len(levels) * median_variance(levels[-1].cells_per_item))
