@@ -30,7 +30,7 @@ from beam_dpsketch.privacy.contributions import (
 )
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
-from beam_dpsketch.records.public import AssumePublicKeys, PublicKeys, TimeRange
+from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
 from beam_dpsketch.release.comparing.difference import Difference
@@ -43,7 +43,7 @@ from beam_dpsketch.release.format.release_file import read_releases
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
-from beam_dpsketch.release.side_answers import ClippedShare
+from beam_dpsketch.release.side.answers import ClippedShare
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
@@ -62,12 +62,12 @@ __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
     "ClippedShare", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain",
     "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency", "Horizon",
-    "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "Level", "ListedHistogram",
-    "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
-    "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds",
-    "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
-    "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError", "__version__",
-    "distance_error", "plan", "read_releases", "release", "spec_for_distance",
+    "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "KeySelection", "Level",
+    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE",
+    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch",
+    "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec",
+    "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError",
+    "__version__", "distance_error", "plan", "read_releases", "release", "spec_for_distance",
 ]
 # fmt: on

@@ -93,7 +93,7 @@ def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fract
     bound = _bound(terms)
     bounds = _NORMS if isinstance(terms.bounds, AutoNorm) else _around(bound, _ROUND_BOUNDS)
     shown = of_bound(terms, bound)
-    epsilon = shown.privacy.epsilon(shown.privacy.shown_delta)
+    epsilon = shown.epsilon
 
     def error(at: ReleaseTerms) -> float:
         return noise_error(spec, calibrate(spec, at), search=search)
@@ -133,7 +133,7 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
     privacy = PrivacySpec(
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
     )
-    return dataclasses.replace(terms, privacy=privacy)
+    return dataclasses.replace(terms, privacy=privacy.losing(terms.delta))
 
 
 def _bound(terms: ReleaseTerms) -> int | Fraction:

@@ -12,6 +12,7 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -36,9 +37,8 @@ def lines(plan: Plan) -> Iterator[str]:
         " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
     )
     yield f"Noise: sigma = {noise} on each counter{under}."
-    epsilon = terms.privacy.epsilon(terms.privacy.shown_delta)
     yield (
-        f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {epsilon:.4g} at "
+        f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {terms.epsilon:.4g} at "
         f"delta = {terms.privacy.shown_delta:g}; protected: {terms.unit.value}."
     )
     partition = "window" if terms.unit.over_horizon else "partition"
@@ -57,6 +57,8 @@ def lines(plan: Plan) -> Iterator[str]:
             f"Bounds: a unit is scaled down to a length that {float(100 * bounds.spend):g} % of rho chooses; the "
             "statement of the release will name it."
         )
+    if (choice := choose_keys(spec, terms)) is not None:
+        yield f"Keys: {choice.note}."
     if terms.unit.over_horizon:
         height = tree_height(terms.window_count)
         yield (

@@ -2,7 +2,7 @@
 
 rho (zero-concentrated differential privacy) is what is spent and adds up; (epsilon, delta) is derived from it. rho
 is an exact fraction, so parts of a budget sum to the whole and not to a little more. A part of a budget pays for one
-release: a second use of it is refused.
+release: a second use of it is refused. Releases that select their keys spend a delta too (`KeySelection`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ USUAL_DELTA = 1e-6
 class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
-    Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta.
+    Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta. With
+    a `KeySelection` it is delta-approximate rho-zCDP; then epsilon and delta, where they are given, hold for all of it.
     A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
 
     Args:
@@ -46,6 +47,7 @@ class PrivacySpec:
     relation: NeighboringRelation
     shown_delta: float
     side_counters: SideCounters | None
+    given_epsilon: float | None = dataclasses.field(compare=False, repr=False)
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
@@ -73,19 +75,32 @@ class PrivacySpec:
         object.__setattr__(self, "relation", relation)
         object.__setattr__(self, "shown_delta", float(delta))
         object.__setattr__(self, "side_counters", side_counters)
+        object.__setattr__(self, "given_epsilon", epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at this delta, rounded up."""
         return zcdp.epsilon(rho=self.rho, delta=delta)
 
-    def paying_for(self, release: Any) -> PrivacySpec:
+    def losing(self, delta: Fraction) -> PrivacySpec:
+        """Return the spec of a release that loses this delta to `KeySelection`.
+
+        Epsilon and delta, where they were given, stay a promise for all of it, so rho shrinks. A given rho stays.
+        """
+        left = zcdp.left_of_delta(self.shown_delta, delta)
+        if self.given_epsilon is None:
+            return self
+        rho = Fraction(zcdp.rho(epsilon=self.given_epsilon, delta=left))
+        return self._changed(_unpickled(rho, self.shown_delta, self.relation, self.side_counters))
+
+    def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
 
         Args:
           release: names it; equal names are one release.
+          delta: what it loses to `KeySelection`, which the budget must have.
         """
         if self._purpose is not None:
-            self._purpose.settle(release)
+            self._purpose.settle(release, delta)
         return self.without_budget()
 
     def without_budget(self) -> PrivacySpec:
@@ -94,7 +109,10 @@ class PrivacySpec:
 
     def without_side_counters(self) -> PrivacySpec:
         """Return the same spec, of the same budget, for a release that counts nothing aside."""
-        changed = _unpickled(self.rho, self.shown_delta, self.relation, None)
+        return self._changed(_unpickled(self.rho, self.shown_delta, self.relation, None))
+
+    def _changed(self, changed: PrivacySpec) -> PrivacySpec:
+        """Return a changed spec as a part of the same budget."""
         object.__setattr__(changed, "_purpose", self._purpose)
         return changed
 
@@ -117,14 +135,16 @@ def _unpickled(
 class _Purpose:
     """The one release that a part of a budget pays for."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: PrivacyBudget) -> None:
+        self._budget = budget
         self._lock = threading.Lock()
         self._release: Any = None
 
-    def settle(self, release: Any) -> None:
-        """Name the release; refuse a second one."""
+    def settle(self, release: Any, delta: Fraction) -> None:
+        """Name the release, and take its delta; refuse a second one."""
         with self._lock:
             if self._release is None:
+                self._budget._take_delta(delta)
                 self._release = release
             elif self._release != release:
                 raise BudgetExceededError(
@@ -136,7 +156,10 @@ class _Purpose:
 class PrivacyBudget:
     """The rho of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
 
-    Takes the arguments of `PrivacySpec`.
+    Takes the arguments of `PrivacySpec`, and
+
+      keys_delta: the sum of the deltas of all `KeySelection` that it may pay for. With epsilon and delta, it is a part
+        of this delta.
 
     >>> budget = PrivacyBudget(rho=1.0)
     >>> budget.spend(0.25).rho, budget.remaining
@@ -151,8 +174,11 @@ class PrivacyBudget:
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        keys_delta: Fraction | float = 0,
     ) -> None:
-        self._total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
+        total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
+        self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
+        self._total = total.losing(self._keys_delta)
         self._remaining = self._total.rho
         self._lock = threading.Lock()
 
@@ -160,6 +186,20 @@ class PrivacyBudget:
     def remaining(self) -> Fraction:
         """The rho not yet spent."""
         return self._remaining
+
+    @property
+    def remaining_keys_delta(self) -> Fraction:
+        """The part of keys_delta not yet spent; a `KeySelection` spends its delta when its transform is applied."""
+        return self._keys_delta
+
+    def _take_delta(self, delta: Fraction) -> None:
+        with self._lock:
+            if delta > self._keys_delta:
+                raise BudgetExceededError(
+                    f"delta={float(delta):g} of KeySelection exceeds the {float(self._keys_delta):g} that is left for "
+                    "keys in the budget; give PrivacyBudget a larger keys_delta"
+                )
+            self._keys_delta -= delta
 
     def spend(self, rho: Fraction | float) -> PrivacySpec:
         """Take rho out of the budget for one transform; `BudgetExceededError` if less is left."""
@@ -173,7 +213,7 @@ class PrivacyBudget:
                     "budget"
                 )
             self._remaining -= spent.rho
-        object.__setattr__(spent, "_purpose", _Purpose())
+        object.__setattr__(spent, "_purpose", _Purpose(self))
         return spent
 
     def __reduce__(self) -> NoReturn:

@@ -172,6 +172,8 @@ class NormBound(Bounds):
         before anything else.
       resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
         hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
+      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. On bounded input,
+        for how many pairs of key and window. Records in other keys still count there. `None` without `KeySelection`.
     """
 
     max_norm: int | Fraction
@@ -180,6 +182,7 @@ class NormBound(Bounds):
     max_per_item: int | None = None
     signed: bool = False
     resource_limit: int | None = None
+    max_keys: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.max_norm, str):
@@ -189,7 +192,7 @@ class NormBound(Bounds):
             raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
         object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
         names = ["max_weight"] if self.says_max_weight else []
-        names += [name for name in ("max_per_item", "resource_limit") if getattr(self, name) is not None]
+        names += [name for name in ("max_per_item", "resource_limit", "max_keys") if getattr(self, name) is not None]
         _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
         _validate.instance(bool, signed=self.signed)
 
@@ -216,6 +219,7 @@ class NormBound(Bounds):
             max_per_item=_largest(self.max_per_item, other.max_per_item),
             signed=self.signed or other.signed,
             resource_limit=_largest(self.resource_limit, other.resource_limit),
+            max_keys=_largest(self.max_keys, other.max_keys),
         )
 
 

@@ -9,9 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.side_counters import SideCounter, side_counters, sketch_share
@@ -43,6 +45,7 @@ class ReleaseTerms:
       disclosed: what is published in addition to the release, for the statement.
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
+      selection: what decides which keys are released; `None` if that is not decided from the data.
     """
 
     privacy: PrivacySpec
@@ -54,6 +57,7 @@ class ReleaseTerms:
     disclosed: Disclosure = Disclosure.NONE
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
+    selection: SelectionRule | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -64,7 +68,7 @@ class ReleaseTerms:
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         if self.output_cells is not None:
             _validate.whole_fields(self, "output_cells", low=1, high=1 << 62)
-        self.sketch_share  # noqa: B018  # refuses parts of rho that leave nothing for the sketch
+        self.share_left  # noqa: B018  # refuses parts of rho that leave nothing for the sketch
 
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
@@ -78,8 +82,18 @@ class ReleaseTerms:
         return self.output_cells == 1 and self.window_count == 1
 
     @property
-    def sketch_share(self) -> Fraction:
-        """The part of rho that the counters of the sketch get."""
+    def delta(self) -> Fraction:
+        """The delta that a unit loses to the selection of keys, over all its keys and windows."""
+        return Fraction(0) if self.selection is None else self.selection.delta
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon at the shown delta, rounded up."""
+        return self.privacy.epsilon(zcdp.left_of_delta(self.privacy.shown_delta, self.delta))
+
+    @property
+    def share_left(self) -> Fraction:
+        """The part of rho for the counters of the sketch, and for the votes that select keys."""
         spend = self.bounds.spend if isinstance(self.bounds, AutoNorm) else self.norm_spend
         return sketch_share(self.counters, spend or Fraction(0))
 
@@ -94,7 +108,7 @@ class ReleaseTerms:
 
     def paying_for(self, release: Any) -> ReleaseTerms:
         """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
-        return dataclasses.replace(self, privacy=self.privacy.paying_for(release))
+        return dataclasses.replace(self, privacy=self.privacy.paying_for(release, self.delta))
 
     def without_budget(self) -> ReleaseTerms:
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""

@@ -3,6 +3,12 @@
 Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every pair returned. Source: Canonne, Kamath and Steinke
 2020 (arXiv:2004.00010), Corollary 13. The exact curve of the continuous Gaussian is not used: for discrete noise its
 delta is too small (by a factor of 1.3 at sigma = 2).
+
+A mechanism is d-approximate rho-zCDP if, except with probability d on each of the two inputs, it is rho-zCDP (Bun and
+Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. Where P' and
+Q' are (epsilon, c)-DP, P(S) <= (1 - d)(e^epsilon Q'(S) + c) + d <= e^epsilon Q(S) + (1 - d) c + d. So d is lost of
+delta first, and c = (delta - d) / (1 - d) is left for the conversion. Of two mechanisms rho adds, and
+1 - (1 - d)(1 - d') is lost, because each is independent of the other's exceptions.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from beam_dpsketch import _validate
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
 _ROUND_UP = 1 + 1e-9
+_DELTA_STEPS = 1 << 256
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
@@ -74,6 +81,29 @@ def rho(*, epsilon: float, delta: float) -> float:
     if low <= 0:
         raise ValueError("epsilon and delta are too small for any rho")
     return low
+
+
+def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
+    """Return (delta - lost) / (1 - lost), rounded down: what is left for the conversion; refuse a delta not above lost.
+
+    >>> left_of_delta(1e-6, Fraction(1, 2_000_000))
+    5.000002500001249e-07
+    """
+    exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
+    if exact <= lost:
+        raise ValueError(
+            f"delta must be above {float(lost):g}, the delta of KeySelection, because what is left of it makes the "
+            f"epsilon; got {float(delta):g}"
+        )
+    left = (exact - lost) / (1 - lost)
+    nearest = float(left)
+    return nearest if Fraction(nearest) <= left else math.nextafter(nearest, 0.0)
+
+
+def composed_delta(first: Fraction, second: Fraction) -> Fraction:
+    """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
+    exact = first + second - first * second
+    return exact if exact.denominator <= _DELTA_STEPS else Fraction(math.ceil(exact * _DELTA_STEPS), _DELTA_STEPS)
 
 
 def _delta(rho: Fraction | float, epsilon: float) -> float:

@@ -52,7 +52,7 @@ class SketchAccumulator:
         self._chunks: list[WeightedItems] = []
         self._hashed = 0
         self._sketch: RawSketch | None = None
-        self.side = np.zeros(len(sketch_input.counters), dtype=np.int64)
+        self.side = np.zeros(len(sketch_input.side_names), dtype=np.int64)
         self.max_norm: Fraction | None = None
 
     def add(self, item: Any) -> None:
@@ -130,7 +130,7 @@ class SketchAccumulator:
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if not payload:
             return accumulator
-        size = 1 + len(sketch_input.counters)
+        size = 1 + len(sketch_input.side_names)
         end = 1 + size * _DTYPES[payload[0]].itemsize
         norm, *side = _unpack(payload[1:end] + payload[:1], size).tolist()
         accumulator.side, accumulator.max_norm = np.array(side, dtype=np.int64), Fraction(norm, GRID) if norm else None
@@ -155,7 +155,7 @@ class SketchAccumulator:
 
     @property
     def total_side(self) -> np.ndarray:
-        """What everything added adds to the side counters, int64 of shape (counters,)."""
+        """What everything added adds to what is counted aside, int64 of shape (len(side_names),)."""
         if not self.items:
             return self.side
         waiting = self._sketch_input.contributions(self.items, self.weights)

@@ -9,11 +9,12 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.public import AssumePublicKeys, Keys, TimeRange, check_partitions
+from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, TimeRange, check_partitions, max_keys
 from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
-from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_unit_type
+from beam_dpsketch.records.units import PrivacyId, Record, Unit, check_max_weight, check_unit_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +33,12 @@ class Declaration:
         _validate.instance(PrivacySpec, privacy=self.privacy)
         check_unit_type(self.unit)
         check_selector(item=self.item, weight=self.weight)
-        if self.keys is not None:
-            check_partitions(self.keys, self.unit.bounds)
+        check_partitions(self.keys, self.unit.bounds)
+        if isinstance(self.keys, KeySelection) and isinstance(self.unit, Record) and self.unit.signed:
+            raise ValueError(
+                "signed must be False where KeySelection chooses keys and Record() is protected: a deletion would vote "
+                "for its key; protect a PrivacyId, whose records are netted first"
+            )
         if self.windows is not None:
             _validate.instance(TimeRange, windows=self.windows)
             if isinstance(self.keys, AssumePublicKeys):
@@ -67,6 +72,13 @@ class Declaration:
         return None if self.keys is None else self.keys.keys
 
     @property
+    def selection(self) -> SelectionRule | None:
+        """What chooses the keys; `None` if the data do not."""
+        if not isinstance(self.keys, KeySelection):
+            return None
+        return self.keys.rule(max_keys(self.unit.bounds) or 1)
+
+    @property
     def is_keyed(self) -> bool:
         """Whether there is a release for each key."""
         return self.keys is not None
@@ -74,11 +86,15 @@ class Declaration:
     def terms(self) -> ReleaseTerms:
         """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
+        selection, privacy = self.selection, self.privacy
+        if selection is not None:
+            privacy = privacy.losing(selection.delta)
         if self.privacy_id is None:
-            return ReleaseTerms(self.privacy, self.unit.bounds, output_cells=cells)
+            return ReleaseTerms(privacy, self.unit.bounds, output_cells=cells, selection=selection)
         return ReleaseTerms(
-            self.privacy,
+            privacy,
             self.unit.bounds,
+            selection=selection,
             unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID,
             window_count=self.privacy_id.max_windows or 1,
             period_micros=self.privacy_id.period_micros,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.columns import HASHED, Readable
@@ -21,6 +22,8 @@ from beam_dpsketch.records.unused import MANY, warn_of_unused
 from beam_dpsketch.records.weights import parse_weights
 from beam_dpsketch.sketches import RawSketch, raw_type
 
+VOTES, VOTERS = "votes", "voters"
+
 
 class WeightedItems(NamedTuple):
     """Items that are bounded and turned into keys already.
@@ -28,7 +31,7 @@ class WeightedItems(NamedTuple):
     Attributes:
       keys: what a sketch needs to know of the items, of shape (n,).
       weights: int64 of shape (n,).
-      side: what their units add to the side counters, int64 of shape (counters,); `None` for nothing.
+      side: what their units add to what is counted aside, int64 of shape (len(side_names),); `None` for nothing.
       max_norm: the norm that scaled them, if the data chose it.
     """
 
@@ -45,6 +48,7 @@ class SketchInput:
     spec: Any
     bounds: Bounds
     counters: tuple[SideCounter, ...] = ()
+    selection: SelectionRule | None = None
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -54,6 +58,11 @@ class SketchInput:
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
+
+    @property
+    def side_names(self) -> tuple[str, ...]:
+        """What is counted aside: the side counters, then votes for keys and how many units cast them."""
+        return (*(counter.name for counter in self.counters), *(() if self.selection is None else (VOTES, VOTERS)))
 
     @property
     def readable(self) -> Readable:
@@ -115,8 +124,9 @@ class SketchInput:
         return self._side(int(np.count_nonzero(weights)), int(weights.sum()))
 
     def _side(self, records: int, weight: int) -> np.ndarray:
-        amounts = {UNITS: records, RECORDS: records, WEIGHT: weight}
-        return np.array([amounts[counter.name] for counter in self.counters], dtype=np.int64)
+        votes = 0 if self.selection is None else records * self.selection.grid
+        amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
+        return np.array([amounts[name] for name in self.side_names], dtype=np.int64)
 
     def warn_if_unused(
         self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None

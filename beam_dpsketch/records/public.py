@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
 
 
@@ -55,21 +57,82 @@ class AssumePublicKeys:
         """There is no list."""
 
 
-Keys: TypeAlias = "PublicKeys | AssumePublicKeys"
+@dataclasses.dataclass(frozen=True)
+class KeySelection:
+    """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.
+
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.key_selection` has the proof. A key that one unit
+    alone brings in is released with a probability of at most delta, over all keys and windows of that unit together.
+
+    A unit votes for the keys that it is in, for `max_partitions` or `max_keys` of its bounds at most. The more keys it
+    votes for, the less each vote counts. `explain()` says how many units bring a key in.
+
+    Args:
+      delta: that probability, between 0 and 1; a float means its decimal spelling. Take less than 1 over the number of
+        people, such as 1e-8.
+      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+      share: the part of rho for the votes, between 0 and 1; more of it releases more keys. `None` takes what costs the
+        sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/10.
+      min_units: how many units must vote for a key, exactly counted: a rule of the house, not a part of the guarantee.
+      method: "gaussian", which adds noise to the votes, or "table", which releases more keys under
+        `ADD_OR_REMOVE_ONE`.
+    """
+
+    delta: Fraction
+    field: Selector = None
+    _: dataclasses.KW_ONLY
+    share: Fraction | None = None
+    min_units: int = 1
+    method: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_selector(field=self.field)
+        rule = self.rule(1)
+        for name in ("delta", "share", "min_units"):
+            object.__setattr__(self, name, getattr(rule, name))
+
+    @property
+    def keys(self) -> None:
+        """There is no list."""
+
+    def rule(self, max_keys: int) -> SelectionRule:
+        """Return the rule where each unit votes for this many keys."""
+        return SelectionRule(
+            delta=self.delta, max_keys=max_keys, share=self.share, min_units=self.min_units, method=self.method
+        )
+
+
+Keys: TypeAlias = "PublicKeys | AssumePublicKeys | KeySelection"
 
 
 def keyed(keys: Keys) -> Keys:
     """Return the decision; refuse what decides nothing, such as `None`."""
-    if not isinstance(keys, (PublicKeys, AssumePublicKeys)):
+    if not isinstance(keys, (PublicKeys, AssumePublicKeys, KeySelection)):
         raise TypeError(
-            "keys must be PublicKeys([...]) or AssumePublicKeys(): output keys taken from the data show who is in it; "
-            f"got {type(keys).__name__}"
+            "keys must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken from "
+            f"the data show who is in it; got {type(keys).__name__}"
         )
     return keys
 
 
-def check_partitions(keys: Keys, bounds: Bounds) -> None:
-    """Refuse more partitions than there are keys, for which noise would be added in vain."""
+def max_keys(bounds: Bounds) -> int | None:
+    """Return for how many keys one unit votes; `None` if its bounds do not say."""
+    return bounds.max_partitions if isinstance(bounds, RecordBounds) else getattr(bounds, "max_keys", None)
+
+
+def check_partitions(keys: Keys | None, bounds: Bounds) -> None:
+    """Refuse bounds without a limit of keys where keys are chosen, a limit where they are not, and one in vain."""
+    if isinstance(keys, KeySelection):
+        if max_keys(bounds) is None:
+            raise ValueError(
+                "max_keys must be given with KeySelection, as in NormBound(20, max_keys=16): for how many keys one "
+                "unit votes"
+            )
+        return
+    if not isinstance(bounds, RecordBounds) and max_keys(bounds) is not None:
+        raise ValueError("max_keys must be left out without KeySelection: under a NormBound all keys count together")
+    if keys is None:
+        return
     if keys.keys is not None and isinstance(bounds, RecordBounds) and bounds.max_partitions > len(keys.keys):
         raise ValueError(
             f"bounds.max_partitions must be at most {len(keys.keys)}, the number of keys, got {bounds.max_partitions}: "

@@ -27,13 +27,14 @@ from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.choosing.keys import choose_keys, sketch_share
 from beam_dpsketch.release.flat.count_min import ReleasedCountMin
 from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.release_format import pack
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
-from beam_dpsketch.release.side_notes import SideNote
+from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
@@ -74,6 +75,9 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
     ['a']
     """
+    _validate.instance(ReleaseTerms, terms=terms)
+    if terms.selection is not None:
+        raise ValueError("selection must be None: only transforms choose keys, as with PerKey(keys=KeySelection(...))")
     return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
 
 
@@ -94,7 +98,6 @@ def release_part(
     hold over all of them together. `None` makes this release a run of its own.
     """
     _validate.instance(RawSketch, raw=raw)
-    _validate.instance(ReleaseTerms, terms=terms)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
     if isinstance(terms.bounds, AutoNorm):
@@ -119,6 +122,8 @@ def release_part(
         release_ids=(part_of_run(run or bytes(RUN_BYTES), part) + bytes(DRAW_BYTES),),
         side=_notes(np.zeros_like(side), terms),
         norm_spend=terms.norm_spend,
+        delta=terms.delta,
+        keys=None if (choice := choose_keys(raw.spec, terms)) is None else choice.note,
     )
     random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(raw, side, statement))
     release_id = part_of_run(run or random_bytes(RUN_BYTES), part) + random_bytes(DRAW_BYTES)
@@ -177,11 +182,12 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
         relation=terms.privacy.relation,
         window_count=terms.window_count,
     )
+    part = sketch_share(spec, terms)
     found = tuple(
         sigma_squared(
             squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
             rho=terms.privacy.rho,
-            share=terms.sketch_share * share,
+            share=part * share,
             scale_bits=terms.scale_bits,
         )
         for cells, signs, share in raw_type(spec).tables(spec)

@@ -26,7 +26,7 @@ from beam_dpsketch.release.decoding.flat import decode_flat
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.item_answers import ItemAnswers
-from beam_dpsketch.release.side_answers import SideAnswers
+from beam_dpsketch.release.side.answers import SideAnswers
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import RawSketch, raw_type
 

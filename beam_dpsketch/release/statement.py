@@ -21,9 +21,10 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.release import statement_text
+from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
-from beam_dpsketch.release.side_notes import SideNote, add_up
+from beam_dpsketch.release.side.notes import SideNote, add_up
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
@@ -33,7 +34,8 @@ _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format ha
 class PrivacyStatement:
     """What one release, or several combined ones, guarantee.
 
-    Guarantee: for any two inputs that differ by one `unit` under the `relation` relation, the release is rho-zCDP.
+    Guarantee: for any two inputs that differ by one `unit` under the `relation` relation, the release is rho-zCDP; with
+    a delta, delta-approximate rho-zCDP.
 
     Attributes:
       rho: the privacy loss, exact.
@@ -51,6 +53,8 @@ class PrivacyStatement:
         part of the run that it is, and of the draw of its noise.
       side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
+      delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`.
+      keys: how its keys were chosen; `None` if the data do not choose them, and of a combination of different choices.
     """
 
     rho: Fraction
@@ -66,6 +70,8 @@ class PrivacyStatement:
     release_ids: tuple[bytes, ...]
     side: tuple[SideNote, ...] = ()
     norm_spend: Fraction | None = None
+    delta: Fraction = Fraction(0)
+    keys: KeyNote | None = None
 
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
@@ -74,7 +80,9 @@ class PrivacyStatement:
             raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")
-        parts = (self.rho, self.norm_spend or Fraction(1), *self.sigma_squared_per_level)
+        if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
+            raise ValueError("delta must be between 0 and 1, and above 0 where keys are chosen")
+        parts = (self.rho, self.norm_spend or Fraction(1), self.delta, *self.sigma_squared_per_level)
         if any(value.denominator > _MAX_DENOMINATOR for value in parts):
             raise ValueError(
                 "rho, norm_spend and sigma_squared_per_level must be fractions with denominators up to 2**7000"
@@ -109,7 +117,8 @@ class PrivacyStatement:
     @property
     def sketch_share(self) -> Fraction:
         """The part of rho that the counters of the sketch have."""
-        return 1 - sum((note.share for note in self.side), self.norm_spend or Fraction(0))
+        others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
+        return 1 - sum((note.share for note in self.side), others)
 
     @property
     def sigma_squared(self) -> Fraction:
@@ -117,28 +126,34 @@ class PrivacyStatement:
         return max(self.sigma_squared_per_level)
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up.
+        """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up, at a delta above its own.
 
-        Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13.
+        Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13, of what is left of delta.
         """
-        return zcdp.epsilon(rho=self.rho, delta=delta)
+        return zcdp.epsilon(rho=self.rho, delta=zcdp.left_of_delta(delta, self.delta))
+
+    @property
+    def shown_epsilon(self) -> float:
+        """The epsilon at the shown delta, rounded up; infinite if the release has no less of a delta itself."""
+        return math.inf if Fraction(repr(self.shown_delta)) <= self.delta else self.epsilon(self.shown_delta)
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
         """Return the statement of two releases together: rho adds, or is the maximum if no unit is in both.
 
-        It stays if they are different parts of one run, such as two keys of it. A run is one mechanism: it draws the
-        noise of all its releases, independently, for a sensitivity that is the largest change of all their counters
-        together that one unit can cause (over max_partitions keys and `window_count` windows; a unit within a window
-        or a period changes nothing outside it). So all releases of a run together are rho-zCDP, and a sum of some of
-        them is post-processing. Two draws of the same part are two releases, and add.
+        So does delta, as `zcdp.composed_delta`. Both stay if they are different parts of one run, such as two keys of
+        it. A run is one mechanism: it draws the noise of all its releases, independently, for a sensitivity that is the
+        largest change of all their counters together that one unit can cause (over max_partitions keys and
+        `window_count` windows; a unit within a window or a period changes nothing outside it). So all releases of a run
+        together are rho-zCDP, and a sum of some of them is post-processing. Two draws of the same part are two
+        releases, and add.
 
         The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
         other: each input then changes by an addition or a removal, at most half the rho of a replacement.
         """
         is_one_run = self._has_terms_of(other) and are_parts_of_one_run(self.release_ids + other.release_ids)
         if units_disjoint or (is_one_run and not self.unit.over_horizon):  # `within_horizon` is for trees over time
-            return self._joined(other, max(self.rho, other.rho))
-        return self._joined(other, self.rho + other.rho)
+            return self._joined(other, max(self.rho, other.rho), max(self.delta, other.delta))
+        return self._joined(other, self.rho + other.rho, zcdp.composed_delta(self.delta, other.delta))
 
     def within_horizon(self, other: PrivacyStatement) -> PrivacyStatement:
         """Return the statement of two nodes of one tree over time together: rho stays.
@@ -150,7 +165,7 @@ class PrivacyStatement:
             raise IncompatibleSketchError(
                 "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
             )
-        joined = self._joined(other, self.rho)
+        joined = self._joined(other, self.rho, self.delta)
         if not are_parts_of_one_run(joined.release_ids):
             raise IncompatibleSketchError(
                 "nodes of one horizon are different nodes of one run of one transform; these are of different runs, or "
@@ -159,10 +174,10 @@ class PrivacyStatement:
         return joined
 
     def _has_terms_of(self, other: PrivacyStatement) -> bool:
-        return all(getattr(self, name) == getattr(other, name) for name in ("rho", "bounds", "window_count"))
+        return all(getattr(self, name) == getattr(other, name) for name in ("rho", "delta", "bounds", "window_count"))
 
-    def _joined(self, other: PrivacyStatement, rho: Fraction) -> PrivacyStatement:
-        """Return the statement of the sum of two releases that together cost this rho."""
+    def _joined(self, other: PrivacyStatement, rho: Fraction, delta: Fraction) -> PrivacyStatement:
+        """Return the statement of the sum of two releases that together cost this rho and delta."""
         for name in ("relation", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
@@ -186,6 +201,8 @@ class PrivacyStatement:
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
+            delta=delta,
+            keys=self.keys if self.keys == other.keys else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -193,7 +210,7 @@ class PrivacyStatement:
         bounds = self.bounds.as_dict()
         return {
             "rho": _rounded_up(self.rho),
-            "epsilon": self.epsilon(self.shown_delta),
+            "epsilon": self.shown_epsilon,
             "delta": self.shown_delta,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "relation": self.relation.name,
@@ -205,11 +222,23 @@ class PrivacyStatement:
             "randomness": self.randomness.value,
             "side": [note.as_dict() for note in self.side],
             "norm_spend": float(self.norm_spend or 0),
+            "keys_delta": _rounded_up(self.delta),
+            "keys": None if self.keys is None else self.keys.as_dict(),
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 
-    def to_dp_event(self) -> Any:
-        """Return the loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package."""
+    def to_dp_event(self, *, ignore_delta: bool = False) -> Any:
+        """Return the loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package.
+
+        Args:
+          ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
+            accountant gives. A release with a delta is refused without it.
+        """
+        if self.delta and not ignore_delta:
+            raise ValueError(
+                "ignore_delta must be True for a release whose keys were chosen: dp_accounting has no event for its "
+                "delta, so add statement.delta to the delta that the accountant gives"
+            )
         try:
             import dp_accounting
         except ImportError as error:

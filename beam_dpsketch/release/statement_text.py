@@ -24,7 +24,6 @@ _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "whic
 
 def facts(statement: PrivacyStatement) -> dict[str, str]:
     """Return what a statement says, by heading. Losses are rounded up."""
-    delta = statement.shown_delta
     sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
     noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
@@ -33,11 +32,9 @@ def facts(statement: PrivacyStatement) -> dict[str, str]:
             f"{statement.unit.value}. Someone who sees the release cannot reliably tell whether this "
             f"{_CHANGE[statement.relation]} ({statement.relation.name})."
         ),
-        "How well": (
-            f"rho = {round_up(statement.rho, 6):g} zCDP, so (epsilon, delta)-DP with "
-            f"epsilon = {round_up(statement.epsilon(delta), 4):g} at delta = {round_up(delta, 6):g}."
-        ),
+        "How well": _loss(statement),
         "Bounds enforced on each": f"{_bounds(statement)}{_choice(statement)}.",
+        **_keys(statement),
         **_holds(statement),
         **_answers(statement),
         "Noise": (
@@ -59,6 +56,34 @@ def round_up(value: Fraction | float, digits: int) -> float:
     exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
     return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+
+
+def _loss(statement: PrivacyStatement) -> str:
+    """Return how well it is protected."""
+    rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
+    if not statement.delta:
+        epsilon = round_up(statement.shown_epsilon, 4)
+        return f"rho = {rho} zCDP, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
+    lost = f"{round_up(statement.delta, 6):g}"
+    first = f"{lost}-approximate zCDP with rho = {rho}"
+    if math.isinf(statement.shown_epsilon):
+        return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
+    epsilon = round_up(statement.shown_epsilon, 4)
+    return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
+
+
+def _keys(statement: PrivacyStatement) -> dict[str, str]:
+    """Return how the keys were chosen."""
+    if not statement.delta:
+        return {}
+    lost = f"{round_up(statement.delta, 6):g}"
+    words = "chosen from the data" if statement.keys is None else f"chosen from the data: {statement.keys}"
+    return {
+        "Keys": (
+            f"{words}. The probability that one unit alone brings a key into what is released is at most {lost}, over "
+            "all its keys and windows."
+        )
+    }
 
 
 def _bounds(statement: PrivacyStatement) -> str:
@@ -99,10 +124,14 @@ def _holds(statement: PrivacyStatement) -> dict[str, str]:
 
 def _parts(statement: PrivacyStatement) -> dict[str, str]:
     """Return which parts of rho pay for what, of a single release."""
-    if (not statement.side and not statement.norm_spend) or len(statement.release_ids) > 1:
+    keys = statement.keys
+    if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
     parts = [f"{_part(statement.sketch_share)} for the sketch"]
     parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
+    if keys is not None:
+        part = f"{_part(keys.share)} for the choice of keys" if keys.share else "nothing for the choice of keys"
+        parts.append(f"{part} (sigma = {math.sqrt(keys.sigma_squared) / keys.grid:.4g} units)")
     parts += [
         f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side
     ]

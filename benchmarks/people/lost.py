@@ -34,7 +34,7 @@ def measure(people: People, norms: Sequence[int | Fraction]) -> None:
         terms = ReleaseTerms(privacy, bound, unit=PrivacyUnit.PRIVACY_ID)
         rule = NormRule(bound, SketchInput(SKETCH, bound), terms.counters)
         kept, sums = rule.select_and_count(counted.records)
-        totals = add_up_units(terms.counters, sums)
+        totals = add_up_units(sums)
         clipped, weight, scaled = (totals[name][0].as_py() for name in (CLIPPED, WEIGHT, SCALED))
         lost = 1 - kept["weight"].to_numpy().sum() / (len(people.units) << SCALE_BITS)
         counter = next(each for each in terms.counters if CLIPPED in each.names)

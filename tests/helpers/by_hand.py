@@ -11,7 +11,7 @@ from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, Re
 from beam_dpsketch.release.flat.count_min import ReleasedCountMin
 from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.side_notes import SideNote
+from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
 from tests.helpers.raw import of_kind
 

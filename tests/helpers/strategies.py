@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.release.side_notes import NAMES, SideNote
+from beam_dpsketch.release.side.notes import NAMES, SideNote
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 
 KINDS = (CountMin, CountSketch)

@@ -94,9 +94,11 @@ def on_the_factor_of_the_norm(patch: pytest.MonkeyPatch) -> None:
     """Scale records as the norm scales weights, and count what is left."""
     exact = norm_rule.sums_of_scaled
 
-    def sums(counters: Any, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray) -> pa.Table:
+    def sums(
+        counters: Any, selection: Any, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray
+    ) -> pa.Table:
         (records,) = (counter for counter in counters if counter.name == "records")
-        found = exact(counters, netted, magnitudes, factors)
+        found = exact(counters, selection, netted, magnitudes, factors)
         counts = np.abs(netted.weights) if netted.records is None else netted.records
         groups = side_sums._Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
         scaled = groups.add_up(np.clip(counts, 0, 1 << 30) * factors >> 16)

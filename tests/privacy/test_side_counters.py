@@ -26,7 +26,7 @@ from beam_dpsketch import (
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, side_counters, sketch_share
+from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.release.noising import calibrate
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
@@ -51,9 +51,9 @@ def test_each_counter_has_a_fiftieth_and_the_sketch_has_the_rest() -> None:
         "clipped": FIFTIETH / 2,
         "scaled": FIFTIETH / 2,
     }
-    assert sketch_share(tuple(found.values())) == Fraction(23, 25)
+    assert share_left(tuple(found.values())) == Fraction(23, 25)
     # Noise of the sketch grows by less than 5 %.
-    assert float(1 / sketch_share(tuple(found.values()))) ** 0.5 < 1.05
+    assert float(1 / share_left(tuple(found.values()))) ** 0.5 < 1.05
 
 
 def test_limits_under_a_norm() -> None:
@@ -110,7 +110,7 @@ def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: l
 
 def test_counters_can_be_left_out() -> None:
     assert side_counters(None, NORM) == ()
-    assert sketch_share(()) == 1
+    assert share_left(()) == 1
     none = SideCounters(units=None, records=None, weight=None, clipped=None)
     assert side_counters(none, NORM) == side_counters(none, RecordBounds(1)) == ()
     assert set(by_name(NORM, SideCounters(clipped=None, weight=None))) == {"units", "records"}
@@ -193,7 +193,7 @@ def test_shares_leave_a_part_for_the_sketch() -> None:
         SideCounters(units=0.5, records=0.25, weight=0.25)
     counters = side_counters(SideCounters(units=0.5, records=0.25), NORM)
     with pytest.raises(ValueError, match="must sum to less than 1"):
-        sketch_share(counters, Fraction(1, 4))
+        share_left(counters, Fraction(1, 4))
     with pytest.raises(TypeError, match="units must be a number"):
         SideCounters(units="1/50")  # type: ignore[arg-type]
     assert SideCounters(units=0.1).units == Fraction(1, 10)
@@ -263,7 +263,7 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
         (ReleaseTerms(none, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(19, 20)),
         (ReleaseTerms(every, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=8), Fraction(1)),
     ):
-        assert terms.sketch_share == share
+        assert terms.share_left == share
         factor = 4 if terms.unit.over_horizon else 1  # the nodes that a record is in
         assert calibrate(spec, terms) == (factor * spec.depth * terms.bounds.squared_length / (2 * share),)
 
@@ -273,7 +273,7 @@ def test_terms_with_an_automatic_norm_keep_its_part() -> None:
     after = before.with_norm(Fraction(5, 2))
     assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
     assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
-    assert before.sketch_share == after.sketch_share == Fraction(23, 25) - Fraction(1, 10)
+    assert before.share_left == after.sketch_share == Fraction(23, 25) - Fraction(1, 10)
     half = PrivacySpec(1, side_counters=SideCounters(units=0.5))
     with pytest.raises(ValueError, match="must sum to less than 1"):
         ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)

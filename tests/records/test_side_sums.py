@@ -111,13 +111,13 @@ def test_all_units_of_a_cell_are_added_up() -> None:
     rule = NormRule(bounds, sketch_input, counters)
     _, sums = rule.select_and_count(norms.to_table(sketch_input, records))
     assert sums is not None
-    rows = {row["key"]: row for row in add_up_units(counters, sums).to_pylist()}
+    rows = {row["key"]: row for row in add_up_units(sums).to_pylist()}
     assert rows.keys() == {b"a", b"b"}
     for row in rows.values():
         assert row["window"] == 0
         assert (row["units"], row["records"], row["scaled"]) == (4 * UNIT, 8 * UNIT, 4 * UNIT)
         assert row["weight"] + row["clipped"] == 12 * UNIT
-    (total,) = add_up_units(counters, sums.drop_columns(["key", "window"])).to_pylist()
+    (total,) = add_up_units(sums.drop_columns(["key", "window"])).to_pylist()
     assert total["records"] == 16 * UNIT
 
 
@@ -131,7 +131,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
     found: dict[Any, Added] = {}
     for counter in side_counters(SideCounters(), bounds):
         for name in counter.names:
-            for row in sums_of_kept([counter._replace(names=(name,))], kept, bounds).to_pylist():
+            for row in sums_of_kept([counter._replace(names=(name,))], None, kept, bounds).to_pylist():
                 found.setdefault(row["unit"], {}).setdefault(name, {})[row["key"], 0] = row[name] * UNIT
     return found
 
@@ -195,7 +195,7 @@ def test_copies_of_a_record_are_counted() -> None:
             "copies": [3, 1, 5],
         }
     )
-    rows = sums_of_kept(side_counters(SideCounters(), bounds), kept, bounds).to_pylist()
+    rows = sums_of_kept(side_counters(SideCounters(), bounds), None, kept, bounds).to_pylist()
     assert rows == [
         {"unit": 1, "units": 1, "records": 4, "weight": 5},
         {"unit": 2, "units": 1, "records": 5, "weight": 10},

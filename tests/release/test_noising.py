@@ -198,4 +198,4 @@ def test_only_noising_draws_noise():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and any(name.name == "add_noise" for name in node.names)
     }
-    assert naming == {"noising", "norm_choosing"}
+    assert naming == {"noising", "norms"}

@@ -37,7 +37,7 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
 from beam_dpsketch.release import noising
 from beam_dpsketch.release.noising import release, release_part
-from beam_dpsketch.release.side_notes import SideNote
+from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import norms

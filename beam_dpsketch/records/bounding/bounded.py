@@ -19,7 +19,7 @@ class Bounded(NamedTuple):
 
     Attributes:
       kept: the records, in columns.
-      side: a row for each key and window, with a column for each side counter; `None` without counters.
+      side: a row for each key and window, with a column for each of `side_names`; `None` without any.
       max_norm: the norm that scaled them, if the data chose it.
     """
 
@@ -36,7 +36,7 @@ class Bounded(NamedTuple):
     def by_key(self, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
         """Yield each key with its items, weights and side counters."""
         codes, keys = dictionary_codes(self._all_of("key"))
-        side = np.zeros((len(keys), len(sketch_input.counters)), dtype=np.int64)
+        side = np.zeros((len(keys), len(sketch_input.side_names)), dtype=np.int64)
         np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
         for place, key, items in split_by_key(self.kept, sketch_input, codes[: len(self.kept)], keys):
             yield key, items._replace(side=side[place], max_norm=self.max_norm)
@@ -57,8 +57,7 @@ class Bounded(NamedTuple):
         return pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], self.kept[name].type)
 
     def _side_rows(self, sketch_input: SketchInput) -> np.ndarray:
-        """Return the side counters of each row, int64 of shape (rows, counters)."""
+        """Return what each row counts aside, int64 of shape (rows, len(side_names))."""
         if self.side is None:
-            return np.zeros((0, len(sketch_input.counters)), dtype=np.int64)
-        columns = [self.side[counter.name].to_numpy() for counter in sketch_input.counters]
-        return np.stack(columns, axis=1)
+            return np.zeros((0, len(sketch_input.side_names)), dtype=np.int64)
+        return np.stack([self.side[name].to_numpy() for name in sketch_input.side_names], axis=1)

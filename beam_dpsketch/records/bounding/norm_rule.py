@@ -14,6 +14,7 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding, norm_choice
 from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import TableWeights
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -33,10 +34,17 @@ class NormRule:
       bounds: how long a privacy id may be.
       sketch_input: the sketch whose counters have that length.
       counters: the side counters of the release.
+      selection: what chooses its keys.
     """
 
-    def __init__(self, bounds: NormBound, sketch_input: SketchInput, counters: tuple[SideCounter, ...] = ()) -> None:
-        self.bounds, self._sketch_input, self._counters = bounds, sketch_input, counters
+    def __init__(
+        self,
+        bounds: NormBound,
+        sketch_input: SketchInput,
+        counters: tuple[SideCounter, ...] = (),
+        selection: SelectionRule | None = None,
+    ) -> None:
+        self.bounds, self._sketch_input, self._counters, self._selection = bounds, sketch_input, counters, selection
         self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
         tables = sketch_input.kind.tables(sketch_input.spec)
         self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
@@ -56,23 +64,27 @@ class NormRule:
     def bound(self, records: pa.Table) -> Bounded:
         """Return what `select` does, and what all ids add to the side counters."""
         kept, sums = self.select_and_count(records)
-        return Bounded(kept, None if sums is None else add_up_units(self._counters, sums))
+        return Bounded(kept, None if sums is None else add_up_units(sums))
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Return what `select` does, and what each unit adds to each side counter; `None` without counters."""
+        """Return what `select` does, and what each unit adds to what is counted aside; `None` for nothing."""
+        counts_aside = bool(self._counters) or self._selection is not None
         if (units := self._units_in_full(records)) is not None:
             weights = records["weight"].to_numpy() << np.int64(norm_bounding.SCALE_BITS)
             in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
             in_full = in_full.select([name for name in in_full.column_names if name != "records"])
-            if not self._counters:
+            if not counts_aside:
                 return in_full, None
-            return in_full, sums_in_full(self._counters, records, units, has_weights=self.bounds.has_weights)
+            has_weights = self.bounds.has_weights
+            return in_full, sums_in_full(self._counters, self._selection, records, units, has_weights=has_weights)
         netted = self._net(records)
         magnitudes = self._magnitudes(netted)
         factors = self._factors(netted, magnitudes)
         scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, factors)
         kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
-        return kept, sums_of_scaled(self._counters, netted, magnitudes, factors) if self._counters else None
+        if not counts_aside:
+            return kept, None
+        return kept, sums_of_scaled(self._counters, self._selection, netted, magnitudes, factors)
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
         """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.

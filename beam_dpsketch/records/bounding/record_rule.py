@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -29,11 +30,18 @@ class RecordRule:
       bounds: how much of each privacy id to keep.
       priorities: which records to keep; the smallest priorities win.
       counters: the side counters of the release.
+      selection: what chooses its keys.
     """
 
-    def __init__(self, bounds: RecordBounds, priorities: Priorities, counters: tuple[SideCounter, ...] = ()) -> None:
+    def __init__(
+        self,
+        bounds: RecordBounds,
+        priorities: Priorities,
+        counters: tuple[SideCounter, ...] = (),
+        selection: SelectionRule | None = None,
+    ) -> None:
         self.bounds = bounds
-        self._priorities, self._counters = priorities, counters
+        self._priorities, self._counters, self._selection = priorities, counters, selection
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
@@ -53,9 +61,9 @@ class RecordRule:
     def bound(self, records: pa.Table) -> Bounded:
         """Return the records to keep, and what their ids add to the side counters."""
         kept = self.select(records)
-        if not self._counters:
+        if not self._counters and self._selection is None:
             return Bounded(kept)
-        return Bounded(kept, add_up_units(self._counters, sums_of_kept(self._counters, kept, self.bounds)))
+        return Bounded(kept, add_up_units(sums_of_kept(self._counters, self._selection, kept, self.bounds)))
 
     def _net(self, records: pa.Table) -> pa.Table:
         """Add up the weights of each unit, partition and item."""

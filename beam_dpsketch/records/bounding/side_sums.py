@@ -1,4 +1,4 @@
-"""What each privacy id adds to the side counters of a release, in each key and window.
+"""What each privacy id adds to the side counters of a release, and to the votes for its keys, in each key and window.
 
 Guarantee: the numbers of an id are a function of its own records alone, in any order and any split. Under a norm each
 counter is within the bound that `privacy.side_counters` proves. Under `RecordBounds`, what they keep is counted.
@@ -7,30 +7,39 @@ counter is within the bound that `privacy.side_counters` proves. Under `RecordBo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import NO_SCALING, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.bounding.netting import NetRecords, count_records
 from beam_dpsketch.records.bounding.selection import mark_starts
+from beam_dpsketch.records.bounding.votes import cast_votes
 from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.reading import total_weights
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
 _DENSE = 8  # places for each row: up to this, a table of all places numbers them, which is faster
 _EXACT = 1 << 53  # up to here, sums of float64 are exact, and much faster
-Counters = Sequence[SideCounter]
+_CELLS = ("key", "window")
+Counters: TypeAlias = Sequence[SideCounter]
+Selection: TypeAlias = "SelectionRule | None"
 
 
-def sums_of_scaled(counters: Counters, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray) -> pa.Table:
+def sums_of_scaled(
+    counters: Counters, selection: Selection, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray
+) -> pa.Table:
     """Return a row for each unit, key and window: these, and a column for each counter, in units of 2**-SCALE_BITS.
 
     Args:
       counters: those of a release under a norm.
+      selection: what chooses keys, which adds columns of votes and of how many units cast them.
       netted: the net records, all of each unit.
       magnitudes: |net weight| of each, capped.
       factors: the factor of each, in units of 2**-32.
@@ -50,11 +59,18 @@ def sums_of_scaled(counters: Counters, netted: NetRecords, magnitudes: np.ndarra
         values, bits = amounts[counter.name]
         limited = counter.limited(groups.add_up(values), groups.units, bits=bits)
         columns[counter.name] = pa.array(limited)
+    if selection is not None:
+        columns |= _votes(selection, groups, groups.units, groups.add_up(counts), netted.values)
     return pa.table(columns)
 
 
 def sums_in_full(
-    counters: Counters, records: pa.Table, units: tuple[np.ndarray, pa.Array], *, has_weights: bool
+    counters: Counters,
+    selection: Selection,
+    records: pa.Table,
+    units: tuple[np.ndarray, pa.Array],
+    *,
+    has_weights: bool,
 ) -> pa.Table:
     """Return what `sums_of_scaled` does, of records that all count in full, netted or not, of weights above 0.
 
@@ -63,27 +79,44 @@ def sums_in_full(
     weights = records["weight"].to_numpy()
     codes, values = _encode(records, units)
     rows = NetRecords(codes, values, weights, count_records(records) if has_weights else None)
-    return sums_of_scaled(counters, rows, weights, np.full(len(weights), NO_SCALING))
+    return sums_of_scaled(counters, selection, rows, weights, np.full(len(weights), NO_SCALING))
 
 
-def sums_of_kept(counters: Counters, kept: pa.Table, bounds: RecordBounds) -> pa.Table:
+def sums_of_kept(counters: Counters, selection: Selection, kept: pa.Table, bounds: RecordBounds) -> pa.Table:
     """Return a row for each unit, key and window of the records that `RecordBounds` keep, in records."""
     codes, values = _encode(kept, dictionary_codes(kept["unit"]))
     groups = _Groups(codes)
     copies = kept["copies"].to_numpy() if "copies" in kept.column_names else np.ones(len(kept), dtype=np.int64)
     amounts = {UNITS: copies > 0, RECORDS: copies, WEIGHT: total_weights(kept, bounds)}
     columns = {name: values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
-    return pa.table(columns | {each.name: pa.array(groups.add_up(amounts[each.name])) for each in counters})
+    columns |= {each.name: pa.array(groups.add_up(amounts[each.name])) for each in counters}
+    if selection is not None:
+        voters = groups.units if "window" not in groups.codes else _number_pairs(groups.units, groups.codes["window"])
+        columns |= _votes(selection, groups, voters, groups.add_up(amounts[UNITS]), values)
+    return pa.table(columns)
 
 
-def add_up_units(counters: Counters, sums: pa.Table) -> pa.Table:
+def add_up_units(sums: pa.Table) -> pa.Table:
     """Return a row for each key and window: the sums over all units."""
-    cells = [name for name in sums.column_names if name != "unit" and name not in {each.name for each in counters}]
+    cells = [name for name in sums.column_names if name in _CELLS]
+    counted = [name for name in sums.column_names if name not in (*_CELLS, "unit")]
     if not cells:
-        totals = {each.name: sums[each.name].to_numpy().sum(keepdims=True) for each in counters}
-        return pa.table(totals)
-    added = sums.group_by(cells).aggregate([(counter.name, "sum") for counter in counters])
+        return pa.table({name: sums[name].to_numpy().sum(keepdims=True) for name in counted})
+    added = sums.group_by(cells).aggregate([(name, "sum") for name in counted])
     return added.rename_columns([name.removesuffix("_sum") for name in added.column_names])
+
+
+def _votes(
+    rule: SelectionRule, groups: _Groups, voters: np.ndarray, present: np.ndarray, values: dict[str, pa.Array]
+) -> dict[str, pa.Array]:
+    """Return the columns of votes, and of how many units cast them."""
+    votes = cast_votes(rule, voters, present > 0, groups.codes, values)
+    return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64))}
+
+
+def _number_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return a whole number for each different pair."""
+    return np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].reshape(-1)
 
 
 def _encode(records: pa.Table, units: tuple[np.ndarray, pa.Array]) -> tuple[dict[str, np.ndarray], dict[str, pa.Array]]:

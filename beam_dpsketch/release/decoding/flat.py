@@ -19,7 +19,7 @@ from beam_dpsketch.release.decoding.decoded_rows import DecodedRows
 from beam_dpsketch.release.decoding.rounds import FreedRows, Rounds
 from beam_dpsketch.release.decoding.shrinking import LIMIT
 from beam_dpsketch.release.flat.row_mean import centred
-from beam_dpsketch.release.side_notes import shown
+from beam_dpsketch.release.side.notes import shown
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import SketchSpec
 

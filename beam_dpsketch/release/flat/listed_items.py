@@ -17,7 +17,7 @@ from beam_dpsketch.release.decoding.decoded import Decoded, Dictionary
 from beam_dpsketch.release.decoding.listed import DecodedList
 from beam_dpsketch.release.noise_margin import noise_margin
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.side_notes import shown
+from beam_dpsketch.release.side.notes import shown
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 
 

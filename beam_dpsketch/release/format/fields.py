@@ -170,6 +170,19 @@ class Optional:
 
 
 @dataclasses.dataclass(frozen=True)
+class OrZero:
+    """A positive number, or 0, which is written as nothing."""
+
+    field: Field
+
+    def write(self, value: Any) -> bytes:
+        return Optional(self.field).write(value or None)
+
+    def read(self, reader: Reader) -> Any:
+        return Optional(self.field).read(reader) or Fraction(0)
+
+
+@dataclasses.dataclass(frozen=True)
 class Repeated:
     """Values of the same kind, with their number before them."""
 

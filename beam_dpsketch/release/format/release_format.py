@@ -17,12 +17,14 @@ from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4D
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.key_selection import METHODS
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.format import fields
 from beam_dpsketch.release.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.release.side_notes import NAMES, SideNote
+from beam_dpsketch.release.side.notes import NAMES, SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.prefix import PrefixSpec
@@ -82,6 +84,7 @@ _BOUNDS = fields.OneOf(
                 "max_per_item": fields.Optional(U32),
                 "signed": _YES_OR_NO,
                 "resource_limit": fields.Optional(U32),
+                "max_keys": fields.Optional(U32),
             },
         ),
     )
@@ -95,6 +98,20 @@ _SIDE_NOTE = Object(
         "sigma_squared": fields.Exact,
         "value": I64,
         "scale_bits": U8,
+    },
+)
+_KEY_NOTE = Object(
+    KeyNote,
+    {
+        "method": Choice(METHODS),
+        "max_keys": U32,
+        "min_units": U32,
+        "grid": U32,
+        "sigma_squared": fields.Exact,
+        "threshold": U64,
+        "half": U64,
+        "most": U64,
+        "share": fields.OrZero(fields.Exact),
     },
 )
 _STATEMENT = Object(
@@ -113,6 +130,8 @@ _STATEMENT = Object(
         "bounds": _BOUNDS,
         "norm_spend": fields.Optional(fields.Exact),
         "side": Repeated(_SIDE_NOTE),
+        "delta": fields.OrZero(fields.Exact),
+        "keys": fields.Optional(_KEY_NOTE),
     },
 )
 

@@ -51,10 +51,10 @@ def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | N
     """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
     bounds, counters = sketch_input.bounds, sketch_input.counters
     if isinstance(bounds, RecordBounds):
-        return RecordRule(bounds, choose_priorities(idempotent_noise), counters)
+        return RecordRule(bounds, choose_priorities(idempotent_noise), counters, sketch_input.selection)
     least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
     assert isinstance(least, NormBound)
-    return NormRule(least, sketch_input, counters)
+    return NormRule(least, sketch_input, counters, sketch_input.selection)
 
 
 def group_by_shard(

@@ -22,7 +22,6 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.priorities import Priorities
@@ -70,7 +69,7 @@ def bound_over_windows(
         periods = None
     if periods is not None and isinstance(sketch_input.bounds, RecordBounds):
         priorities = choose_priorities(idempotent_noise)
-        rule: Rule = _RuleOverWindows(sketch_input.bounds, priorities, plan.max_windows, sketch_input.counters)
+        rule: Rule = _RuleOverWindows(sketch_input, priorities, plan.max_windows)
     else:
         rule = choose_rule(sketch_input, idempotent_noise)  # one norm over all windows of a period
     if periods is None:
@@ -104,10 +103,9 @@ def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: W
 class _RuleOverWindows(RecordRule):
     """Selects the records of a table with a column of windows that are kept."""
 
-    def __init__(
-        self, bounds: RecordBounds, priorities: Priorities, max_windows: int, counters: tuple[SideCounter, ...] = ()
-    ) -> None:
-        super().__init__(bounds, priorities, counters)
+    def __init__(self, sketch_input: SketchInput, priorities: Priorities, max_windows: int) -> None:
+        assert isinstance(sketch_input.bounds, RecordBounds)
+        super().__init__(sketch_input.bounds, priorities, sketch_input.counters, sketch_input.selection)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:

@@ -25,7 +25,9 @@ class ExactSums(beam.PTransform):
     def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
-        self._sketch_input = dataclasses.replace(declaration.sketch_input, counters=plan.terms.counters)
+        self._sketch_input = dataclasses.replace(
+            declaration.sketch_input, counters=plan.terms.counters, selection=plan.terms.selection
+        )
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         starts, per_key, sketch_input = self._plan.starts, self._declaration.is_keyed, self._sketch_input
@@ -55,7 +57,7 @@ class ExactSums(beam.PTransform):
         """
         starts, keys, empty = self._plan.starts, self._declaration.public_keys, self._sketch_input.empty()
         always = norm is not None and self._plan.is_global and not self._declaration.is_keyed
-        if starts is None and keys is None and not always:
+        if keys is None and not always and (starts is None or self._declaration.is_keyed):
             return values
         every = [(key, empty) for key in keys or ()] if self._declaration.is_keyed else [empty]
         if starts is not None:

@@ -2,7 +2,7 @@
 
 Guarantee: each unit is in one bin of the histogram at most: an id, or an id within one period, whose records are all in
 one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run read one norm, and
-it costs what `release.norm_choosing` says. The exact counts are in no message and in no display data.
+it costs what `release.choosing.norms` says. The exact counts are in no message and in no display data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.release.norm_choosing import calibrate_choice, choose_norm
+from beam_dpsketch.release.choosing.norms import calibrate_choice, choose_norm
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_first_firing

@@ -13,8 +13,9 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.release.choosing.keys import choose_keys
+from beam_dpsketch.release.choosing.norms import calibrate_choice
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.norm_choosing import calibrate_choice
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
@@ -103,7 +104,8 @@ class PrivateRelease(PrivateTransform):
         single, run = window_plan.is_global and not per_key, {}
         if pcoll.is_bounded and not single and self._idempotent_noise is None:  # a stream would wait for a side input
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
-        release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=self._idempotent_noise)
+        choice = choose_keys(self._declaration.spec, terms)
+        release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=self._idempotent_noise)
         return (
             sums
             | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(output_type)

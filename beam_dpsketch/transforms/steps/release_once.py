@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.release.choosing.keys import KeyChoice, is_chosen
 from beam_dpsketch.release.noising import release_part
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
@@ -26,6 +28,7 @@ class ReleaseOnce(beam.DoFn):
       per_key: whether elements are (key, accumulator).
       level: the level of these nodes in a tree over time; `None` if they are not nodes.
       idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
+      choice: how keys are chosen; `None` releases all of them.
       run: names the run if the step is not given a name while it runs; `None` makes each release a run of its own.
     """
 
@@ -35,11 +38,12 @@ class ReleaseOnce(beam.DoFn):
         *,
         per_key: bool = False,
         level: int | None = None,
+        choice: KeyChoice | None = None,
         idempotent_noise: IdempotentNoise | None = None,
         run: bytes | None = None,
     ) -> None:
         self._terms, self._idempotent_noise = terms, idempotent_noise
-        self._per_key, self._level, self._run = per_key, level, run
+        self._per_key, self._level, self._choice, self._run = per_key, level, choice, run
         self._randomness: KeyedRandomness | None = None
 
     def setup(self) -> None:
@@ -65,7 +69,12 @@ class ReleaseOnce(beam.DoFn):
         if self._idempotent_noise is not None:
             assert self._randomness is not None
             run, randomness = name_run(self._randomness), release_randomness(self._randomness, part, pane.index)
-        sketch, side = accumulator.to_sketch(), accumulator.total_side
+        side = accumulator.total_side
+        if self._choice is not None:
+            side, votes = np.split(side, [-2])
+            if not is_chosen(self._choice, votes, randomness):
+                return
+        sketch = accumulator.to_sketch()
         released = release_part(sketch, side, self._terms_of(accumulator), randomness, run=run, part=part)
         yield (key, released) if self._per_key else released
 

@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.public import PublicKeys
+from beam_dpsketch.records.public import KeySelection, PublicKeys
 from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 from beam_dpsketch.transforms.windows.time_range import window_starts
@@ -70,13 +70,20 @@ class WindowPlan(NamedTuple):
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
             )
-        disclosed = Disclosure.NONE if in_global or starts is not None else Disclosure.WINDOWS
-        if declaration.is_keyed and declaration.public_keys is None:
-            disclosed |= Disclosure.KEYS
+        disclosed = _disclosed(declaration, in_global or starts is not None)
         windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
         cells = terms.output_cells and windows and terms.output_cells * windows
         terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)
         return cls(terms, starts, periods, in_global, terms.window_count)
+
+
+def _disclosed(declaration: Declaration, windows_are_public: bool) -> Disclosure:
+    """Return what is published without noise."""
+    if isinstance(declaration.keys, KeySelection):
+        return Disclosure.NONE  # a window shows only in the keys that are released
+    windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
+    found_keys = declaration.is_keyed and declaration.public_keys is None
+    return windows | Disclosure.KEYS if found_keys else windows
 
 
 def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.PCollection) -> int | None:

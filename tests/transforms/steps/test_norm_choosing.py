@@ -26,7 +26,7 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.release import norm_choosing
+from beam_dpsketch.release.choosing import norms as norm_choosing
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise

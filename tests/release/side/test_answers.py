@@ -36,7 +36,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.noising import release_part
-from beam_dpsketch.release.side_notes import SideNote
+from beam_dpsketch.release.side.notes import SideNote
 from tests.helpers import by_hand
 
 FALSE_ALARM = 1e-9

@@ -31,9 +31,9 @@ from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import bin_count, choose
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.release import norm_choosing
+from beam_dpsketch.release.choosing import norms as norm_choosing
+from beam_dpsketch.release.choosing.norms import calibrate_choice, choose_norm
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.norm_choosing import calibrate_choice, choose_norm
 from tests.helpers.tolerances import discrete_gaussian
 
 SECRET = b"a secret of more than thirty-two bytes"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.release.answers import Interval
-from beam_dpsketch.release.side_notes import SideNote, shown
+from beam_dpsketch.release.side.notes import SideNote, shown
 from beam_dpsketch.release.statement import PrivacyStatement
 
 _NOTHING_KNOWN = Interval(math.nan, -math.inf, math.inf)

@@ -33,6 +33,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.choosing.keys import sketch_share
 from beam_dpsketch.release.flat.row_mean import noise_margin
 from beam_dpsketch.release.noising import NOISE_VERSION, calibrate, calibrate_side
 from beam_dpsketch.sketches import raw_type
@@ -108,7 +109,7 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms) -> Choice:
         cells_per_item=cells,
         has_signs=has_signs,
         relation=privacy.relation,
-        rho=privacy.rho * terms.sketch_share,
+        rho=privacy.rho * sketch_share(spec, terms),
         reading=_reading(spec),
         output_cells=terms.output_cells,
     )

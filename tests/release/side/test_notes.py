@@ -27,7 +27,7 @@ from beam_dpsketch import (
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.release.noising import release_part
-from beam_dpsketch.release.side_notes import NAMES, add_up
+from beam_dpsketch.release.side.notes import NAMES, add_up
 from tests.helpers import by_hand
 from tests.helpers.by_hand import note, statement
 from tests.helpers.raw import raw_of

@@ -1,0 +1,1 @@
+"""Choices that the data make, privately: the norm of a release, and which keys are released."""

@@ -1,0 +1,137 @@
+"""Votes to chosen keys: the place where the noise of key selection is drawn.
+
+Guarantee: `privacy.key_selection` proves what the choice costs. It needs one decision for each key and window, with
+randomness of its own: whoever decides again from the same votes makes another release.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy import key_selection
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
+from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.choosing.key_note import KeyNote
+from beam_dpsketch.sketches import raw_type
+
+# The version of what turns random bytes into a decision; another version of a keyed release is another release.
+SELECTION_VERSION = 1
+_MOST = Fraction(99, 100)
+
+
+class KeyChoice(NamedTuple):
+    """How keys are chosen, worked out before there are data.
+
+    Attributes:
+      rule: who votes, and for what.
+      note: what a release says of it.
+      sketch_share: the part of rho that is left for the sketches.
+      table: the probabilities by votes; `None` if noise decides.
+    """
+
+    rule: SelectionRule
+    note: KeyNote
+    sketch_share: Fraction
+    table: KeepTable | None = None
+
+    def keeps(self, votes: np.ndarray, units: np.ndarray, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
+        """Return which keys are released, bool of shape (n,).
+
+        Args:
+          votes: the exact votes of each key, int64 of shape (n,).
+          units: how many units vote for it, int64 of shape (n,).
+          random_bytes: where the randomness comes from.
+        """
+        considered = (units >= self.rule.min_units) & (votes > 0)
+        if self.table is None:
+            noisy = add_noise(votes, self.note.sigma_squared, random_bytes=random_bytes)
+            return considered & (noisy >= self.note.threshold)
+        counted = (votes - (self.rule.min_units - 1) * self.rule.grid).tolist()
+        kept = [self.table.keeps(each, random_bytes) for each in counted]
+        return considered & np.array(kept, dtype=bool)
+
+
+def is_chosen(choice: KeyChoice, votes: np.ndarray, randomness: KeyedRandomness | None = None) -> bool:
+    """Return whether one key is released, given its votes and how many units cast them.
+
+    Keyed randomness is bound to both numbers and to all settings, so that equal bytes never serve two decisions.
+    """
+    if randomness is None:
+        return bool(choice.keeps(votes[:1], votes[1:])[0])
+    message = encode(("select", SELECTION_VERSION, f"{choice.rule} {choice.note!r}", *votes.tolist()))
+    return bool(choice.keeps(votes[:1], votes[1:], randomness.random_bytes(message))[0])
+
+
+def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
+    """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
+    if terms.selection is None:
+        return None
+    relation = terms.privacy.relation
+    return _choice(
+        terms.selection, terms.privacy.rho, relation, terms.share_left, _sketch_cost(spec, terms), terms.window_count
+    )
+
+
+def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
+    """Return the part of rho that the counters of the sketch get."""
+    choice = choose_keys(spec, terms)
+    return terms.share_left if choice is None else choice.sketch_share
+
+
+def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
+    """Return what a sketch costs in a key that a unit enters or leaves; `sensitivity` has the factors of its tables."""
+    if terms.privacy.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return SketchCost(Fraction(1), terms.bounds.has_norm)
+    rows = [(table.share, 4 if table.has_signs or terms.bounds.signed else 2) for table in raw_type(spec).tables(spec)]
+    return SketchCost(sum((share / row for share, row in rows), Fraction(0)), terms.bounds.has_norm)
+
+
+@functools.lru_cache(maxsize=64)
+def _choice(
+    rule: SelectionRule,
+    rho: Fraction,
+    relation: NeighboringRelation,
+    left: Fraction,
+    cost: SketchCost,
+    window_count: int,
+) -> KeyChoice:
+    share = rule.share
+    if share is None:
+        share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE)
+    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    if remaining <= 0:
+        raise ValueError("share of KeySelection must leave a part of rho for the sketch, beside the side counters")
+    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho * share, relation) * window_count
+    table, shift = None, (rule.min_units - 1) * rule.grid
+    if rule.method == "gaussian":
+        threshold = rule.threshold(sigma_squared, window_count)
+        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST)
+    else:
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
+        table = keep_table(rule.classes, rule.grid, rho * share / window_count, rule.delta / window_count)
+        threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
+    note = KeyNote(
+        method=rule.method,
+        max_keys=rule.max_keys,
+        min_units=rule.min_units,
+        grid=rule.grid,
+        sigma_squared=sigma_squared,
+        threshold=threshold,
+        half=half,
+        most=most,
+        share=left - remaining,
+    )
+    return KeyChoice(rule, note, remaining, table)
