@@ -16,7 +16,7 @@ from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit,
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-from beam_dpsketch.privacy.side_counters import SideCounter, side_counters, sketch_share
+from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
 MAX_PERIOD = (1 << 63) - 1
 
@@ -95,7 +95,7 @@ class ReleaseTerms:
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""
         spend = self.bounds.spend if isinstance(self.bounds, AutoNorm) else self.norm_spend
-        return sketch_share(self.counters, spend or Fraction(0))
+        return share_left(self.counters, spend or Fraction(0))
 
     def with_norm(self, max_norm: int | Fraction) -> ReleaseTerms:
         """Return the terms after an `AutoNorm` has chosen this norm."""

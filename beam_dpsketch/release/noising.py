@@ -46,7 +46,7 @@ from beam_dpsketch.sketches.prefix import PrefixTree
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 3
+NOISE_VERSION = 4
 
 
 @overload

@@ -33,6 +33,7 @@ from beam_dpsketch import (
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from tests.helpers import by_hand
 
@@ -102,6 +103,25 @@ def good() -> dict[str, ReleasedSketch]:
         ),
         **_norms(),
         **_side_notes(),
+        "count_min_chosen_keys": by_hand.released(
+            CountMin,
+            SketchSpec(depth=1, width=2),
+            [[5, 6]],
+            unit=PrivacyUnit.PRIVACY_ID,
+            bounds=RecordBounds(2, max_partitions=16),
+            delta=Fraction(1, 1_000_000),
+            keys=KeyNote(
+                method="gaussian",
+                max_keys=16,
+                min_units=2,
+                grid=48,
+                sigma_squared=Fraction(2304),
+                threshold=400,
+                half=400,
+                most=512,
+                share=Fraction(1, 10),
+            ),
+        ),
         **_trees(),
     }
 
@@ -200,9 +220,9 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, norm_spend and side notes, then scale_bits 5
-    # and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(5) + b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, delta and
+    # keys, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(8) + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -210,6 +230,7 @@ def bad() -> dict[str, bytes]:
 
     return {
         **_bad_sides(),
+        **_bad_keys(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
         "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
         "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
@@ -277,6 +298,40 @@ def _bad_sides() -> dict[str, bytes]:
             notes=b"\x02\x00", names=b"\x01\x00\x00", share=half + end + b"\x01\x00\x01" + half
         ),
         "bad_side_spend_without_norm": other(spend=b"\x01\x01\x00\x01\x01\x00\x14"),
+    }
+
+
+def _bad_keys() -> dict[str, bytes]:
+    """The release whose keys were chosen, with other notes than a statement may have."""
+    body = good()["count_min_chosen_keys"].to_bytes()[:-DIGEST_BYTES]
+    parts = {
+        "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
+        "note": b"\x01",
+        "method": b"\x00",
+        "max_keys": (16).to_bytes(4, "little"),
+        "min_units": (2).to_bytes(4, "little"),
+        "grid": (48).to_bytes(4, "little"),
+        "noise": b"\x02\x00\x00\x09\x01\x00\x01",
+        "threshold": (400).to_bytes(8, "little") * 2 + (512).to_bytes(8, "little"),
+        "share": b"\x01\x01\x00\x01\x01\x00\x0a",
+    }
+    note = b"".join(parts.values())
+    assert body.count(note) == 1
+
+    def other(**changes: bytes) -> bytes:
+        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
+
+    return {
+        "bad_keys_cut": other(share=b""),
+        "bad_keys_without_delta": other(delta=b"\x00"),
+        "bad_keys_delta_above_1": other(delta=b"\x01\x01\x00\x02\x01\x00\x01"),
+        "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
+        "bad_keys_half_a_note": other(note=b"\x02"),
+        "bad_keys_method": other(method=b"\x02"),
+        "bad_keys_none": other(max_keys=bytes(4)),
+        "bad_keys_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
+        "bad_keys_threshold_zero": other(threshold=bytes(24)),
+        "bad_keys_share_of_all": other(share=b"\x01\x01\x00\x01\x01\x00\x01"),
     }
 
 

@@ -51,9 +51,9 @@ def test_each_counter_has_a_fiftieth_and_the_sketch_has_the_rest() -> None:
         "clipped": FIFTIETH / 2,
         "scaled": FIFTIETH / 2,
     }
-    assert sketch_share(tuple(found.values())) == Fraction(23, 25)
+    assert share_left(tuple(found.values())) == Fraction(23, 25)
     # Noise of the sketch grows by less than 5 %.
-    assert float(1 / sketch_share(tuple(found.values()))) ** 0.5 < 1.05
+    assert float(1 / share_left(tuple(found.values()))) ** 0.5 < 1.05
 
 
 def test_limits_under_a_norm() -> None:
@@ -110,7 +110,7 @@ def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: l
 
 def test_counters_can_be_left_out() -> None:
     assert side_counters(None, NORM) == ()
-    assert sketch_share(()) == 1
+    assert share_left(()) == 1
     none = SideCounters(units=None, records=None, weight=None, clipped=None)
     assert side_counters(none, NORM) == side_counters(none, RecordBounds(1)) == ()
     assert set(by_name(NORM, SideCounters(clipped=None, weight=None))) == {"units", "records"}
@@ -193,7 +193,7 @@ def test_shares_leave_a_part_for_the_sketch() -> None:
         SideCounters(units=0.5, records=0.25, weight=0.25)
     counters = side_counters(SideCounters(units=0.5, records=0.25), NORM)
     with pytest.raises(ValueError, match="must sum to less than 1"):
-        sketch_share(counters, Fraction(1, 4))
+        share_left(counters, Fraction(1, 4))
     with pytest.raises(TypeError, match="units must be a number"):
         SideCounters(units="1/50")  # type: ignore[arg-type]
     assert SideCounters(units=0.1).units == Fraction(1, 10)

@@ -45,7 +45,8 @@ class ByPage:
         if kind.startswith("list of "):
             return [self.value(kind.removeprefix("list of "), values) for _ in range(self.value("u16"))]
         if kind.startswith("optional "):
-            return self.value(kind.removeprefix("optional "), values) if self.value("u8") else None
+            absent = 0 if values == "0 if absent" else None
+            return self.value(kind.removeprefix("optional "), values) if self.value("u8") else absent
         if kind.startswith("bytes after "):
             return self.take(self.value(kind.removeprefix("bytes after ")))
         if kind.startswith("`"):
