@@ -55,6 +55,11 @@ class SketchAccumulator:
         self.side = np.zeros(len(sketch_input.counters), dtype=np.int64)
         self.max_norm: Fraction | None = None
 
+    @property
+    def cells(self) -> int:
+        """How many counters its sketch has."""
+        return int(self._sketch_input.spec.cells)
+
     def add(self, item: Any) -> None:
         """Add one record of weight 1."""
         self.items.append(item)

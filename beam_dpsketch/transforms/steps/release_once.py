@@ -1,25 +1,46 @@
-"""The step that draws noise, once for each key and window, and names the run that it belongs to."""
+"""The step that draws noise, once for each key and window, and names the run that it belongs to.
+
+Keys of a bundle wait until there are `BUFFERED_COUNTERS`, or the bundle ends. Their noise is drawn together, and they
+travel together. `MakeFinal` takes them apart again.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.release.noising import release_part
+from beam_dpsketch.release.format.batch import Releases
+from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
+BUFFERED_COUNTERS = 1 << 18
+
+
+class _Waiting(NamedTuple):
+    """An exact sum that waits for its noise, and where its release goes."""
+
+    key: Any
+    accumulator: SketchAccumulator
+    window: Any
+    timestamp: Any
+    pane: Any
+    run: bytes | None
+
 
 class ReleaseOnce(beam.DoFn):
-    """Turn accumulators into releases; raise if a window fires a second time.
+    """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); raise if a window fires a second time.
 
     Args:
       terms: of each release.
@@ -41,6 +62,7 @@ class ReleaseOnce(beam.DoFn):
         self._terms, self._idempotent_noise = terms, idempotent_noise
         self._per_key, self._level, self._run = per_key, level, run
         self._randomness: KeyedRandomness | None = None
+        self.start_bundle()
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
@@ -49,25 +71,54 @@ class ReleaseOnce(beam.DoFn):
     def teardown(self) -> None:
         self._randomness = None
 
+    def start_bundle(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._buffered = 0
+
     def process(
         self,
         element: Any,
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
         run: bytes | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterable[WindowedValue] | None:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
         check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
-        part = part_name(self._part(key), window.start.micros, window.end.micros)
-        run, randomness = run or self._run, None
+        self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run or self._run))
+        self._buffered += accumulator.cells
+        return None if self._buffered < BUFFERED_COUNTERS else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        waiting = self._waiting
+        self.start_bundle()
+        # A norm that the data chose is part of the terms, and may be another one in each window.
+        for sums in _grouped(waiting, [each.accumulator.max_norm for each in waiting]):
+            releases = self._release(sums)
+            places = [(each.window, each.timestamp, each.pane) for each in sums]
+            for numbers in _grouped(range(len(sums)), places):
+                keys = [sums[number].key for number in numbers] if self._per_key else None
+                window, timestamp, pane = places[numbers[0]]
+                yield WindowedValue((keys, releases.take(numbers)), timestamp, (window,), pane)
+
+    def _release(self, sums: Sequence[_Waiting]) -> Releases:
+        """Release sums that have the same terms, each with noise of its own."""
+        names = [part_name(self._part(each.key), each.window.start.micros, each.window.end.micros) for each in sums]
+        runs, randomness = [each.run for each in sums], None
         if self._idempotent_noise is not None:
-            assert self._randomness is not None
-            run, randomness = name_run(self._randomness), release_randomness(self._randomness, part, pane.index)
-        sketch, side = accumulator.to_sketch(), accumulator.total_side
-        released = release_part(sketch, side, self._terms_of(accumulator), randomness, run=run, part=part)
-        yield (key, released) if self._per_key else released
+            keyed = self._randomness
+            assert keyed is not None
+            runs = [name_run(keyed)] * len(sums)
+            randomness = [
+                release_randomness(keyed, name, each.pane.index) for name, each in zip(names, sums, strict=True)
+            ]
+        parts = [
+            Part(each.accumulator.to_sketch(), each.accumulator.total_side, name, run)
+            for each, name, run in zip(sums, names, runs, strict=True)
+        ]
+        return release_parts(parts, self._terms_of(sums[0].accumulator), randomness)
 
     def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
         """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
@@ -81,6 +132,32 @@ class ReleaseOnce(beam.DoFn):
         if self._level is not None:
             return "level", self._level
         return ("key", key) if self._per_key else ()
+
+
+class MakeFinal(beam.PTransform):
+    """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself."""
+
+    def __init__(self, *, per_key: bool = False) -> None:
+        super().__init__()
+        self._output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        together = pcoll | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, Releases])
+        return together | "Each" >> beam.FlatMap(each_release).with_output_types(self._output_type)
+
+
+def each_release(together: tuple[list[Any] | None, Releases]) -> Iterator[Any]:
+    """Yield each release of what `ReleaseOnce` made, or (key, release)."""
+    keys, releases = together
+    return iter(releases) if keys is None else zip(keys, releases, strict=True)
+
+
+def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
+    """Return the values that have equal names together."""
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for value, name in zip(values, names, strict=True):
+        groups[name].append(value)
+    return list(groups.values())
 
 
 def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:
