@@ -114,9 +114,10 @@ class ReleaseOnce(beam.DoFn):
             randomness = [
                 release_randomness(keyed, name, each.pane.index) for name, each in zip(names, sums, strict=True)
             ]
+        sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
         parts = [
-            Part(each.accumulator.to_sketch(), each.accumulator.total_side, name, run)
-            for each, name, run in zip(sums, names, runs, strict=True)
+            Part(sketch, each.accumulator.total_side, name, run)
+            for sketch, each, name, run in zip(sketches, sums, names, runs, strict=True)
         ]
         return release_parts(parts, self._terms_of(sums[0].accumulator), randomness)
 
