@@ -263,11 +263,9 @@ def _is_certified(thresholds: tuple[int, ...], key: _Class) -> bool:
         return True
     if not (p.min() > 0 and q.max() < span):
         return False
-    gap, c, d = q - p, span - p, span - q
-    u, v = -np.log1p((gap / p).astype(float)), np.log1p((gap / d).astype(float))
-    shares = [(part / span).astype(float) for part in (p, q, c, d)]
-    first = _is_close(shares[0], shares[2], u, v, float(key.rho) * _CERTIFIED)
-    return first and _is_close(shares[1], shares[3], -u, -v, float(key.rho) * _CERTIFIED)
+    gap, p, q, c, d = (part.astype(float) for part in (q - p, p, q, span - p, span - q))
+    u, v, rho, total = -np.log1p(gap / p), np.log1p(gap / d), float(key.rho) * _CERTIFIED, float(span)
+    return _is_close(p / total, c / total, u, v, rho) and _is_close(q / total, d / total, -u, -v, rho)
 
 
 def _is_close(p: np.ndarray, c: np.ndarray, u: np.ndarray, v: np.ndarray, rho: float) -> bool:
