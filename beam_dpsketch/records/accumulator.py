@@ -25,7 +25,7 @@ _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _DENSE, _SPARSE = b"d", b"s"
 _SMALL = 256  # fewer bytes are not compressed, fewer records of one chunk not added up
-_FEW = 16  # fewer records are not added up, whatever they are made of
+_FEW = 16  # fewer records are not added up
 _PLAIN, _COMPRESSED = b"p", b"z"
 
 
