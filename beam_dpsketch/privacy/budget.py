@@ -105,11 +105,11 @@ class PrivacySpec:
 
     def without_budget(self) -> PrivacySpec:
         """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
-        return _unpickled(self.rho, self.shown_delta, self.relation, self.side_counters)
+        return _unpickled(self.rho, self.shown_delta, self.relation, self.side_counters, self.given_epsilon)
 
     def without_side_counters(self) -> PrivacySpec:
         """Return the same spec, of the same budget, for a release that counts nothing aside."""
-        return self._changed(_unpickled(self.rho, self.shown_delta, self.relation, None))
+        return self._changed(_unpickled(self.rho, self.shown_delta, self.relation, None, self.given_epsilon))
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
         """Return a changed spec as a part of the same budget."""
@@ -123,13 +123,19 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.rho, self.shown_delta, self.relation, self.side_counters)
+        return _unpickled, (self.rho, self.shown_delta, self.relation, self.side_counters, self.given_epsilon)
 
 
 def _unpickled(
-    rho: Fraction, delta: float, relation: NeighboringRelation, side_counters: SideCounters | None
+    rho: Fraction,
+    delta: float,
+    relation: NeighboringRelation,
+    side_counters: SideCounters | None,
+    given_epsilon: float | None = None,
 ) -> PrivacySpec:
-    return PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
+    spec = PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
+    object.__setattr__(spec, "given_epsilon", given_epsilon)
+    return spec
 
 
 class _Purpose:

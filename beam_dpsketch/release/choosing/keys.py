@@ -89,12 +89,22 @@ def find_chosen(
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if terms.selection is None:
+    rule, relation, left = terms.selection, terms.privacy.relation, terms.share_left
+    if rule is None:
         return None
-    relation = terms.privacy.relation
-    return _choice(
-        terms.selection, terms.privacy.rho, relation, terms.share_left, _sketch_cost(spec, terms), terms.window_count
-    )
+    cost = _sketch_cost(spec, terms)
+    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    if remaining <= 0:
+        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
+    return _calibrated(rule, terms.privacy.rho * share, relation, terms.window_count, left, remaining)
+
+
+def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
+    """Return how keys are chosen where nothing else is released, with all of rho."""
+    assert terms.selection is not None
+    relation, whole = terms.privacy.relation, Fraction(1)
+    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.window_count, whole, Fraction(0))
 
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
@@ -112,21 +122,16 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
 
 
 @functools.lru_cache(maxsize=64)
-def _choice(
+def _calibrated(
     rule: SelectionRule,
     rho: Fraction,
     relation: NeighboringRelation,
-    left: Fraction,
-    cost: SketchCost,
     window_count: int,
+    left: Fraction,
+    remaining: Fraction,
 ) -> KeyChoice:
-    share = rule.share
-    if share is None:
-        share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE)
-    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
-    if remaining <= 0:
-        raise ValueError("share of KeySelection must leave a part of rho for the sketch, beside the side counters")
-    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho * share, relation) * window_count
+    """Return the choice where votes cost this rho, and leave a part for the sketch."""
+    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     table, shift = None, (rule.min_units - 1) * rule.grid
     if rule.method == "gaussian":
         threshold = rule.threshold(sigma_squared, window_count)
@@ -134,7 +139,7 @@ def _choice(
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
-        table = keep_table(rule.classes, rule.grid, rho * share / window_count, rule.delta / window_count)
+        table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(
         method=rule.method,
