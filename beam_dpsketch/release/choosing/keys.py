@@ -17,7 +17,7 @@ import numpy as np
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import key_selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
@@ -132,10 +132,14 @@ def _calibrated(
 ) -> KeyChoice:
     """Return the choice where votes cost this rho, and leave a part for the sketch."""
     sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
+    if sigma_squared < MIN_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be smaller: votes need noise of sigma 0.5 or more")
+    if sigma_squared > MAX_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be larger: the sigma of votes would exceed 2**50")
     table, shift = None, (rule.min_units - 1) * rule.grid
     if rule.method == "gaussian":
         threshold = rule.threshold(sigma_squared, window_count)
-        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST)
+        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
