@@ -3,9 +3,9 @@
 `PrivateFrequencies.PerKey` over 100,000 keys with 1 to 3 records each, where each privacy id counts in at most 4 keys:
 100,000 releases of 5 x 64 counters. Each pipeline runs in a process of its own, up to one of the steps. A part is the
 difference to the step before, in the same repetition. Times are processor time, all threads, divided by the keys. For
-the whole, wall time is shown too. Elements are made before the clock starts.
-Peak memory is ru_maxrss of a new process, with imports and elements. Python lets it inherit its parent's peak, so this
-one imports nothing big.
+the whole, wall time is shown too. Elements are made one by one while the pipeline runs, as a source would.
+Peak memory is ru_maxrss of a new process, with imports. Python lets it inherit its parent's peak, so this one imports
+nothing big.
 Takes about 3 minutes.
 """
 
@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measuring import environment, spread
@@ -29,7 +30,7 @@ DEPTH, WIDTH, MAX_PARTITIONS, SEED = 5, 64, 4, 1
 BAR, MEMORY_BAR = 0.15, 400
 MEGABYTE = 1e6
 STEPS = {
-    "bound": "elements, read and bound",
+    "bound": "make rows, read, bound",
     "sum": "sum each key",
     "release": "draw noise, release",
     "final": "make final, take apart",
@@ -62,6 +63,19 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     return sums | once.with_output_types(tuple[Any, Releases])
 
 
+class Rows(Sequence[Any]):
+    """Rows of text, made when they are asked for, of columns of numbers."""
+
+    def __init__(self, **columns: Any) -> None:
+        self._columns = columns
+
+    def __getitem__(self, place: Any) -> Any:
+        return {name: f"{name} {column[place]}" for name, column in self._columns.items()}
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+
 def measure(step: str, keys: int) -> dict[str, float]:
     """Milliseconds of processor and wall time for each key, and megabytes, of one pipeline in this process."""
     import apache_beam as beam
@@ -75,9 +89,7 @@ def measure(step: str, keys: int) -> dict[str, float]:
     shops = np.repeat(np.arange(keys), generator.integers(1, 4, keys))
     generator.shuffle(shops)
     users, items = (generator.integers(0, size, len(shops)) for size in (max(1, keys // 2), 10_000))
-    names = zip(users.tolist(), shops.tolist(), items.tolist(), strict=True)
-    rows = [{"user": f"user {user}", "shop": f"shop {shop}", "item": f"item {item}"} for user, shop, item in names]
-    sources.keep("rows", rows)
+    sources.keep("rows", Rows(user=users, shop=shops, item=items))
     transform = PrivateFrequencies.PerKey(
         SketchSpec(depth=DEPTH, width=WIDTH),
         PrivacySpec(rho=1.0),
@@ -87,7 +99,7 @@ def measure(step: str, keys: int) -> dict[str, float]:
     )
     processor, wall = time.process_time(), time.perf_counter()
     with sources.pipeline() as pipeline:
-        elements = pipeline | sources.Elements("rows", len(rows), dict)
+        elements = pipeline | sources.Elements("rows", len(shops), dict)
         _ = up_to(step, elements, transform) | "Seen" >> beam.Map(lambda element: None)
     unit = 1 if sys.platform == "darwin" else 1024
     return {
