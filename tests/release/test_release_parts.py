@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from beam_dpsketch import (
     CountSketch,
@@ -94,10 +95,26 @@ def test_releases_that_travel_together_come_back(spec: Any, terms: ReleaseTerms)
     assert repr(releases).startswith("<4 releases of ")
 
 
+@pytest.mark.parametrize("largest", [100, 1 << 14, 1 << 30, 1 << 62])
+def test_counters_of_any_size_come_back(largest: int) -> None:
+    """Whether the first or another one is the widest."""
+    spec = SPECS["count_sketch"]
+    counters = np.zeros((3, spec.cells), dtype=np.int64)
+    counters[0, 0], counters[1, 1] = largest, -largest
+    (one,) = release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], TERMS["records"])
+    for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
+        ids, side = [bytes([number]) * 48 for number in order], np.zeros((3, 1), dtype=np.int64)
+        sent = Releases("count_sketch", spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
+        back = Releases.from_bytes(sent.to_bytes())
+        for each in (sent, back, Releases.from_bytes(back.to_bytes())):
+            assert [released.counters.ravel().tolist() for released in each] == counters[order].tolist()
+
+
 def test_damaged_bytes_are_refused() -> None:
-    data = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"]), TERMS["records"]).to_bytes()
+    packed = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"]), TERMS["records"]).to_bytes()
+    data = zstandard.decompress(packed)
     with pytest.raises(FormatError, match="digest"):
-        Releases.from_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+        Releases.from_bytes(zstandard.compress(data[:100] + bytes([data[100] ^ 1]) + data[101:]))
 
 
 def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import zstandard
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
@@ -77,12 +78,13 @@ class Releases:
         others = self._counters[1:].astype(dtype)
         side = self._side[1:].astype("<i8")
         ids = b"".join(self._release_ids[1:])
-        return join_parts([first, ids, side.tobytes(), dtype.encode(), others.tobytes()])
+        parts = [first, ids, side.tobytes(), dtype.encode(), others.tobytes()]
+        return zstandard.compress(join_parts(parts), 1)  # noise takes fewer bits than its integers have
 
     @staticmethod
     def from_bytes(data: bytes) -> Releases:
         """Decode what `to_bytes` wrote."""
-        first, ids, side, dtype, others = split_parts(data)
+        first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
         kind, spec, counters, statement, scale_bits = release_format.unpack(first)
         if len(ids) % RELEASE_ID_BYTES:
             raise FormatError("not a batch of releases: an id is too short")
