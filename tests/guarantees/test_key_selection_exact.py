@@ -184,9 +184,9 @@ def renyi(order: float, one: tuple[float, float], other: tuple[float, float]) ->
     """The divergence of one decision from another."""
     if one == other:
         return 0.0
-    return math.log(
-        sum(p * math.exp((order - 1) * (math.log(p) - math.log(q))) for p, q in zip(one, other, strict=True))
-    ) / (order - 1)
+    exponents = [order * math.log(p) + (1 - order) * math.log(q) for p, q in zip(one, other, strict=True)]
+    largest = max(exponents)
+    return (largest + math.log(sum(math.exp(each - largest) for each in exponents))) / (order - 1)
 
 
 def distribution(kept: list[float]) -> np.ndarray:
