@@ -286,8 +286,8 @@ def less_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def windows_forgotten(patch: pytest.MonkeyPatch) -> None:
-    exact = choosing._choice
-    patch.setattr(choosing, "_choice", lambda *terms: exact(*terms[:-1], 1))
+    exact = choosing._calibrated
+    patch.setattr(choosing, "_calibrated", lambda *terms: exact(*terms[:3], 1, *terms[4:]))
 
 
 FAULTS: dict[str, Any] = {
@@ -306,7 +306,7 @@ FAULTS: dict[str, Any] = {
 
 @pytest.fixture
 def fresh_choices() -> Iterator[None]:
-    clear = choosing._choice.cache_clear
+    clear = choosing._calibrated.cache_clear
     clear()
     yield
     clear()
@@ -316,7 +316,7 @@ def fresh_choices() -> Iterator[None]:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_costs_more_than_is_left_of_rho(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[fault](monkeypatch)
-    with pytest.raises((AssertionError, ValueError), match=r"too much|share at least 0"):  # a part below 0 is refused
+    with pytest.raises((AssertionError, ValueError), match=r"too much|share between 0"):  # a part below 0 is refused
         check_losses_at_most()
 
 
