@@ -507,7 +507,7 @@ def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: 
         PrivacySpec(rho), unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
     )
     with pytest.raises(ValueError, match=words):
-        calibrate(ONE_ROW, terms)
+        choose_keys(ONE_ROW, terms)
 
 
 def test_a_table_is_refused_where_units_are_replaced() -> None:
