@@ -51,9 +51,9 @@ UNITS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def fresh_choices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(VARIABLE, "planted-secret-4711-4711-4711-4711-4711")
-    choosing._choice.cache_clear()
+    choosing._calibrated.cache_clear()
     yield
-    choosing._choice.cache_clear()
+    choosing._calibrated.cache_clear()
 
 
 def selecting(unit: Any, delta: float, relation: Any = ADD_OR_REMOVE_ONE) -> Any:
