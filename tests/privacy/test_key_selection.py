@@ -41,7 +41,7 @@ from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
 from beam_dpsketch.release.noising import calibrate
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place
-from tests.privacy.test_gaussian_tail import true_tails
+from tests.helpers.tails import true_tails
 
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 SIZES = [1, 2, 3, 5, 16, 17, 64, 100, 255, 256, 257, 300, 1000, 4097]
