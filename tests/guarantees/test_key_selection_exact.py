@@ -198,7 +198,11 @@ def distribution(kept: list[float]) -> np.ndarray:
 
 
 every_toy = pytest.mark.parametrize("name", TOYS)
-every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+every_relation = pytest.mark.parametrize(
+    "relation",
+    [ADD_OR_REMOVE_ONE, pytest.param(REPLACE_ONE, marks=pytest.mark.slow)],
+    ids=lambda relation: relation.name,
+)
 
 
 @every_toy

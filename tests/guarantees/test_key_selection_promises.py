@@ -144,6 +144,7 @@ def test_a_release_keeps_the_epsilon_that_was_given() -> None:
         assert released.privacy.delta == Fraction(5, 10**7)
 
 
+@pytest.mark.slow
 def test_a_spec_that_forgets_its_epsilon_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Spec, "__reduce__", lambda spec: (PrivacySpec, (spec.rho,)))
     with pytest.raises(AssertionError):
@@ -242,6 +243,7 @@ def test_keys_of_one_run_lose_delta_once_and_those_of_two_runs_twice() -> None:
     assert mixed.epsilon(1e-6) > first["a"].privacy.epsilon(1e-6)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("windows", [None, TimeRange(0, 120)], ids=["found", "declared"])
 def test_neither_keys_nor_windows_are_said_to_be_shown(windows: Any) -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

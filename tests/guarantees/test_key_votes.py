@@ -226,6 +226,7 @@ def test_pairs_of_a_key_and_a_tuple_give_the_votes_of_the_units(unit: Any) -> No
     assert {(None, key): tuple(votes) for key, votes in found.items() if any(votes)} == wanted(tested)
 
 
+@pytest.mark.slow
 def test_ids_in_more_keys_than_they_may_vote_for_choose_among_them() -> None:
     """Each unit has as many votes as it may, of the size for that many, in keys of its own."""
     rows = [{"user": user, "key": f"{user} {key}", "item": 1} for user in range(30) for key in range(1 + user % 9)]

@@ -142,6 +142,7 @@ def test_idempotent_noise_gives_the_same_keys_and_bytes_again(name: str) -> None
     assert first == again
 
 
+@pytest.mark.slow
 def test_another_release_id_gives_other_keys() -> None:
     first, other = (bytes_by_key(run(ROWS, transform(release_id=name))).keys() for name in ("visits", "other visits"))
     assert len(first ^ other) >= 20
@@ -177,6 +178,7 @@ def test_of_repeated_bundles_one_decision_leaves(monkeypatch: pytest.MonkeyPatch
     assert 10 < len(by_key) < 110
 
 
+@pytest.mark.slow
 def test_a_second_decision_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = release_once.ReleaseOnce._chosen
     monkeypatch.setattr(
