@@ -197,7 +197,10 @@ def distribution(kept: list[float]) -> np.ndarray:
     return found
 
 
-every_toy = pytest.mark.parametrize("name", TOYS)
+FAST = ("records, 2 keys", "norm, 1 key and window")
+every_toy = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in TOYS]
+)
 every_relation = pytest.mark.parametrize(
     "relation",
     [ADD_OR_REMOVE_ONE, pytest.param(REPLACE_ONE, marks=pytest.mark.slow)],

@@ -253,6 +253,7 @@ def test_trees_and_pairs_of_windows_have_votes_too() -> None:
     assert dict(run(rows, ExactCounters(transform, read_votes))) == {0: [480, 10], 1: [480, 10]}
 
 
+@pytest.mark.slow
 def test_what_decides_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision sees each key and window once, with its own votes."""
     seen: list[Any] = []
