@@ -15,11 +15,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.engines.checks import SECRET, Published, assert_second_values, frequencies, published
+from beam_dpsketch import KeySelection, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch.transforms import PrivateFrequencies
+from tests.engines.checks import SECRET, TERMS, Published, assert_second_values, frequencies, published
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, wait_for
-from tests.helpers.pipelines import FN_API, REPOSITORY, ExactCounters
-from tests.helpers.stream_cases import CASES, END, VISITS, bounded, outputs
+from tests.helpers.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters
+from tests.helpers.stream_cases import CASES, END, PAGES, VISITS, bounded, outputs
 from tests.helpers.streams import WithStart, for_any_runner, in_windows, stepped
 
 SOURCES: dict[str, Callable[[beam.Pipeline], beam.PCollection]] = {
@@ -117,3 +119,28 @@ def test_values_of_what_is_published_twice(
     )
     print(f"{engine.runner}, {source}: given {runs} time(s),", end=" ")
     assert_second_values(idempotent, tmp_path)
+
+
+CHOSEN = PrivateFrequencies.PerKey(
+    SPEC,
+    PrivacySpec(rho=0.9, delta=0.5),
+    item="user",
+    unit=PrivacyId("user", RecordBounds(2, max_partitions=7)),
+    keys=KeySelection(0.2, "page"),
+)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_keys_are_chosen_once_though_a_worker_died(
+    source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs again chooses the same keys, and those of a run without failures."""
+    monkeypatch.setenv(SECRET, "planted-secret-4711-" * 3)
+    transform = CHOSEN.with_idempotent_noise(**TERMS)
+    die = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path))
+    run_until_done(lambda job: publish(job, source, beam.Map(lambda it: it), transform, die, tmp_path), engine, workers)
+    assert (tmp_path / "died").exists()
+    chosen = outputs(bounded, CHOSEN.with_idempotent_noise(**TERMS), 60, runner=FN_API)
+    found = {place: {each.to_bytes() for each in releases} for place, releases in published(tmp_path).items()}
+    assert found == {place: {each.to_bytes()} for place, each in chosen.items()}
+    assert PUBLISHED < len(found) < END // 60 * len(PAGES)
