@@ -206,7 +206,7 @@ def test_top_sources_by_user(runner: str, log: Log, tmp_path: Path, capsys: pyte
 
 
 def test_what_does_not_stand_out_is_not_listed(log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = run_top_sources(log.dotted, tmp_path / "top", capsys, "--epsilon=0.05")
+    printed = run_top_sources(log.dotted, tmp_path / "top", capsys, "--epsilon=0.005")
     limit = int(re.search(r"fewer than about ([\d,]+) records", printed).group(1).replace(",", ""))
     assert limit > max(ADDRESSES.values())
     assert len(listed(printed)) < 3

@@ -30,7 +30,7 @@ def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
     """Return an upper bound of P(Z >= start), at most 1, for start >= 1.
 
     >>> f"{float(tail_bound(Fraction(1), 3)):.6f}"
-    '0.005120'
+    '0.004567'
     """
     numerator, denominator = 2 * sigma_squared.numerator, sigma_squared.denominator
     one = 1 << _BITS

@@ -87,7 +87,7 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     """Return (delta - lost) / (1 - lost), rounded down: what is left for the conversion; refuse a delta not above lost.
 
     >>> left_of_delta(1e-6, Fraction(1, 2_000_000))
-    5.000002500001249e-07
+    5.00000250000125e-07
     """
     exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
     if exact <= lost:

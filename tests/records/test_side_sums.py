@@ -31,12 +31,14 @@ OTHER_CELLS = [(b"other", window) for window in range(6)]
 WEIGHT = 1 << 20
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_every_counter_is_as_said_and_hides_every_unit(layout: str, seed: int) -> None:
     side_sums.check(*side_sums.draw(layout, seed))
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_a_limit_of_memory_leaves_all_this_in_place(layout: str, seed: int) -> None:

@@ -163,7 +163,7 @@ def _check_centred_coverage(data, noise, depth, releases):
         assert not found["half"].accepts(0.05)
 
 
-@pytest.mark.one_fast_case
+@pytest.mark.slow
 @pytest.mark.parametrize("data", coverage.WEIGHTS)
 @pytest.mark.parametrize("noise", coverage.NOISES)
 def test_centred_intervals_cover_the_truth_and_are_not_vacuous(data, noise):
