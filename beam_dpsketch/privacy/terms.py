@@ -13,6 +13,7 @@ from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
@@ -46,6 +47,7 @@ class ReleaseTerms:
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
       selection: what decides which keys are released; `None` if that is not decided from the data.
+      groups: what decides which items are released, each with its count; `None` for a sketch.
     """
 
     privacy: PrivacySpec
@@ -58,6 +60,7 @@ class ReleaseTerms:
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
     selection: SelectionRule | None = None
+    groups: GroupRule | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -83,8 +86,9 @@ class ReleaseTerms:
 
     @property
     def delta(self) -> Fraction:
-        """The delta that a unit loses to the selection of keys, over all its keys and windows."""
-        return Fraction(0) if self.selection is None else self.selection.delta
+        """The delta that a unit loses to the selection of keys or items, over all of them and all windows."""
+        rule = self.groups or self.selection
+        return Fraction(0) if rule is None else rule.delta
 
     @property
     def epsilon(self) -> float:
