@@ -31,8 +31,8 @@ def encode(item: Any, nesting: int = 0) -> bytes:
     if isinstance(item, tuple):
         if nesting == MAX_NESTING:
             raise ValueError(f"items must not nest tuples deeper than {MAX_NESTING}")
-        return _TUPLE + join_parts(encode(part, nesting + 1) for part in item)
-    value = to_integer(item)
+        return _TUPLE + join_parts([encode(part, nesting + 1) for part in item])
+    value = item if type(item) is int and 0 <= item < WORD else to_integer(item)
     return (NEGATIVE if value < 0 else NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
 
 
@@ -55,7 +55,7 @@ def decode(data: bytes, nesting: int = 0) -> Item:
 
 def join_parts(parts: Iterable[bytes]) -> bytes:
     """Return the canonical bytes of several items together, each after its length as four bytes."""
-    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    return b"".join([len(part).to_bytes(4, "little") + part for part in parts])
 
 
 def split_parts(data: bytes) -> list[bytes]:

@@ -12,7 +12,7 @@ from beam_dpsketch.release.groups.counting import Counting
 def counting_lines(counting: Counting) -> Iterator[str]:
     """Yield what is known of a release of grouped counts, one fact a line."""
     terms, note, sigma = counting.terms, counting.note, math.sqrt(counting.sigma_squared)
-    yield f"groups: a count for each item of {counting.spec.domain}; nothing collides, and the size grows with the data."
+    yield f"groups: a count for each item of {counting.spec.domain}; nothing collides, and its size grows with data."
     yield f"Noise: sigma = {sigma:.4g} on each count; all of rho pays for it."
     yield privacy_line(terms)
     yield from bounds_line(terms)

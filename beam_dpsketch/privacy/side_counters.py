@@ -216,11 +216,11 @@ def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[Sid
     return found
 
 
-def sketch_share(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
+def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
     """Return the part of rho that is left for the sketch; `others` are further parts, as of an automatic norm.
 
     >>> from beam_dpsketch import NormBound
-    >>> sketch_share(side_counters(SideCounters(), NormBound(20)))
+    >>> share_left(side_counters(SideCounters(), NormBound(20)))
     Fraction(23, 25)
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))

@@ -17,7 +17,7 @@ from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-from beam_dpsketch.privacy.side_counters import SideCounter, side_counters, sketch_share
+from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
 MAX_PERIOD = (1 << 63) - 1
 
@@ -46,8 +46,7 @@ class ReleaseTerms:
       disclosed: what is published in addition to the release, for the statement.
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
-      selection: what decides which keys are released; `None` if that is not decided from the data.
-      groups: what decides which items are released, each with its count; `None` for a sketch.
+      selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
     """
 
     privacy: PrivacySpec
@@ -59,8 +58,7 @@ class ReleaseTerms:
     disclosed: Disclosure = Disclosure.NONE
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
-    selection: SelectionRule | None = None
-    groups: GroupRule | None = None
+    selection: SelectionRule | GroupRule | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -87,8 +85,7 @@ class ReleaseTerms:
     @property
     def delta(self) -> Fraction:
         """The delta that a unit loses to the selection of keys or items, over all of them and all windows."""
-        rule = self.groups or self.selection
-        return Fraction(0) if rule is None else rule.delta
+        return Fraction(0) if self.selection is None else self.selection.delta
 
     @property
     def epsilon(self) -> float:
@@ -99,7 +96,7 @@ class ReleaseTerms:
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""
         spend = self.bounds.spend if isinstance(self.bounds, AutoNorm) else self.norm_spend
-        return sketch_share(self.counters, spend or Fraction(0))
+        return share_left(self.counters, spend or Fraction(0))
 
     def with_norm(self, max_norm: int | Fraction) -> ReleaseTerms:
         """Return the terms after an `AutoNorm` has chosen this norm."""

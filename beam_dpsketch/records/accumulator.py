@@ -7,7 +7,8 @@ and change with the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,8 @@ from beam_dpsketch.sketches import RawSketch
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _DENSE, _SPARSE = b"d", b"s"
-_SMALL = 256  # fewer bytes are not compressed, fewer records not added up
+_SMALL = 256  # fewer bytes are not compressed, fewer records of one chunk not added up
+_FEW = 16  # fewer records are not added up
 _PLAIN, _COMPRESSED = b"p", b"z"
 
 
@@ -55,6 +57,11 @@ class SketchAccumulator:
         self.side = np.zeros(len(sketch_input.side_names), dtype=np.int64)
         self.max_norm: Fraction | None = None
 
+    @property
+    def cells(self) -> int:
+        """How many counters its sketch has."""
+        return int(self._sketch_input.spec.cells)
+
     def add(self, item: Any) -> None:
         """Add one record of weight 1."""
         self.items.append(item)
@@ -73,7 +80,7 @@ class SketchAccumulator:
         if contributions.side is not None:
             self.side = self.side + contributions.side
         self._take_norm(contributions.max_norm)
-        self._chunks.append(contributions._replace(side=None))
+        self._chunks.append(WeightedItems(contributions.keys, contributions.weights))
         self._hashed += len(contributions.keys)
         if self._hashed > self._sketch_input.spec.cells:
             self._compact()
@@ -109,17 +116,31 @@ class SketchAccumulator:
             sketch.accumulate_keys(*_concat_chunks(pending)[:2])
         return sketch
 
+    @staticmethod
+    def to_sketches(accumulators: Sequence[SketchAccumulator]) -> list[RawSketch]:
+        """Do what `to_sketch` does, for one or more of the same sketch input; sparse ones are hashed together."""
+        sketch_input = accumulators[0]._sketch_input
+        sparse = {number: [*each._pending()] for number, each in enumerate(accumulators) if each._sketch is None}
+        chunks = [sketch_input.empty(), *itertools.chain(*sparse.values())]
+        sizes = [sum(len(chunk.keys) for chunk in pending) for pending in sparse.values()]
+        made = sketch_input.kind.of_many(sketch_input.spec, *_concat_chunks(chunks)[:2], sizes)
+        hashed = dict(zip(sparse, made, strict=True))
+        return [
+            hashed[number].in_units_of(sketch_input.scale_bits) if number in hashed else each.to_sketch()
+            for number, each in enumerate(accumulators)
+        ]
+
     def to_bytes(self) -> bytes:
         """Encode for another worker: the smaller of sparse and dense, in narrow integers, compressed."""
         self.flush()
         if self._sketch is not None or 2 * self._hashed > self._sketch_input.spec.cells:  # dense is smaller
             payload = _DENSE + _pack(self.to_sketch().to_vector())
         else:
-            keys, weights, *_ = _sum_chunks([self._sketch_input.empty(), *self._pending()])
+            keys, weights, *_ = _sum_chunks(self._chunks) if self._hashed else self._sketch_input.empty()
             payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
-        numbers = np.array([int((self.max_norm or 0) * GRID), *self.side])
-        if payload or numbers.any():
-            packed = _pack(numbers)
+        numbers = [int((self.max_norm or 0) * GRID), *self.side.tolist()]
+        if payload or any(numbers):
+            packed = _pack(np.array(numbers))
             payload = packed[-1:] + packed[:-1] + payload
         return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
@@ -132,8 +153,9 @@ class SketchAccumulator:
             return accumulator
         size = 1 + len(sketch_input.side_names)
         end = 1 + size * _DTYPES[payload[0]].itemsize
-        norm, *side = _unpack(payload[1:end] + payload[:1], size).tolist()
-        accumulator.side, accumulator.max_norm = np.array(side, dtype=np.int64), Fraction(norm, GRID) if norm else None
+        numbers = _unpack(payload[1:end] + payload[:1], size)
+        accumulator.side, norm = numbers[1:], int(numbers[0])
+        accumulator.max_norm = Fraction(norm, GRID) if norm else None
         payload = payload[end:]
         if payload[:1] == _DENSE:
             counters = _unpack(payload[1:], sketch_input.spec.cells)
@@ -195,9 +217,10 @@ class SketchAccumulator:
 def _sum_chunks(chunks: list[WeightedItems]) -> WeightedItems:
     """Merge chunks into one; unless it is small, each key occurs once and no weight is 0."""
     chunks = [chunk for chunk in chunks if len(chunk.keys)] or chunks
-    if len(chunks) == 1 and len(chunks[0].keys) < _SMALL:
-        return chunks[0]
-    keys, weights = sum_by_key(*sort_by_key(*_concat_chunks(chunks)[:2]))
+    merged = _concat_chunks(chunks)
+    if len(merged.keys) < (_SMALL if len(chunks) == 1 else _FEW):
+        return merged
+    keys, weights = sum_by_key(*sort_by_key(*merged[:2]))
     return WeightedItems(keys[weights != 0], weights[weights != 0])
 
 
@@ -211,7 +234,11 @@ def _concat_chunks(chunks: list[WeightedItems]) -> WeightedItems:
 
 def _pack(values: np.ndarray) -> bytes:
     """Encode integers in the narrowest type that holds them; the last byte says which."""
-    smallest, largest = int(values.min()), int(values.max())
+    if values.size < _FEW:
+        few = values.tolist()
+        smallest, largest = min(few), max(few)
+    else:
+        smallest, largest = int(values.min()), int(values.max())
     code = next(code for code, (low, high) in enumerate(_LIMITS) if low <= smallest and largest <= high)
     return values.astype(_DTYPES[code]).tobytes() + bytes([code])
 

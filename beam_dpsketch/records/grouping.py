@@ -91,7 +91,7 @@ class GroupedDeclaration(Declaration):
         """Return the terms; all of rho pays for the counts of items."""
         rule = self.method.rule(max_keys(self.unit.bounds) or 1)
         privacy = self.privacy.losing(rule.delta).without_side_counters()
-        return dataclasses.replace(super().terms(), privacy=privacy, groups=rule)
+        return dataclasses.replace(super().terms(), privacy=privacy, selection=rule)
 
     @property
     def has_partitions(self) -> bool:

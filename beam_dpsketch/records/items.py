@@ -138,7 +138,7 @@ class SketchInput:
                 unused.add("weight")
             warn_of_unused(selectors, unused)
 
-    @property
+    @functools.cached_property
     def key_type(self) -> np.dtype[Any]:
         """The numpy type of keys."""
         return self.kind.key_type(self.spec)
@@ -147,7 +147,7 @@ class SketchInput:
         """Return no items."""
         return WeightedItems(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
 
-    @property
+    @functools.cached_property
     def pending_limit(self) -> int:
         """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
         return min(4096, max(256, self.spec.cells // 8))

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
+import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
@@ -31,9 +34,10 @@ from beam_dpsketch.release.choosing.keys import choose_keys, sketch_share
 from beam_dpsketch.release.flat.count_min import ReleasedCountMin
 from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
+from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.format.release_format import pack
-from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
-from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
+from beam_dpsketch.release.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
@@ -46,7 +50,7 @@ from beam_dpsketch.sketches.prefix import PrefixTree
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 3
+NOISE_VERSION = 4
 
 
 @overload
@@ -81,6 +85,23 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
 
 
+class Part(NamedTuple):
+    """One of several releases of a run, before its noise.
+
+    Attributes:
+      raw: the sketch of all the data of the part.
+      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits.
+      name: what `part_name` calls the part.
+      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+        hold over all of them together. `None` makes the release a run of its own.
+    """
+
+    raw: RawSketch
+    side: np.ndarray
+    name: bytes = b""
+    run: bytes | None = None
+
+
 def release_part(
     raw: RawSketch,
     side: np.ndarray,
@@ -90,24 +111,30 @@ def release_part(
     run: bytes | None = None,
     part: bytes = b"",
 ) -> ReleasedSketch:
-    """Do what `release` does, for one of several releases of a run, whose `part_name` is `part`.
+    """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`."""
+    secrets = None if randomness is None else [randomness]
+    (released,) = release_parts([Part(raw, side, part, run)], terms, secrets)
+    return released
 
-    `side` has the exact number of each of `terms.counters`, int64, in units of 2**-scale_bits.
 
-    `run` is 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-    hold over all of them together. `None` makes this release a run of its own.
+def release_parts(
+    parts: Sequence[Part], terms: ReleaseTerms, randomness: Sequence[KeyedRandomness] | None = None
+) -> Releases:
+    """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
+
+    Args:
+      parts: all of one kind and spec.
+      terms: those of each. What is taken from a budget pays for one part.
+      randomness: the secret of each part; `None` takes the entropy of the system.
     """
-    _validate.instance(RawSketch, raw=raw)
-    if raw.is_weighted and not terms.bounds.says_max_weight:
-        raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+    for part in parts:
+        _check_raw(part.raw, parts[0].raw, terms)
     if isinstance(terms.bounds, AutoNorm):
         raise ValueError("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
-    if raw.scale_bits != terms.scale_bits:
-        raise ValueError(
-            "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
-            "RecordBounds leave them whole"
-        )
-    noise, privacy = calibrate(raw.spec, terms), terms.privacy.paying_for(object())
+    for _ in parts[:2]:  # the second is refused
+        privacy = terms.privacy.paying_for(object())
+    first = parts[0].raw
+    noise, none = calibrate(first.spec, terms), np.zeros(len(terms.counters), dtype=np.int64)
     statement = PrivacyStatement(
         rho=privacy.rho,
         sigma_squared_per_level=noise,
@@ -119,24 +146,67 @@ def release_part(
         period_micros=terms.period_micros,
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
         shown_delta=privacy.shown_delta,
-        release_ids=(part_of_run(run or bytes(RUN_BYTES), part) + bytes(DRAW_BYTES),),
-        side=_notes(np.zeros_like(side), terms),
+        release_ids=(bytes(RELEASE_ID_BYTES),),
+        side=_notes(none, terms),
         norm_spend=terms.norm_spend,
         delta=terms.delta,
-        keys=None if (choice := choose_keys(raw.spec, terms)) is None else choice.note,
+        keys=None if (choice := choose_keys(first.spec, terms)) is None else choice.note,
     )
-    random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(raw, side, statement))
-    release_id = part_of_run(run or random_bytes(RUN_BYTES), part) + random_bytes(DRAW_BYTES)
-    add = add_noise if randomness is None else functools.partial(add_noise, random_bytes=random_bytes)
-    scale = 4**raw.scale_bits
-    variances = [note.sigma_squared * scale for note in statement.side]
-    noisy = [add(exact, variance)[0] for exact, variance in zip(side[:, np.newaxis], variances, strict=True)]
-    statement = dataclasses.replace(statement, release_ids=(release_id,), side=_notes(noisy, terms))
-    counters = np.concatenate(
-        [add(table, variance * scale) for table, variance in zip(raw.counter_tables(), noise, strict=True)], axis=None
+    if randomness is None:
+        drawn = [_draw(parts, statement, add_noise, os.urandom)]
+    else:
+        drawn = [
+            _draw([part], statement, functools.partial(add_noise, random_bytes=stream), stream)
+            for part, keyed in zip(parts, randomness, strict=True)
+            for stream in [keyed.random_bytes(_all_of(part.raw, part.side, _placed(statement, part)))]
+        ]
+    drowned = min(first.scale_bits, drowned_bits(noise))
+    release_ids, side, counters = zip(*drawn, strict=True)
+    return Releases(
+        first.name,
+        first.spec,
+        statement,
+        first.scale_bits - drowned,
+        release_ids=list(itertools.chain(*release_ids)),
+        side=np.concatenate(side),
+        counters=round_off(np.concatenate(counters), drowned),
     )
-    drowned = min(raw.scale_bits, drowned_bits(noise))
-    return KINDS[raw.name](raw.spec, round_off(counters, drowned), statement, raw.scale_bits - drowned)
+
+
+def _check_raw(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> None:
+    """Refuse a raw sketch that does not suit the terms, or is of another kind than the first."""
+    _validate.instance(RawSketch, raw=raw)
+    if raw.is_weighted and not terms.bounds.says_max_weight:
+        raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+    if raw.scale_bits != terms.scale_bits:
+        raise ValueError(
+            "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
+            "RecordBounds leave them whole"
+        )
+    if type(raw) is not type(first) or raw.spec != first.spec:
+        raise ValueError("parts must be of one kind and spec")
+
+
+def _draw(parts: Sequence[Part], statement: PrivacyStatement, add: Any, random_bytes: RandomBytes) -> tuple[Any, ...]:
+    """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
+    scale = 4 ** parts[0].raw.scale_bits
+    fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
+    ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
+    side = np.stack([part.side for part in parts])
+    for column, note in zip(side.T, statement.side, strict=True):
+        column[:] = add(column.copy(), note.sigma_squared * scale)
+    tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
+    noisy = [
+        add(np.stack(table), variance * scale).reshape(len(parts), -1)
+        for table, variance in zip(tables, statement.sigma_squared_per_level, strict=True)
+    ]
+    return ids, side, np.concatenate(noisy, axis=1)
+
+
+def _placed(statement: PrivacyStatement, part: Part) -> PrivacyStatement:
+    """Return the statement with what is known of the part's release id before the draw."""
+    known = part_of_run(part.run or bytes(RUN_BYTES), part.name)
+    return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
 
 
 def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> bytes:

@@ -115,6 +115,15 @@ class RawSketch(ABC):
     def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
         """Add items given by their keys, with int64 weights."""
 
+    @classmethod
+    def of_many(
+        cls: type[Self], spec: Any, keys: np.ndarray, weights: np.ndarray, sizes: Sequence[int]
+    ) -> Sequence[Self]:
+        """Return one sketch for each size: of that many keys, with int64 weights, after those of the sketch before."""
+        ends = np.cumsum(sizes)
+        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        return [cls(spec).accumulate_keys(keys[part], weights[part]) for part in parts]
+
     def merge(self: Self, other: RawSketch) -> Self:
         """Add the counters of another sketch of the same kind and spec to this one."""
         if (type(self), self._spec, self._scale_bits) != (type(other), other._spec, other._scale_bits):
@@ -211,6 +220,20 @@ class LinearSketch(RawSketch):
     def accumulate_keys(self: FlatSelf, keys: np.ndarray, weights: np.ndarray | None) -> FlatSelf:
         cells.add_to_rows(self._counters, keys, weights, seed=self._spec.seed, has_signs=self.has_signs)
         return self
+
+    @classmethod
+    def of_many(
+        cls: type[FlatSelf], spec: SketchSpec, keys: np.ndarray, weights: np.ndarray, sizes: Sequence[int]
+    ) -> Sequence[FlatSelf]:
+        places = np.repeat(np.arange(len(sizes)), sizes)
+        counters = np.zeros((len(sizes), spec.depth, spec.width), dtype=np.int64)
+        for row in range(spec.depth):
+            columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
+            np.add.at(counters[:, row], (places, columns), weights * signs if cls.has_signs else weights)
+        sketches = [cls(spec) for _ in sizes]
+        for sketch, own in zip(sketches, counters, strict=True):
+            sketch._counters = own
+        return sketches
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return (self._counters,)

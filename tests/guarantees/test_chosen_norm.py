@@ -235,7 +235,7 @@ def test_released_noise_is_that_of_the_norm_and_of_what_is_left_of_rho(relation:
 
 @pytest.mark.slow
 def test_noise_of_all_of_rho_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReleaseTerms, "sketch_share", Fraction(1))
+    monkeypatch.setattr(ReleaseTerms, "share_left", Fraction(1))
     assert "variance" in alarms(REPLACE_ONE)
 
 

@@ -12,7 +12,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.internal import cloudpickle_pickler
-from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import (
     AssumePublicKeys,
@@ -39,9 +38,10 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, Pri
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
+from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink
 
 # Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.
@@ -58,7 +58,8 @@ class WithoutReshuffle(beam.PTransform):
         self._private, self._keyed = private, keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        return exact_sums(pcoll, self._private) | beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), per_key=self._keyed))
+        once = beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), per_key=self._keyed))
+        return exact_sums(pcoll, self._private) | once | "Each" >> beam.FlatMap(each_release)
 
 
 def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
@@ -222,11 +223,10 @@ def test_the_search_for_generators_would_find_one() -> None:
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle_pickler], ids=["pickle", "cloudpickle"])
 def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
     fn, once = PrivateSketchFn(WIDE, PRIVACY), ReleaseOnce(ReleaseTerms(PRIVACY))
-    pane = beam.utils.windowed_value.PANE_INFO_UNKNOWN
     counters = []
     for shipped in [pickler.dumps((fn, once))] * 2:
         copied_fn, copied_once = pickler.loads(shipped)
         accumulator = copied_fn.create_accumulator()
         counters.append(copied_fn.extract_output(accumulator).counters.tobytes())
-        counters += [released.counters.tobytes() for released in copied_once.process(accumulator, pane, GlobalWindow())]
+        counters += [released.counters.tobytes() for released in released_by(copied_once, accumulator)]
     assert len(set(counters)) == len(counters) == 4

@@ -375,7 +375,7 @@ def noise_of_another_norm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def all_of_rho_for_the_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReleaseTerms, "sketch_share", Fraction(1))
+    monkeypatch.setattr(ReleaseTerms, "share_left", Fraction(1))
 
 
 def the_choice_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

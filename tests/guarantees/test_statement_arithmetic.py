@@ -50,6 +50,7 @@ from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from tests.helpers.one_bundle import released_by
 from tests.helpers.over_time import worst as worst_over_time
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact_sums, seen_by_sink
 
@@ -90,7 +91,7 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
             privacy.period_micros,
         ): privacy
         for step in visitor.found
-        for output in step.process(("k", accumulator) if keyed else accumulator, on_time, window.GlobalWindow())
+        for output in released_by(step, ("k", accumulator) if keyed else accumulator, on_time)
         for privacy in [key_and_release(output)[1].privacy]
     }
     (statement,) = statements.values()

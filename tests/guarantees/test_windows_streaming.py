@@ -27,6 +27,7 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
 
@@ -68,19 +69,19 @@ ACCUMULATOR = SketchAccumulator(SketchInput(SPEC, RecordBounds(1)))
 
 @pytest.mark.parametrize("timing", [PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE, PaneInfoTiming.UNKNOWN])
 def test_only_the_first_pane_of_a_window_is_released(timing: int) -> None:
-    (released,) = once().process(ACCUMULATOR, pane(timing, 0), window.GlobalWindow())
+    (released,) = released_by(once(), ACCUMULATOR, pane(timing, 0))
     assert isinstance(released, ReleasedSketch)
-    ((key, released),) = once(keyed=True).process(("k", ACCUMULATOR), pane(timing, 0), window.GlobalWindow())
+    ((key, released),) = released_by(once(keyed=True), ("k", ACCUMULATOR), pane(timing, 0))
     assert key == "k"
     assert isinstance(released, ReleasedSketch)
     with pytest.raises(WindowingError, match="fired more than once; remove trigger and allowed_lateness"):
-        list(once().process(ACCUMULATOR, pane(timing, 1), window.GlobalWindow()))
+        released_by(once(), ACCUMULATOR, pane(timing, 1))
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_early_pane_is_not_released(index: int) -> None:
     with pytest.raises(WindowingError, match="fired more than once"):
-        list(once().process(ACCUMULATOR, pane(PaneInfoTiming.EARLY, index), window.GlobalWindow()))
+        released_by(once(), ACCUMULATOR, pane(PaneInfoTiming.EARLY, index))
 
 
 def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:

@@ -24,6 +24,7 @@ from beam_dpsketch import (
     PrefixSpec,
     PrivacyUnit,
     RecordBounds,
+    ReleasedCounts,
     ReleasedDyadicCountSketch,
     ReleasedListedItems,
     ReleasedPrefixTree,
@@ -33,7 +34,10 @@ from beam_dpsketch import (
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.choosing.key_note import KeyNote
+from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
@@ -100,9 +104,45 @@ def good() -> dict[str, ReleasedSketch]:
             np.arange(8) * 100 - 300,
             by_hand.statement(),
         ),
+        **_groups(),
         **_norms(),
         **_side_notes(),
+        "count_min_chosen_keys": by_hand.released(
+            CountMin,
+            SketchSpec(depth=1, width=2),
+            [[5, 6]],
+            unit=PrivacyUnit.PRIVACY_ID,
+            bounds=RecordBounds(2, max_partitions=16),
+            delta=Fraction(1, 1_000_000),
+            keys=KeyNote(
+                method="gaussian",
+                max_keys=16,
+                min_units=2,
+                grid=48,
+                sigma_squared=Fraction(2304),
+                threshold=400,
+                half=400,
+                most=512,
+                share=Fraction(1, 10),
+            ),
+        ),
         **_trees(),
+    }
+
+
+def _groups() -> dict[str, ReleasedSketch]:
+    """Grouped counts of text, of numbers in parts of records, and of nothing."""
+    words = GroupedItems.of(TextDomain(3), [b"ab\x03", b"abc\xff", b"\x01"], left_out=5)
+    note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
+    norm = {"bounds": NormBound(Fraction(5, 2), max_keys=7), "delta": Fraction(1, 10**6)}
+    scaled = GroupNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16)
+    numbers = GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big"), bytes(8)])
+    return {
+        "groups_text": ReleasedCounts(words, np.array([300, 20, 20]), by_hand.statement(**note)),
+        "groups_numbers": ReleasedCounts(numbers, np.array([99, 98]), by_hand.statement(**norm, keys=scaled), 3),
+        "groups_empty": ReleasedCounts(
+            GroupedItems(BytesDomain(4)), np.zeros(0, dtype=np.int64), by_hand.statement(**note)
+        ),
     }
 
 
@@ -200,16 +240,18 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, norm_spend and side notes, then scale_bits 5
-    # and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(5) + b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, delta and
+    # keys, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(8) + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
         return sealed(norm.replace(end, end[:place] + new + end[place + len(new) :]))
 
     return {
+        **_bad_groups(),
         **_bad_sides(),
+        **_bad_keys(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
         "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
         "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
@@ -234,6 +276,29 @@ def bad() -> dict[str, bytes]:
         "bad_denominator_zero": changed(half, b"\x01\x00\x01\x00\x00"),
         "bad_pickle": pickle.dumps(["not", "a", "release"]),
         "bad_text": b"counters: 1 2 3\n" * 20,
+    }
+
+
+def _bad_groups() -> dict[str, bytes]:
+    """Grouped counts with items that no release can have."""
+    body = good()["groups_text"].to_bytes()[:-DIGEST_BYTES]
+    items = b"\x03\x00\x00\x00ab\x03" + b"\x04\x00\x00\x00abc\xff" + b"\x01\x00\x00\x00\x01"
+    counts, note = (300).to_bytes(2, "little") + b"\x14\x00" * 2, b"\x02\x07" + bytes(3) + b"\x0c" + bytes(7)
+    assert body.count(items) == body.count(counts) == body.count(note) == 1
+
+    def other(old: bytes, new: bytes) -> bytes:
+        return sealed(body.replace(old, new))
+
+    return {
+        "bad_groups_twice": other(items, items[:7] + items[:7] + items[-5:] + b""),
+        "bad_groups_length": other(items, items.replace(b"ab\x03", b"ab\x02")),
+        "bad_groups_cut_too_early": other(items, items.replace(b"ab\x03", b"ab\xff")),
+        "bad_groups_not_text": other(items, items.replace(b"ab\x03", b"\xff\xfe\x03")),
+        "bad_groups_one_name": other(items, items.replace(b"abc\xff", b"ab\xc3\xff")),
+        "bad_groups_not_cut_well": other(items, items[:-1]),
+        "bad_groups_order": other(counts, counts[2:] + counts[:2]),
+        "bad_groups_threshold": other(note, note.replace(b"\x0c", b"\x00")),
+        "bad_groups_two_notes": other(note, b"\x03" + note[1:]),
     }
 
 
@@ -277,6 +342,40 @@ def _bad_sides() -> dict[str, bytes]:
             notes=b"\x02\x00", names=b"\x01\x00\x00", share=half + end + b"\x01\x00\x01" + half
         ),
         "bad_side_spend_without_norm": other(spend=b"\x01\x01\x00\x01\x01\x00\x14"),
+    }
+
+
+def _bad_keys() -> dict[str, bytes]:
+    """The release whose keys were chosen, with other notes than a statement may have."""
+    body = good()["count_min_chosen_keys"].to_bytes()[:-DIGEST_BYTES]
+    parts = {
+        "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
+        "note": b"\x01",
+        "method": b"\x00",
+        "max_keys": (16).to_bytes(4, "little"),
+        "min_units": (2).to_bytes(4, "little"),
+        "grid": (48).to_bytes(4, "little"),
+        "noise": b"\x02\x00\x00\x09\x01\x00\x01",
+        "threshold": (400).to_bytes(8, "little") * 2 + (512).to_bytes(8, "little"),
+        "share": b"\x01\x01\x00\x01\x01\x00\x0a",
+    }
+    note = b"".join(parts.values())
+    assert body.count(note) == 1
+
+    def other(**changes: bytes) -> bytes:
+        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
+
+    return {
+        "bad_keys_cut": other(share=b""),
+        "bad_keys_without_delta": other(delta=b"\x00"),
+        "bad_keys_delta_above_1": other(delta=b"\x01\x01\x00\x02\x01\x00\x01"),
+        "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
+        "bad_keys_half_a_note": other(note=b"\x02"),
+        "bad_keys_method": other(method=b"\x02"),
+        "bad_keys_none": other(max_keys=bytes(4)),
+        "bad_keys_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
+        "bad_keys_threshold_zero": other(threshold=bytes(24)),
+        "bad_keys_share_of_all": other(share=b"\x01\x01\x00\x01\x01\x00\x01"),
     }
 
 

@@ -54,7 +54,7 @@ def test_the_bound_has_all_that_was_given() -> None:
     assert auto.bound(Fraction(33, 16)) == NormBound(Fraction(33, 16), **given_bounds)
     assert {type(getattr(auto, name)) for name in ("max_weight", "max_per_item", "resource_limit")} == {int}
     names = {field.name for field in dataclasses.fields(AutoNorm)} - {"spend", "item_share"}
-    assert names == {field.name for field in dataclasses.fields(NormBound)} - {"max_norm"}
+    assert names == {field.name for field in dataclasses.fields(NormBound)} - {"max_norm", "max_keys"}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"max_weight": 1}])

@@ -202,7 +202,7 @@ def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def all_for_the_sketch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(terms, "sketch_share", lambda counters, *others: Fraction(1))
+    patch.setattr(terms, "share_left", lambda counters, *others: Fraction(1))
 
 
 def clipped_paid_twice(patch: pytest.MonkeyPatch) -> None:
@@ -217,8 +217,8 @@ def clipped_paid_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_counter_not_charged(patch: pytest.MonkeyPatch) -> None:
-    exact = terms.sketch_share
-    patch.setattr(terms, "sketch_share", lambda counters, *others: exact(counters[1:], *others))
+    exact = terms.share_left
+    patch.setattr(terms, "share_left", lambda counters, *others: exact(counters[1:], *others))
 
 
 @pytest.mark.parametrize("plant", [all_for_the_sketch, clipped_paid_twice, one_counter_not_charged])

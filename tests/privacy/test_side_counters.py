@@ -273,7 +273,7 @@ def test_terms_with_an_automatic_norm_keep_its_part() -> None:
     after = before.with_norm(Fraction(5, 2))
     assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
     assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
-    assert before.share_left == after.sketch_share == Fraction(23, 25) - Fraction(1, 10)
+    assert before.share_left == after.share_left == Fraction(23, 25) - Fraction(1, 10)
     half = PrivacySpec(1, side_counters=SideCounters(units=0.5))
     with pytest.raises(ValueError, match="must sum to less than 1"):
         ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)

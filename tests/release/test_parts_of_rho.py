@@ -151,7 +151,7 @@ def check(setting: Setting) -> None:
         parts = [counts / (2 * setting.bounds.sigma_squared(rho, relation))]
         assert parts == [rho * setting.bounds.spend], "the choice has another part"
         before, terms = terms, terms.with_norm(setting.chosen)
-        assert terms.sketch_share == before.sketch_share, "the choice changes the part of the sketch"
+        assert terms.share_left == before.share_left, "the choice changes the part of the sketch"
     raw = raw_type(setting.spec)(setting.spec).in_units_of(terms.scale_bits)
     statement = release_part(raw, np.zeros(len(terms.counters), dtype=np.int64), terms).privacy
     assert (statement.norm_spend or 0) * rho == sum(parts), "the choice is not said"
@@ -160,7 +160,7 @@ def check(setting: Setting) -> None:
     costs = [cost_of_note(note, setting, statement.bounds) for note in statement.side]
     assert costs == [rho * note.share for note in statement.side], "a count does not cost its share"
     sketch = sum(costs_of_tables(statement, setting), Fraction(0))
-    assert sketch == rho * statement.sketch_share == rho * terms.sketch_share, "the sketch does not cost its share"
+    assert sketch == rho * statement.sketch_share == rho * terms.share_left, "the sketch does not cost its share"
     parts += [*costs, sketch]
     assert sum(parts) == statement.rho == rho, "the parts do not sum to rho"
     assert all(part > 0 for part in parts), "a part is not above 0"
@@ -224,7 +224,7 @@ def settings(draw: st.DrawFn) -> Setting:
 @given(setting=settings())
 def test_all_parts_of_rho_sum_to_rho_for_every_setting(setting: Setting) -> None:
     try:
-        assert setting.terms.sketch_share > 0
+        assert setting.terms.share_left > 0
     except ValueError as error:
         if "must sum to less than 1" not in str(error):
             raise
@@ -260,10 +260,10 @@ def test_everyday_settings_are_accepted() -> None:
     check_everyday()
 
 
-def sketch_share(share: Callable[..., Fraction]) -> Plant:
-    exact = side_counters.sketch_share
+def share_left(share: Callable[..., Fraction]) -> Plant:
+    exact = side_counters.share_left
     return lambda patch: patch.setattr(
-        terms_module, "sketch_share", lambda counters, *others: share(exact, counters, *others)
+        terms_module, "share_left", lambda counters, *others: share(exact, counters, *others)
     )
 
 
@@ -319,10 +319,10 @@ def limits_without_cells(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS: dict[str, Plant] = {
-    "all of rho for the sketch": sketch_share(lambda exact, counters, *others: Fraction(1)),
-    "the share of one counter forgotten": sketch_share(lambda exact, counters, *others: exact(counters[1:], *others)),
-    "the choice not paid for": sketch_share(lambda exact, counters, *others: exact(counters)),
-    "shares taken from the sketch twice": sketch_share(lambda exact, *all_: 2 * exact(*all_) - 1),
+    "all of rho for the sketch": share_left(lambda exact, counters, *others: Fraction(1)),
+    "the share of one counter forgotten": share_left(lambda exact, counters, *others: exact(counters[1:], *others)),
+    "the choice not paid for": share_left(lambda exact, counters, *others: exact(counters)),
+    "shares taken from the sketch twice": share_left(lambda exact, *all_: 2 * exact(*all_) - 1),
     "counters without their share": sigma_squared_of(lambda counter: counter._replace(share=Fraction(1))),
     "one counter with twice its share": sigma_squared_of(
         lambda counter: counter._replace(share=counter.share * (2 if counter.name == "scaled" else 1))

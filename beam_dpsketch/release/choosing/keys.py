@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -63,20 +64,32 @@ class KeyChoice(NamedTuple):
         return considered & np.array(kept, dtype=bool)
 
 
-def is_chosen(choice: KeyChoice, votes: np.ndarray, randomness: KeyedRandomness | None = None) -> bool:
-    """Return whether one key is released, given its votes and how many units cast them.
+def find_chosen(
+    choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None
+) -> np.ndarray:
+    """Return which keys are released, bool of shape (n,).
 
-    Keyed randomness is bound to both numbers and to all settings, so that equal bytes never serve two decisions.
+    Keyed randomness is bound to the votes and to all settings, so that equal bytes never serve two decisions.
+
+    Args:
+      choice: how keys are chosen.
+      votes: the exact votes of each key, and how many units cast them, int64 of shape (n, 2).
+      randomness: the secret of each key; `None` takes the entropy of the system.
     """
     if randomness is None:
-        return bool(choice.keeps(votes[:1], votes[1:])[0])
-    message = encode(("select", SELECTION_VERSION, f"{choice.rule} {choice.note!r}", *votes.tolist()))
-    return bool(choice.keeps(votes[:1], votes[1:], randomness.random_bytes(message))[0])
+        return choice.keeps(votes[:, 0], votes[:, 1])
+    settings = f"{choice.rule} {choice.note!r}"
+    streams = [
+        keyed.random_bytes(encode(("select", SELECTION_VERSION, settings, *each)))
+        for keyed, each in zip(randomness, votes.tolist(), strict=True)
+    ]
+    kept = [choice.keeps(each[:1], each[1:], stream)[0] for each, stream in zip(votes, streams, strict=True)]
+    return np.array(kept, dtype=bool)
 
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if terms.selection is None:
+    if not isinstance(terms.selection, SelectionRule):
         return None
     relation = terms.privacy.relation
     return _choice(

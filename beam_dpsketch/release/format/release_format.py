@@ -142,7 +142,7 @@ _STATEMENT = Object(
         "norm_spend": fields.Optional(fields.Exact),
         "side": Repeated(_SIDE_NOTE),
         "delta": fields.OrZero(fields.Exact),
-        "keys": fields.Optional(fields.OneOf((_KEY_NOTE, _GROUP_NOTE))),
+        "keys": fields.OneOf((Object(type(None), {}), _KEY_NOTE, _GROUP_NOTE)),
     },
 )
 
@@ -152,7 +152,7 @@ _COUNTERS: dict[str, fields.Field] = {"scale_bits": U8, "dtype": _DTYPE}
 
 def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int) -> bytes:
     """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
-    dtype = next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
+    dtype = narrowest(counters)
     start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
     end = fields.write_fields(_COUNTERS, {"scale_bits": scale_bits, "dtype": dtype})
     body = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + end + counters.astype(dtype).tobytes()
@@ -184,6 +184,11 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
     if pack(kind, spec, counters, privacy, scale_bits) != data:
         raise FormatError("not a release: the fields are not in their only valid form")
     return kind, spec, counters, privacy, scale_bits
+
+
+def narrowest(counters: np.ndarray) -> str:
+    """Return the name of the narrowest integers that hold all counters, one or more."""
+    return next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
 
 
 def _fits(counters: np.ndarray, dtype: np.dtype[Any]) -> bool:

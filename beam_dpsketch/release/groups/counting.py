@@ -19,6 +19,7 @@ from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
@@ -53,12 +54,13 @@ class Counting(NamedTuple):
     @classmethod
     def of(cls, spec: GroupedItems, terms: ReleaseTerms) -> Counting:
         """Return how releases under these terms are made; refuse settings that cannot work."""
-        assert terms.groups is not None
+        rule = terms.selection
+        assert isinstance(rule, GroupRule)
         (sigma_squared,) = calibrate(spec, terms)
         scaled = sigma_squared * 4**terms.scale_bits
-        threshold = terms.groups.threshold(terms.bounds, scaled, terms.window_count)
+        threshold = rule.threshold(terms.bounds, scaled, terms.window_count)
         most = threshold + least_quantile(scaled, _LIKELY)
-        note = GroupNote(max_items=terms.groups.max_items, threshold=threshold, most=most, scale_bits=terms.scale_bits)
+        note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=terms.scale_bits)
         return cls(spec, terms, sigma_squared, note)
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:

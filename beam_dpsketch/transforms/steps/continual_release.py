@@ -15,6 +15,7 @@ from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.sensitivity import tree_height
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.timeline import TimelineNode
@@ -22,7 +23,7 @@ from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
 from beam_dpsketch.transforms.steps.raw_sketch_fn import SumFn
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce
 from beam_dpsketch.transforms.windows.guard import check_no_windowing
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
@@ -65,9 +66,9 @@ class ContinualRelease(PrivateTransform):
             release_once = ReleaseOnce(terms, level=level, idempotent_noise=self._idempotent_noise, run=run)
             nodes.append(
                 sums
-                | f"Release{level}" >> beam.ParDo(release_once)
+                | f"Release{level}" >> beam.ParDo(release_once).with_output_types(tuple[Any, Releases])
+                | f"MakeFinal{level}" >> MakeFinal()
                 | f"Node{level}" >> beam.Map(_wrap_in_node, horizon, level).with_output_types(TimelineNode)
-                | f"MakeFinal{level}" >> beam.Reshuffle().with_output_types(TimelineNode)
                 | f"LastWindow{level}" >> beam.WindowInto(_windows(horizon, 1))
             )
         return nodes | "AllLevels" >> beam.Flatten()

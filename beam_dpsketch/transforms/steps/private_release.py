@@ -16,14 +16,14 @@ from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.choosing.norms import calibrate_choice
+from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import application
-from beam_dpsketch.transforms.steps.release_counts import ReleaseGroups
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
@@ -105,7 +105,6 @@ class PrivateRelease(PrivateTransform):
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
         self.check_release_id(pcoll)
         terms = window_plan.terms.paying_for(application(pcoll))
-        output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
         single, run = window_plan.is_global and not per_key, {}
         if pcoll.is_bounded and not single and self._idempotent_noise is None:  # a stream would wait for a side input
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
@@ -113,8 +112,8 @@ class PrivateRelease(PrivateTransform):
         release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=self._idempotent_noise)
         return (
             sums
-            | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(output_type)
-            | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
+            | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(tuple[Any, Releases])
+            | "MakeFinal" >> MakeFinal(per_key=per_key)
         )
 
     def _expand_groups(

@@ -1,27 +1,48 @@
-"""The step that draws noise, once for each key and window, and names the run that it belongs to."""
+"""The step that draws noise, once for each key and window, and names the run that it belongs to.
+
+Keys of a bundle wait until there are `BUFFERED_COUNTERS`, or the bundle ends. Their noise is drawn together, and they
+travel together. `MakeFinal` takes them apart again.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.release.choosing.keys import KeyChoice, is_chosen
-from beam_dpsketch.release.noising import release_part
+from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
+from beam_dpsketch.release.format.batch import Releases
+from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
+from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
+BUFFERED_COUNTERS = 1 << 18
+
+
+class _Waiting(NamedTuple):
+    """An exact sum that waits for its noise, and where its release goes."""
+
+    key: Any
+    accumulator: SketchAccumulator
+    window: Any
+    timestamp: Any
+    pane: Any
+    run: bytes | None
+
 
 class ReleaseOnce(beam.DoFn):
-    """Turn accumulators into releases; raise if a window fires a second time.
+    """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); raise if a window fires a second time.
 
     Args:
       terms: of each release.
@@ -45,6 +66,7 @@ class ReleaseOnce(beam.DoFn):
         self._terms, self._idempotent_noise = terms, idempotent_noise
         self._per_key, self._level, self._choice, self._run = per_key, level, choice, run
         self._randomness: KeyedRandomness | None = None
+        self.start_bundle()
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
@@ -53,30 +75,71 @@ class ReleaseOnce(beam.DoFn):
     def teardown(self) -> None:
         self._randomness = None
 
+    def start_bundle(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._buffered = 0
+
     def process(
         self,
         element: Any,
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
         run: bytes | None = None,
-    ) -> Iterator[Any]:
+    ) -> Iterable[WindowedValue] | None:
         # element: accumulator, or (key, accumulator)
         check_first_firing(pane)
         check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
-        part = part_name(self._part(key), window.start.micros, window.end.micros)
-        run, randomness = run or self._run, None
-        if self._idempotent_noise is not None:
-            assert self._randomness is not None
-            run, randomness = name_run(self._randomness), release_randomness(self._randomness, part, pane.index)
-        side = accumulator.total_side
-        if self._choice is not None:
-            side, votes = np.split(side, [-2])
-            if not is_chosen(self._choice, votes, randomness):
-                return
-        sketch = accumulator.to_sketch()
-        released = release_part(sketch, side, self._terms_of(accumulator), randomness, run=run, part=part)
-        yield (key, released) if self._per_key else released
+        self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run or self._run))
+        self._buffered += accumulator.cells
+        return None if self._buffered < BUFFERED_COUNTERS else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        waiting = self._chosen(self._waiting)
+        self.start_bundle()
+        # A norm that the data chose is part of the terms, and may be another one in each window.
+        for sums in _grouped(waiting, [each.accumulator.max_norm for each in waiting]):
+            releases = self._release(sums)
+            places = [(each.window, each.timestamp, each.pane) for each in sums]
+            for numbers in _grouped(range(len(sums)), places):
+                keys = [sums[number].key for number in numbers] if self._per_key else None
+                window, timestamp, pane = places[numbers[0]]
+                yield WindowedValue((keys, releases.take(numbers)), timestamp, (window,), pane)
+
+    def _chosen(self, waiting: list[_Waiting]) -> list[_Waiting]:
+        """Return the sums of the keys that are released; of the others nothing is left."""
+        if self._choice is None or not waiting:
+            return waiting
+        votes = np.stack([each.accumulator.total_side[-2:] for each in waiting])
+        chosen = find_chosen(self._choice, votes, self._secrets(waiting))
+        return [each for each, is_chosen in zip(waiting, chosen.tolist(), strict=True) if is_chosen]
+
+    def _release(self, sums: Sequence[_Waiting]) -> Releases:
+        """Release sums that have the same terms, each with noise of its own."""
+        terms, names, runs = self._terms_of(sums[0].accumulator), self._names(sums), [each.run for each in sums]
+        if self._randomness is not None:
+            runs = [name_run(self._randomness)] * len(sums)
+        sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
+        parts = [
+            Part(sketch, each.accumulator.total_side[: len(terms.counters)], name, run)
+            for sketch, each, name, run in zip(sketches, sums, names, runs, strict=True)
+        ]
+        return release_parts(parts, terms, self._secrets(sums))
+
+    def _names(self, sums: Sequence[_Waiting]) -> list[bytes]:
+        """Return which release of the run each is."""
+        return [part_name(self._part(each.key), each.window.start.micros, each.window.end.micros) for each in sums]
+
+    def _secrets(self, sums: Sequence[_Waiting]) -> list[KeyedRandomness] | None:
+        """Return the randomness of each under idempotent noise."""
+        if self._idempotent_noise is None:
+            return None
+        keyed = self._randomness
+        assert keyed is not None
+        return [
+            release_randomness(keyed, name, each.pane.index) for name, each in zip(self._names(sums), sums, strict=True)
+        ]
 
     def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
         """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
@@ -90,6 +153,32 @@ class ReleaseOnce(beam.DoFn):
         if self._level is not None:
             return "level", self._level
         return ("key", key) if self._per_key else ()
+
+
+class MakeFinal(beam.PTransform):
+    """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself."""
+
+    def __init__(self, *, per_key: bool = False) -> None:
+        super().__init__()
+        self._output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        together = pcoll | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, Releases])
+        return together | "Each" >> beam.FlatMap(each_release).with_output_types(self._output_type)
+
+
+def each_release(together: tuple[list[Any] | None, Releases]) -> Iterator[Any]:
+    """Yield each release of what `ReleaseOnce` made, or (key, release)."""
+    keys, releases = together
+    return iter(releases) if keys is None else zip(keys, releases, strict=True)
+
+
+def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
+    """Return the values that have equal names together."""
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for value, name in zip(values, names, strict=True):
+        groups[name].append(value)
+    return list(groups.values())
 
 
 def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:

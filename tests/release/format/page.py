@@ -63,7 +63,7 @@ def _objects(parts: Any) -> Iterator[fields.Object]:
             yield from _objects(field.fields.values())
         elif isinstance(field, fields.OneOf):
             yield from _objects(field.options)
-        elif isinstance(field, (fields.Repeated, fields.Optional)):
+        elif isinstance(field, (fields.Repeated, fields.Optional, fields.OrZero)):
             yield from _objects([field.field])
 
 
@@ -105,6 +105,9 @@ def _described_parts(field: Any) -> tuple[str, str]:
         case fields.Optional(inner):
             kind, values = _described(inner)
             return f"optional {kind}", values
+        case fields.OrZero(inner):
+            kind, values = _described(inner)
+            return f"optional {kind}", values or "0 if absent"
         case fields.Object(type):
             return f"`{type.__name__}`", ""
         case fields.OneOf(options):

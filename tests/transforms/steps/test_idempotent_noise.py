@@ -45,7 +45,7 @@ from beam_dpsketch.transforms import (
     PrivateTopK,
 )
 from beam_dpsketch.transforms.steps.idempotent_noise import release_randomness
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import (
@@ -130,7 +130,7 @@ class ReleasedAtOnce(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         step = release_once(self._private._idempotent_noise)
-        return exact_sums(pcoll, self._private) | beam.ParDo(step)
+        return exact_sums(pcoll, self._private) | beam.ParDo(step) | "Each" >> beam.FlatMap(each_release)
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:

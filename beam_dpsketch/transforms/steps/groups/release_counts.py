@@ -23,7 +23,7 @@ from beam_dpsketch.records.pairs import split_pair
 from beam_dpsketch.release.groups.counting import Counting, draw_of
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_name, part_of_run
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.transforms.steps.counting_pairs import CountPairs
+from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.steps.release_once import draw_run
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
