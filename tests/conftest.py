@@ -22,6 +22,7 @@ _PIPELINES = (
     "tests/engines/",
     "tests/test_changed_destinations.py",
     "tests/test_documentation.py",
+    "tests/test_frequent_phrases.py",
     "tests/test_pipelines.py",
     "tests/test_quantile_pipelines.py",
     "tests/test_streaming_pipelines.py",
