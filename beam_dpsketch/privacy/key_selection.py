@@ -49,6 +49,7 @@ USUAL_SHARE = Fraction(1, 10)
 METHODS = ("gaussian", "table")
 _GRID, _LEAST_WEIGHT = 48, 3
 _MAX_THRESHOLD = 1 << 62
+_MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_tail` has bits for that
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,8 @@ class SelectionRule:
     def __post_init__(self) -> None:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
+        if self.delta < _MIN_DELTA:
+            raise ValueError("delta of KeySelection must be at least 1e-60")
         if self.share is not None:
             _validate.open_unit_interval(share=self.share)
             object.__setattr__(self, "share", _validate.exact(share=self.share))

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """Return a column as positions in the array of its distinct values, and that array."""
     encoded = values.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """Return the same positions and distinct values, sorted: no other row decides which of two codes is smaller."""
+    order = pc.sort_indices(distinct).to_numpy()
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order), dtype=order.dtype)
+    return ranks[codes], distinct.take(pa.array(order))
 
 
 def group_rows(codes: np.ndarray, count: int) -> tuple[np.ndarray, list[slice]]:

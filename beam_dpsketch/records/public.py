@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from beam_dpsketch import _validate
 from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
@@ -78,10 +79,10 @@ class KeySelection:
         `ADD_OR_REMOVE_ONE`.
     """
 
-    delta: Fraction
+    delta: Fraction | float
     field: Selector = None
     _: dataclasses.KW_ONLY
-    share: Fraction | None = None
+    share: Fraction | float | None = None
     min_units: int = 1
     method: str = "gaussian"
 
@@ -98,7 +99,11 @@ class KeySelection:
     def rule(self, max_keys: int) -> SelectionRule:
         """Return the rule where each unit votes for this many keys."""
         return SelectionRule(
-            delta=self.delta, max_keys=max_keys, share=self.share, min_units=self.min_units, method=self.method
+            delta=_validate.exact(delta=self.delta),
+            max_keys=max_keys,
+            share=None if self.share is None else _validate.exact(share=self.share),
+            min_units=self.min_units,
+            method=self.method,
         )
 
 

@@ -102,7 +102,7 @@ class RecordReader:
         key, value = self.split_pair(element) if self.per_key else (None, element)
         if self.is_batch_type(type(value)):
             raise TypeError(
-                'batches must hold their keys: name the column, as in AssumePublicKeys("page"), make no pairs'
+                'batches must hold their keys: name the column, as in KeySelection(1e-8, "page"), make no pairs'
             )
         return key, value
 

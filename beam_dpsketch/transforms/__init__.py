@@ -9,12 +9,14 @@ from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question, ReleaseOf
 from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
+from beam_dpsketch.transforms.select_keys import SelectKeys
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off
 __all__ = [
     "Answer", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
     "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK",
-    "QueryReleases", "Question", "ReadReleases", "ReleaseOf", "TopK", "WriteReleases", "read_releases", "window_file",
+    "QueryReleases", "Question", "ReadReleases", "ReleaseOf", "SelectKeys", "TopK", "WriteReleases", "read_releases",
+    "window_file",
 ]
 # fmt: on

@@ -57,7 +57,8 @@ class PrivateFrequencies(metaclass=Family):
         Args:
           spec, privacy, item, weight: as in `Globally`; on pairs, selectors apply to the value.
           unit: as there; each privacy id contributes to at most `max_partitions` keys, in each window.
-          keys: which keys are released: `PublicKeys`, a list, or `AssumePublicKeys`, those that have data.
+          keys: which keys are released: `PublicKeys`, a list; `KeySelection`, those that enough units vote for; or
+            `AssumePublicKeys`, those that have data.
           windows: as in `Globally`: each listed key gets a release in each window. In windows, `PublicKeys` need it.
         """
 

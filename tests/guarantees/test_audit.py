@@ -124,8 +124,8 @@ def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[np.ndarray] = []
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
-        return drawn[0]
+        drawn.append(drawn[0] if drawn else sample(4 * 32_768, sigma_squared))
+        return np.resize(drawn[0], size)  # the same again for each of those drawn at once
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
 
@@ -134,7 +134,7 @@ def shared_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = mechanism.discrete_gaussian.sample
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        return np.tile(sample(size // 4, sigma_squared), 4)
+        return np.resize(sample(32_768, sigma_squared), size)
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
 

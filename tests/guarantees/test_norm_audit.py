@@ -304,8 +304,8 @@ def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[np.ndarray] = []
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
-        return drawn[0]
+        drawn.append(drawn[0] if drawn else sample(WIDE["count_sketch"].cells, sigma_squared))
+        return np.resize(drawn[0], size)  # the same again for each of those drawn at once
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
 

@@ -348,7 +348,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no decision on keys": (
         lambda: per_key(keys=None),
         TypeError,
-        r"keys must be PublicKeys\(\[...\]\) or AssumePublicKeys\(\): output keys taken from the data show who is in",
+        r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): output keys taken from the data show who is in",
     ),
     "no keys": (
         lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD),
@@ -358,7 +358,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a list as the keys": (
         lambda: per_key(keys=["a"]),
         TypeError,
-        r"keys must be PublicKeys\(\[...\]\) or .* got list",
+        r"keys must be PublicKeys\(\[...\]\), KeySelection.* got list",
     ),
     "a word as the keys": (lambda: per_key(keys="no"), TypeError, "keys must be PublicKeys.* got str"),
     "no public key": (lambda: PublicKeys([]), ValueError, "keys must not be empty"),

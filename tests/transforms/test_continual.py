@@ -121,8 +121,8 @@ def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -
     sample, drawn = mechanism.discrete_gaussian.sample, []
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        drawn.append(drawn[0] if drawn else sample(size, sigma_squared))
-        return drawn[0]
+        drawn.append(drawn[0] if drawn else sample(AUDITED.cells, sigma_squared))
+        return np.resize(drawn[0], size)  # the same again for each of those drawn at once
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
     nodes = released(frequencies(spec=AUDITED, privacy=LOUD), [])

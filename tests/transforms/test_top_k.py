@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
     "no keys": (
         lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=None),
-        r"keys must be PublicKeys\(\[...\]\) or AssumePublicKeys\(\): .*; got NoneType",
+        r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): .*; got NoneType",
     ),
     "no values of keys": (
         lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),

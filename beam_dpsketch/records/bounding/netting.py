@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.records.bounding.selection import mark_starts
-from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 
 _WORD = 64
 
@@ -72,7 +72,7 @@ def net(records: pa.Table, *, count: bool = False) -> NetRecords:
     for name in names:
         found, distinct = dictionary_codes(records[name])
         if name != "unit":
-            found, distinct = _in_order_of_values(found, distinct)
+            found, distinct = in_order_of_values(found, distinct)
         values[name] = distinct
         codes.append(found.astype(np.int64))
     numbers = [records["weight"].to_numpy()] + ([count_records(records)] if count else [])
@@ -92,13 +92,6 @@ def count_records(records: pa.Table) -> np.ndarray:
     if "records" not in records.column_names:
         return np.ones(len(records), dtype=np.int64)
     return pc.fill_null(records["records"].combine_chunks(), 1).to_numpy()
-
-
-def _in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    order = pc.sort_indices(distinct).to_numpy()
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order), dtype=order.dtype)
-    return ranks[codes], distinct.take(pa.array(order))
 
 
 def _net_packed(

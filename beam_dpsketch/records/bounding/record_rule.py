@@ -19,7 +19,7 @@ from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies
 from beam_dpsketch.records.bounding.sampling import sample_copies
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
-from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.shard_hash import shard_hash
 
 
@@ -100,11 +100,14 @@ class RecordRule:
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return units and partitions as whole numbers, and the priority of each unit's partition."""
+        """Return units and partitions as whole numbers, and the priority of each unit's partition.
+
+        Keys of equal hash can be made, so partitions are in order of their keys: no other unit decides between them.
+        """
         units, distinct = dictionary_codes(records["unit"])
         if "key" not in records.column_names:
             return units, np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.uint64)
-        partitions, keys = dictionary_codes(records["key"])
+        partitions, keys = in_order_of_values(*dictionary_codes(records["key"]))
         seed = self._priorities.salt
         hashes = cells.mix(shard_hash(distinct), seed=seed, row=0)[units]
         return units, partitions, cells.mix(hashes ^ shard_hash(keys)[partitions], seed=seed, row=1)

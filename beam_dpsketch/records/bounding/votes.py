@@ -12,6 +12,7 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.groups import in_order_of_values
 from beam_dpsketch.records.shard_hash import shard_hash
 
 
@@ -25,6 +26,7 @@ def cast_votes(
     """Return the vote of each place of an id, int64 of shape (n,): 0 where it has none.
 
     Which keys it votes for, where they are more than max_keys, is decided by a hash of the id, the key and the window.
+    Keys of equal hash can be made, so the keys themselves decide between these: other ids never do.
 
     Args:
       rule: for how many keys, and what a vote counts.
@@ -37,9 +39,11 @@ def cast_votes(
     order = places[np.argsort(voters[places], kind="stable")]
     if len(order) and _degrees(voters[order]).max() > rule.max_keys:
         hashes = np.zeros(len(order), dtype=np.uint64)
+        ranks = []
         for row, name in enumerate(codes):
             hashes = cells.mix(hashes ^ shard_hash(values[name])[codes[name][order]], seed=0, row=row)
-        order = order[np.lexsort((hashes, voters[order]))]
+            ranks.append(in_order_of_values(codes[name][order], values[name])[0])
+        order = order[np.lexsort((*ranks, hashes, voters[order]))]
         order = order[count_since_mark(mark_starts(voters[order])) < rule.max_keys]
     sizes, weights = (np.array(column, dtype=np.int64) for column in zip(*rule.classes, strict=True))
     votes = np.zeros(len(present), dtype=np.int64)

@@ -28,7 +28,7 @@ class KeyNote:
       threshold: from how many votes on a key is released, after the noise; of a table, for certain.
       half: the fewest votes with which a key is released with probability 1/2 or more.
       most: the same with 0.99.
-      share: the part of rho that the sketches lose to the votes; 0 if they are free.
+      share: the part of rho that the sketches lose to the votes; 0 if these are free.
     """
 
     method: str
@@ -45,8 +45,8 @@ class KeyNote:
         _validate.one_of(METHODS, method=self.method)
         _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
         _validate.whole_fields(self, "grid", "threshold", "half", "most", low=1, high=_MAX_VOTES)
-        if self.sigma_squared < MIN_SIGMA_SQUARED or not 0 <= self.share < 1:
-            raise ValueError("sigma_squared must be at least 1/4, and share at least 0 and less than 1")
+        if self.sigma_squared < MIN_SIGMA_SQUARED or not 0 <= self.share <= 1:
+            raise ValueError("sigma_squared must be at least 1/4, and share between 0 and 1")
 
     def __str__(self) -> str:
         alone, (spread, weight) = self._units(self.grid), (self.max_keys, math.isqrt(self.grid**2 // self.max_keys))

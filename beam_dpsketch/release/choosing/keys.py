@@ -17,7 +17,7 @@ import numpy as np
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import key_selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
@@ -89,12 +89,22 @@ def find_chosen(
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if not isinstance(terms.selection, SelectionRule):
+    rule, relation, left = terms.selection, terms.privacy.relation, terms.share_left
+    if not isinstance(rule, SelectionRule):
         return None
-    relation = terms.privacy.relation
-    return _choice(
-        terms.selection, terms.privacy.rho, relation, terms.share_left, _sketch_cost(spec, terms), terms.window_count
-    )
+    cost = _sketch_cost(spec, terms)
+    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    if remaining <= 0:
+        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
+    return _calibrated(rule, terms.privacy.rho * share, relation, terms.window_count, left, remaining)
+
+
+def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
+    """Return how keys are chosen where nothing else is released, with all of rho."""
+    assert isinstance(terms.selection, SelectionRule)
+    relation, whole = terms.privacy.relation, Fraction(1)
+    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.window_count, whole, Fraction(0))
 
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
@@ -112,29 +122,28 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
 
 
 @functools.lru_cache(maxsize=64)
-def _choice(
+def _calibrated(
     rule: SelectionRule,
     rho: Fraction,
     relation: NeighboringRelation,
-    left: Fraction,
-    cost: SketchCost,
     window_count: int,
+    left: Fraction,
+    remaining: Fraction,
 ) -> KeyChoice:
-    share = rule.share
-    if share is None:
-        share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE)
-    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
-    if remaining <= 0:
-        raise ValueError("share of KeySelection must leave a part of rho for the sketch, beside the side counters")
-    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho * share, relation) * window_count
+    """Return the choice where votes cost this rho, and leave a part for the sketch."""
+    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
+    if sigma_squared < MIN_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be smaller: votes need noise of sigma 0.5 or more")
+    if sigma_squared > MAX_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be larger: the sigma of votes would exceed 2**50")
     table, shift = None, (rule.min_units - 1) * rule.grid
     if rule.method == "gaussian":
         threshold = rule.threshold(sigma_squared, window_count)
-        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST)
+        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
-        table = keep_table(rule.classes, rule.grid, rho * share / window_count, rule.delta / window_count)
+        table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(
         method=rule.method,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import zstandard
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
@@ -32,8 +33,8 @@ class Releases:
       statement: of any of them; its release ids and side values are not read.
       scale_bits: counters count in units of 2**-scale_bits.
       release_ids: of each, 48 bytes.
-      side: the noisy side counters, int64 of shape (releases, notes of the statement).
-      counters: the noisy counters, int64 of shape (releases, cells).
+      side: the noisy side counters, signed integers of shape (releases, notes of the statement).
+      counters: the noisy counters, signed integers of shape (releases, cells); narrow ones take less memory.
     """
 
     def __init__(
@@ -50,8 +51,8 @@ class Releases:
         if not release_ids or any(len(release_id) != RELEASE_ID_BYTES for release_id in release_ids):
             raise ValueError(f"release_ids must be one or more, of {RELEASE_ID_BYTES} bytes each")
         for name, values, columns in (("side", side, len(statement.side)), ("counters", counters, spec.cells)):
-            if values.shape != (len(release_ids), columns) or values.dtype != np.int64:
-                raise ValueError(f"{name} must be int64 of shape {(len(release_ids), columns)}")
+            if values.shape != (len(release_ids), columns) or values.dtype.kind != "i":
+                raise ValueError(f"{name} must be signed integers of shape {(len(release_ids), columns)}")
         self._common = kind, spec, statement, scale_bits
         self._release_ids, self._side, self._counters = release_ids, side, counters
 
@@ -61,7 +62,7 @@ class Releases:
     def __iter__(self) -> Iterator[ReleasedSketch]:
         kind, spec, _, scale_bits = self._common
         for statement, counters in zip(self._statements(), self._counters, strict=True):
-            yield KINDS[kind](spec, counters, statement, scale_bits)
+            yield KINDS[kind](spec, counters.astype(np.int64), statement, scale_bits)
 
     def take(self, places: Sequence[int]) -> Releases:
         """Return those at these places, one or more."""
@@ -73,16 +74,17 @@ class Releases:
         """Encode for another worker: the first in the published format, then what differs in the others."""
         kind, spec, _, scale_bits = self._common
         first = release_format.pack(kind, spec, self._counters[0], next(self._statements()), scale_bits)
-        others = self._counters[1:]
-        dtype = release_format.narrowest(others) if len(others) else "<i1"
+        dtype = release_format.narrowest(self._counters)
+        others = self._counters[1:].astype(dtype)
         side = self._side[1:].astype("<i8")
         ids = b"".join(self._release_ids[1:])
-        return join_parts([first, ids, side.tobytes(), dtype.encode(), others.astype(dtype).tobytes()])
+        parts = [first, ids, side.tobytes(), dtype.encode(), others.tobytes()]
+        return zstandard.compress(join_parts(parts), 1)  # noise takes fewer bits than its integers have
 
     @staticmethod
     def from_bytes(data: bytes) -> Releases:
         """Decode what `to_bytes` wrote."""
-        first, ids, side, dtype, others = split_parts(data)
+        first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
         kind, spec, counters, statement, scale_bits = release_format.unpack(first)
         if len(ids) % RELEASE_ID_BYTES:
             raise FormatError("not a batch of releases: an id is too short")
@@ -128,5 +130,5 @@ def _unchecked(kind: type[T], fields: dict[str, Any]) -> T:
 
 
 def _rows(first: np.ndarray, others: np.ndarray, size: int) -> np.ndarray:
-    """Return the first row and the others as int64 of shape (size, columns)."""
-    return np.concatenate([first, others], dtype=np.int64).reshape(size, len(first))
+    """Return the first row and the others, of shape (size, columns), in the integers of the others."""
+    return np.concatenate([first, others], dtype=others.dtype, casting="same_kind").reshape(size, len(first))

@@ -8,7 +8,6 @@ from apache_beam import coders
 
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 
@@ -44,21 +43,4 @@ class ReleasedSketchCoder(coders.Coder):
         return ReleasedSketch
 
 
-class ReleasesCoder(coders.Coder):
-    """Encodes releases that travel together, between workers only."""
-
-    def encode(self, value: Releases) -> bytes:
-        return value.to_bytes()
-
-    def decode(self, encoded: bytes) -> Releases:
-        return Releases.from_bytes(encoded)
-
-    def is_deterministic(self) -> bool:
-        return True
-
-    def to_type_hint(self) -> Any:
-        return Releases
-
-
-coders.registry.register_coder(Releases, ReleasesCoder)
 coders.registry.register_coder(ReleasedSketch, ReleasedSketchCoder)

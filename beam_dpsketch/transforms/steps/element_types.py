@@ -128,7 +128,7 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     pairs = [parts for parts in map(_parts, members) if len(parts) == 2]
     if not pairs:
         raise TypeError(
-            'keys must name a field, as in AssumePublicKeys("page"), where elements are not (key, value) pairs: '
+            'keys must name a field, as in KeySelection(1e-8, "page"), where elements are not (key, value) pairs: '
             f"they are {_type_words(kind)}"
         )
     keys, values = zip(*pairs, strict=True)

@@ -44,9 +44,7 @@ class PrivateTransform(ReadsElements):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        calibrate(declaration.spec, self._terms())  # refuses settings that cannot work
-        if isinstance(declaration.unit.bounds, AutoNorm):
-            calibrate_choice(declaration.spec, self._terms())
+        self._check_settings()
 
     def default_label(self) -> str:
         """Return the name for users, such as `PrivateFrequencies.PerKey`."""
@@ -79,6 +77,12 @@ class PrivateTransform(ReadsElements):
 
     def _terms(self) -> ReleaseTerms:
         return self._declaration.terms()
+
+    def _check_settings(self) -> None:
+        """Refuse settings that cannot work."""
+        calibrate(self._declaration.spec, self._terms())
+        if isinstance(self._declaration.unit.bounds, AutoNorm):
+            calibrate_choice(self._declaration.spec, self._terms())
 
     def _check_elements(self, elements: beam.PCollection) -> None:
         if self._declaration.privacy_id is None:

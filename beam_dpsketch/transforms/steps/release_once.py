@@ -163,8 +163,18 @@ class MakeFinal(beam.PTransform):
         self._output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        together = pcoll | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, Releases])
-        return together | "Each" >> beam.FlatMap(each_release).with_output_types(self._output_type)
+        # As bytes: runners keep what a Reshuffle has decoded in memory.
+        packed = pcoll | "Pack" >> beam.MapTuple(_pack).with_output_types(tuple[Any, bytes])
+        final = packed | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, bytes])
+        return final | "Each" >> beam.FlatMapTuple(_unpack).with_output_types(self._output_type)
+
+
+def _pack(keys: list[Any] | None, releases: Releases) -> tuple[Any, bytes]:
+    return keys, releases.to_bytes()
+
+
+def _unpack(keys: list[Any] | None, packed: bytes) -> Iterator[Any]:
+    return each_release((keys, Releases.from_bytes(packed)))
 
 
 def each_release(together: tuple[list[Any] | None, Releases]) -> Iterator[Any]:

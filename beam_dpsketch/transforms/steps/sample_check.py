@@ -125,7 +125,7 @@ class _Check:
             key, value = self._reader.split_pair(element)
             if key is MISSING_KEY:
                 raise ValueError(
-                    f'{place} is no (key, value) pair, so keys must name a field, as in AssumePublicKeys("page"); '
+                    f'{place} is no (key, value) pair, so keys must name a field, as in KeySelection(1e-8, "page"); '
                     f"it is {_shown(element)}"
                 )
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}

@@ -1,0 +1,83 @@
+"""`SelectKeys`: which keys there are, as a list that may be published.
+
+Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbouring relation of its privacy spec
+(`privacy.key_selection`); a key is decided on once in each window, and final before anything downstream sees it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch import _validate
+from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.public import KeySelection, TimeRange
+from beam_dpsketch.records.units import Unit
+from beam_dpsketch.release.choosing.keys import choose_keys_alone
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.transforms.steps.choose_once import ChooseOnce
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.idempotent_noise import application
+from beam_dpsketch.transforms.steps.private_release import PrivateTransform
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+
+_NO_SKETCH = SketchSpec(depth=1, width=1)
+
+
+class SelectKeys(PrivateTransform):
+    """Turn (key, value) pairs, or rows and batches with a key field, into the keys that enough units vote for.
+
+    All of rho pays for the choice, so more keys come out than where a sketch shares it. List them with `PublicKeys` in
+    later pipelines: keys chosen once a day serve the windows of each hour. The later releases cost what they cost; no
+    delta is lost again.
+
+    Args:
+      privacy: what the list spends.
+      unit: whom it protects: `PrivacyId`, which votes for `max_partitions` or `max_keys` keys, or `Record`, for one.
+      keys: the delta, and where an element holds its key; without `share`.
+      windows: the windows in which keys are chosen; `None` takes those that have data.
+    """
+
+    def __init__(
+        self, privacy: PrivacySpec, *, unit: Unit, keys: KeySelection, windows: TimeRange | None = None
+    ) -> None:
+        _validate.instance(PrivacySpec, privacy=privacy)
+        _validate.instance(KeySelection, keys=keys)
+        if keys.share is not None:
+            raise ValueError("share of KeySelection must be left out: SelectKeys spends all of rho on the votes")
+        item = _constant if keys.field is None else keys.field
+        privacy = privacy.without_side_counters()
+        super().__init__(Declaration(_NO_SKETCH, privacy, unit, item, keys=keys, windows=windows))
+
+    def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
+        """Return what the list protects and how many units bring a key into it, in words; arguments change nothing."""
+        terms = self._terms()
+        privacy, keys = terms.privacy, choose_keys_alone(terms).note
+        loss = f"rho = {float(privacy.rho):g}, {privacy.relation.name}, epsilon = {terms.epsilon:.4g}"
+        deltas = f"delta = {privacy.shown_delta:g}, of which {float(terms.delta):g} is for the keys"
+        return f"Privacy: {loss} at {deltas}; protected: {terms.unit.value}.\nKeys: {keys}."
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        window_plan = WindowPlan.of(pcoll, self._declaration)
+        self._check_elements(pcoll)
+        choice = choose_keys_alone(window_plan.terms)
+        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
+        self.check_release_id(pcoll)
+        window_plan.terms.paying_for(application(pcoll))
+        return (
+            sums
+            | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, self._idempotent_noise)).with_output_types(Any)
+            | "MakeFinal" >> beam.Reshuffle().with_output_types(Any)
+        )
+
+    def _check_settings(self) -> None:
+        choose_keys_alone(self._terms())
+
+
+def _constant(value: Any) -> int:
+    """Return the same item for each value of a pair."""
+    return 0

@@ -1,0 +1,54 @@
+"""The step that decides which keys are chosen, once for each key and window, where nothing else is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
+from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, release_randomness
+from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
+
+
+class ChooseOnce(beam.DoFn):
+    """Turn (key, accumulator) into the key, if it is chosen; raise if a window fires a second time.
+
+    Args:
+      choice: how keys are chosen.
+      idempotent_noise: makes the decision a function of a secret; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
+        self._choice, self._idempotent_noise = choice, idempotent_noise
+        self._randomness: KeyedRandomness | None = None
+
+    def setup(self) -> None:
+        if self._idempotent_noise is not None:
+            self._randomness = self._idempotent_noise.resolve_secret()
+
+    def teardown(self) -> None:
+        self._randomness = None
+
+    def process(
+        self,
+        element: tuple[Any, SketchAccumulator],
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        check_first_firing(pane)
+        check_timestamps(window)
+        key, accumulator = element
+        secrets = None
+        if self._idempotent_noise is not None:
+            assert self._randomness is not None
+            part = part_name(("key", key), window.start.micros, window.end.micros)
+            secrets = [release_randomness(self._randomness, part, pane.index)]
+        votes = accumulator.total_side[np.newaxis, -2:]
+        if find_chosen(self._choice, votes, secrets)[0]:
+            yield key

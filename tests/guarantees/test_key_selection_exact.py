@@ -1,0 +1,335 @@
+"""Which keys are released, exactly: all pairs of neighbouring toy inputs, through the real votes, rule and decision.
+
+Votes come from the rules that bound whole tables, probabilities from `KeyChoice.keeps` over all values of the noise.
+Each pair must hold three times: for the noisy votes and for the set of released keys, once delta is split off, and for
+the set as it is, by hockey-stick divergences. Float64 is right to 1e-9 here, and `SLACK` allows for that much.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+)
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.records.bounding import side_sums
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.release.choosing import keys as choosing
+from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
+from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
+
+SPEC = SketchSpec(depth=1, width=2)
+DELTA = Fraction(1, 10**4)
+SLACK = 1 + 1e-9
+EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 3.0, 30.0, 3000.0)
+ORDERS = (1.1, 1.5, 2, 5, 20, 100)
+KEYS = [(b"a", 0), (b"b", 0), (b"c", 0)]
+WINDOWS = [(b"a", 0), (b"b", 0), (b"a", 1)]
+FIRST, SECOND = range(8), (0, 2, 3, 7)
+"""In which of three places two other units have a record, as bits."""
+Votes = tuple[int, int]
+Units = tuple[tuple[int, int], ...]
+"""Units, and in which places each has a record."""
+
+
+class Toy(NamedTuple):
+    """Three places, and how records there are bounded."""
+
+    bounds: Bounds
+    places: list[tuple[bytes, int]]
+    max_keys: int
+    max_windows: int = 1
+
+    def rule(self, selection: SelectionRule) -> Any:
+        sketch_input = SketchInput(SPEC, self.bounds, (), selection)
+        if isinstance(self.bounds, NormBound):
+            return NormRule(self.bounds, sketch_input, (), selection)
+        assert isinstance(self.bounds, RecordBounds)
+        if self.max_windows > 1:
+            return _RuleOverWindows(sketch_input, RandomPriorities(11), self.max_windows)
+        return RecordRule(self.bounds, RandomPriorities(11), (), selection)
+
+    def votes(self, selection: SelectionRule, units: Units) -> tuple[Votes, ...]:
+        """The votes and voters of each place."""
+        rows = [(unit, *self.places[bit]) for unit, mask in units for bit in range(3) if mask >> bit & 1]
+        if not rows:
+            return ((0, 0),) * 3
+        table = pa.table(
+            {
+                "unit": pa.array([row[0] for row in rows], pa.int64()),
+                "key": pa.array([row[1] for row in rows], pa.large_binary()),
+                "window": pa.array([row[2] for row in rows], pa.int64()),
+                "item": pa.array([5] * len(rows), pa.uint64()),
+                "weight": pa.array([1] * len(rows), pa.int64()),
+            }
+        )
+        if isinstance(self.bounds, RecordBounds) and self.max_windows == 1:
+            table = table.drop_columns(["window"])
+        side = self.rule(selection).bound(table).side.to_pylist()
+        found = {(row["key"], row.get("window", 0)): (row["votes"], row["voters"]) for row in side}
+        return tuple(found.get(place, (0, 0)) for place in self.places)
+
+
+TOYS = {
+    "records, 1 key": Toy(RecordBounds(1), KEYS, 1),
+    "records, 2 keys": Toy(RecordBounds(1, max_partitions=2), KEYS, 2),
+    "records in 2 windows": Toy(RecordBounds(1), WINDOWS, 1, 2),
+    "norm, 1 key and window": Toy(NormBound(1, max_keys=1), WINDOWS, 1),
+    "norm, 2 keys and windows": Toy(NormBound(20, max_keys=2), WINDOWS, 2),
+}
+
+
+class Mechanism:
+    """What is released of a toy, at a rho of the votes."""
+
+    def __init__(self, toy: Toy, relation: NeighboringRelation, min_units: int, rho: Fraction) -> None:
+        self.toy, self.relation, self.rho = toy, relation, float(rho)
+        rule = SelectionRule(delta=DELTA, max_keys=toy.max_keys, share=Fraction(1, 2), min_units=min_units)
+        terms = ReleaseTerms(
+            PrivacySpec(2 * rho, relation=relation, side_counters=None),
+            toy.bounds,
+            unit=PrivacyUnit.PRIVACY_ID,
+            window_count=toy.max_windows,
+            selection=rule,
+        )
+        choosing._choice.cache_clear()
+        choice = choose_keys(SPEC, terms)
+        assert choice is not None
+        self.choice: KeyChoice = choice
+        self.votes = functools.cache(functools.partial(toy.votes, rule))
+        self.kept = functools.cache(self._kept)
+        self.check = functools.cache(self._check)
+
+    def _kept(self, votes: Votes) -> tuple[float, float]:
+        """The probabilities that a place is released and that it is not: over all values of the noise."""
+        drawn: list[np.ndarray] = []
+
+        def add_every_noise(counts: np.ndarray, variance: Fraction, **_: Any) -> np.ndarray:
+            reach = len(counts) // 2
+            places = np.arange(-reach, reach + 1)
+            drawn.append(np.exp(-(places**2) / (2 * float(variance))))
+            return counts + places
+
+        size = 2 * int(36 * math.sqrt(self.choice.note.sigma_squared)) + 1
+        with mock.patch.object(choosing, "add_noise", add_every_noise):
+            kept = self.choice.keeps(*(np.full(size, number) for number in votes))
+        (weights,) = drawn
+        whole = math.fsum(weights)
+        return math.fsum(weights[kept]) / whole, math.fsum(weights[~kept]) / whole
+
+    def neighbours(self) -> Iterator[tuple[tuple[Votes, ...], tuple[Votes, ...]]]:
+        """The votes of all pairs of neighbouring inputs, each pair in one order."""
+        for first, second in itertools.product(FIRST, SECOND):
+            others = ((1, first), (2, second))
+            for mine in range(1, 8):
+                theirs = range(1, 8) if self.relation is REPLACE_ONE else [0]
+                for other in theirs:
+                    yield self.votes((*others, (3, mine))), self.votes((*others, (4, other)))
+
+    def check_all(self) -> float:
+        """Check all pairs; return the largest probability of an output that the neighbour cannot have."""
+        return max(self.check(tuple(sorted(zip(*pair, strict=True)))) for pair in self.neighbours())
+
+    def _check(self, places: tuple[tuple[Votes, Votes], ...]) -> float:
+        probabilities = [(self.kept(one), self.kept(other)) for one, other in places]
+        both = [
+            (one, other, pair)
+            for (one, other), pair in zip(probabilities, places, strict=True)
+            if bool(one[0]) == bool(other[0])
+        ]
+        moved = sum((one[0] - other[0]) ** 2 for _, _, (one, other) in both)
+        moved_considered = sum((pair[0][0] - pair[1][0]) ** 2 for one, _, pair in both if one[0])
+        assert moved_considered / (2 * self.choice.note.sigma_squared) <= self.rho * SLACK, "votes cost too much"
+        assert moved >= moved_considered
+        for order, way in itertools.product(ORDERS, (0, 1)):
+            total = sum(renyi(order, pair[way], pair[1 - way]) for *pair, _ in both if pair[0][0])
+            assert total <= self.rho * order * SLACK, "the set costs too much"
+        alone = [1 - math.prod(pair[way][1] for pair in probabilities if not pair[1 - way][0]) for way in (0, 1)]
+        assert max(alone) <= float(DELTA) * SLACK, "a unit alone shows"
+        one, other = (distribution([pair[way][0] for pair in probabilities]) for way in (0, 1))
+        for epsilon in EPSILONS:
+            least = zcdp.delta(rho=self.rho, epsilon=epsilon)
+            allowed = float(DELTA) + (1 - float(DELTA)) * least
+            for first, second in ((one, other), (other, one)):
+                excess = np.maximum(first - math.exp(min(epsilon, 600)) * second, 0).sum()
+                assert excess <= allowed * SLACK + 1e-14, "the set shows too much"
+        return max(alone)
+
+
+def renyi(order: float, one: tuple[float, float], other: tuple[float, float]) -> float:
+    """The divergence of one decision from another."""
+    if one == other:
+        return 0.0
+    exponents = [order * math.log(p) + (1 - order) * math.log(q) for p, q in zip(one, other, strict=True)]
+    largest = max(exponents)
+    return (largest + math.log(sum(math.exp(each - largest) for each in exponents))) / (order - 1)
+
+
+def distribution(kept: list[float]) -> np.ndarray:
+    """The probabilities of all sets."""
+    found = np.ones(1)
+    for each in kept:
+        found = np.outer(found, [each, 1 - each]).ravel()
+    return found
+
+
+every_toy = pytest.mark.parametrize("name", TOYS)
+every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+
+
+@every_toy
+@every_relation
+@pytest.mark.parametrize("min_units", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rho", [Fraction(1, 100), pytest.param(Fraction(2), marks=pytest.mark.slow)], ids=str)
+def test_released_sets_of_neighbours_are_as_alike_as_said(
+    rho: Fraction, min_units: int, relation: NeighboringRelation, name: str
+) -> None:
+    largest = Mechanism(TOYS[name], relation, min_units, rho).check_all()
+    least = 0.95 if rho < 1 else 0.3  # thresholds are whole numbers, and noise has steps of them
+    assert largest > least * DELTA
+
+
+# Planted faults.
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def threshold(change: Callable[[Any, SelectionRule, Fraction, int], int]) -> Plant:
+    exact = SelectionRule.threshold
+    return lambda patch: patch.setattr(
+        SelectionRule, "threshold", lambda rule, variance, windows=1: change(exact, rule, variance, windows)
+    )
+
+
+def weights_rounded_up(patch: pytest.MonkeyPatch) -> None:
+    exact = SelectionRule.classes.fget  # type: ignore[attr-defined]
+    up = property(lambda rule: tuple((size, weight + (size > 1)) for size, weight in exact(rule)))
+    patch.setattr(SelectionRule, "classes", up)
+
+
+def voters_by_data(patch: pytest.MonkeyPatch) -> None:
+    exact = side_sums._votes
+
+    def by_data(rule: Any, groups: Any, voters: Any, present: np.ndarray, values: Any) -> Any:
+        return exact(rule, groups, voters, present, values) | {"voters": pa.array((present > 0).astype(np.int64))}
+
+    patch.setattr(side_sums, "_votes", by_data)
+
+
+def considered_by_data(patch: pytest.MonkeyPatch) -> None:
+    voters_by_data(patch)
+    patch.setattr(
+        KeyChoice,
+        "keeps",
+        lambda choice, votes, units: (
+            (units >= choice.rule.min_units)
+            & (choosing.add_noise(votes, choice.note.sigma_squared) >= choice.note.threshold)
+        ),
+    )
+
+
+def one_choice_a_window(patch: pytest.MonkeyPatch) -> None:
+    exact = side_sums.cast_votes
+    patch.setattr(
+        side_sums,
+        "cast_votes",
+        lambda rule, voters, present, codes, values: exact(
+            rule, 1000 * voters + codes["window"], present, codes, values
+        ),
+    )
+
+
+def by_popularity(patch: pytest.MonkeyPatch) -> None:
+    """Each unit votes for the keys that most others are in."""
+
+    def cast(rule: SelectionRule, voters: np.ndarray, present: np.ndarray, codes: Any, values: Any) -> np.ndarray:
+        names = [name for name in codes if name != "unit"]
+        places = list(zip(*(values[name].take(pa.array(codes[name])).to_pylist() for name in names), strict=True))
+        votes = np.zeros(len(places), dtype=np.int64)
+        for unit in set(voters.tolist()):
+            own = [row for row in np.flatnonzero(voters == unit).tolist() if present[row]]
+            chosen = sorted(own, key=lambda row: (-places.count(places[row]), places[row]))[: rule.max_keys]
+            votes[chosen] = next((weight for size, weight in rule.classes if size >= len(chosen)), 0)
+        return votes
+
+    patch.setattr(side_sums, "cast_votes", cast)
+
+
+def every_record_votes(patch: pytest.MonkeyPatch) -> None:
+    exact = side_sums.cast_votes
+    patch.setattr(side_sums, "cast_votes", lambda *terms: 2 * exact(*terms))
+
+
+FAULTS: dict[str, tuple[Plant, str, int, str]] = {
+    "one less": (threshold(lambda exact, *terms: exact(*terms) - 1), "records, 1 key", 1, "alone"),
+    "one less, 2 keys": (threshold(lambda exact, *terms: exact(*terms) - 1), "norm, 2 keys and windows", 1, "alone"),
+    "one less, 2 units": (threshold(lambda exact, *terms: exact(*terms) - 1), "records, 2 keys", 2, "alone"),
+    "weights rounded up": (weights_rounded_up, "records, 2 keys", 1, "votes cost"),
+    "weights rounded up under a norm": (weights_rounded_up, "norm, 2 keys and windows", 1, "votes cost"),
+    "min_units without a higher threshold": (
+        threshold(lambda exact, rule, *terms: exact(rule, *terms) - (rule.min_units - 1) * rule.grid),
+        "records, 1 key",
+        2,
+        "alone",
+    ),
+    "considered by data": (considered_by_data, "norm, 1 key and window", 1, "alone"),
+    "min_units by data": (voters_by_data, "norm, 1 key and window", 2, "alone"),
+    "a choice in each window of a norm": (one_choice_a_window, "norm, 1 key and window", 1, "votes|alone"),
+    "delta not split over windows": (
+        threshold(lambda exact, rule, variance, windows: exact(rule, variance, 1)),
+        "records in 2 windows",
+        1,
+        "alone",
+    ),
+    "by popularity": (by_popularity, "norm, 1 key and window", 1, "votes|alone"),
+    "counted twice": (every_record_votes, "records, 1 key", 1, "votes|alone"),
+}
+
+
+@every_relation
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, relation: NeighboringRelation, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, name, min_units, words = FAULTS[fault]
+    plant(monkeypatch)
+    mechanism = Mechanism(TOYS[name], relation, min_units, Fraction(1, 100))
+    with pytest.raises(AssertionError, match=words):
+        mechanism.check_all()
+
+
+@pytest.fixture(autouse=True)
+def fresh_choices() -> Iterator[None]:
+    yield
+    choosing._choice.cache_clear()
+
+
+def test_a_fault_is_found_in_the_set_of_keys_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without splitting off delta: the hockey-stick divergence at an epsilon that noise cannot reach."""
+    threshold(lambda exact, *terms: exact(*terms) - 1)(monkeypatch)
+    mechanism = Mechanism(TOYS["records, 1 key"], ADD_OR_REMOVE_ONE, 1, Fraction(1, 100))
+    (kept, _), nothing = mechanism.kept((48, 1)), mechanism.kept((0, 0))
+    assert nothing == (0.0, 1.0)
+    assert kept > DELTA + (1 - DELTA) * Fraction(zcdp.delta(rho=0.01, epsilon=30.0))

@@ -1,0 +1,541 @@
+"""The rule of key selection: weights, thresholds, and what sketches and votes cost together, derived a second time.
+
+The joint cost is enumerated over all numbers of keys, from the noise that a release would draw, in exact fractions. The
+divergences of whole outputs are those of discrete Gaussians, summed term by term; float64 has errors of 1e-9 there.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    IntegerDomain,
+    Level,
+    ListedItems,
+    NeighboringRelation,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    TreeSpec,
+)
+from beam_dpsketch.privacy import key_selection
+from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.key_selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.release.choosing import keys as choosing
+from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
+from beam_dpsketch.release.noising import calibrate
+from tests.helpers import norms
+from tests.helpers.norms import UNIT, Place
+from tests.privacy.test_gaussian_tail import true_tails
+
+every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+SIZES = [1, 2, 3, 5, 16, 17, 64, 100, 255, 256, 257, 300, 1000, 4097]
+
+
+def rule_of(max_keys: int, **settings: Any) -> SelectionRule:
+    return SelectionRule(**{"delta": Fraction(1, 10**8), "max_keys": max_keys} | settings)
+
+
+def weight_of(rule: SelectionRule, count: int) -> int:
+    """The vote of a unit with this many keys, by a linear search for its class."""
+    return next(weight for size, weight in rule.classes if size >= count) if count else 0
+
+
+# Weights.
+
+
+def check_weights(max_keys: int) -> None:
+    rule = rule_of(max_keys)
+    sizes = [size for size, _ in rule.classes]
+    assert sizes == sorted(set(sizes))
+    assert (sizes[0], sizes[-1]) == (1, max_keys)
+    assert dict(rule.classes)[1] == rule.grid
+    assert min(weight for _, weight in rule.classes) >= 3
+    for size, weight in rule.classes:
+        assert size * weight**2 <= rule.grid**2 < size * (weight + 1) ** 2
+    for before, after in itertools.pairwise(sizes):
+        assert after <= max(before + 1, 2 * before)
+
+
+@pytest.mark.parametrize("sizes", [range(1, 400), [2**31 - 1, 2**31, 10**6, 46_340**2]], ids=["few", "many"])
+def test_the_squares_of_the_votes_of_a_unit_sum_to_the_grid_at_most(sizes: Iterable[int]) -> None:
+    for max_keys in sizes:
+        check_weights(max_keys)
+
+
+def test_weights_that_are_rounded_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    round_weights_up(monkeypatch)
+    with pytest.raises(AssertionError):
+        check_weights(2)
+
+
+def round_weights_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = SelectionRule.classes.fget  # type: ignore[attr-defined]
+    up = property(lambda rule: tuple((size, weight + (size > 1)) for size, weight in exact(rule)))
+    monkeypatch.setattr(SelectionRule, "classes", up)
+
+
+# Thresholds.
+
+VARIANCES = [Fraction(10_000), Fraction(12_345, 67), Fraction(1)]
+
+
+def check_threshold(rule: SelectionRule, sigma_squared: Fraction, window_count: int) -> None:
+    """All keys of a unit together are released with probability delta at most, in all windows, where others help."""
+    known, delta = true_tails(sigma_squared), rule.delta / window_count
+    threshold = rule.threshold(sigma_squared, window_count)
+
+    def tail(start: int) -> Fraction:
+        return known[min(start, len(known) - 1)]  # at 8 sigma it is below all deltas here
+
+    others = (rule.min_units - 1) * rule.grid
+    for count in range(1, rule.max_keys + 1):
+        assert count * tail(threshold - others - weight_of(rule, count)) <= delta
+    less = threshold - 1 - others
+    assert max(size * tail(less - weight) for size, weight in rule.classes) * (1 + Fraction(1, 10**6)) > delta
+
+
+@pytest.mark.parametrize("sigma_squared", VARIANCES, ids=str)
+@pytest.mark.parametrize("window_count", [1, 7])
+@pytest.mark.parametrize("min_units", [1, 20])
+@pytest.mark.parametrize("max_keys", [1, 2, 16, 300])
+def test_thresholds_hold_and_one_less_does_not(
+    max_keys: int, min_units: int, window_count: int, sigma_squared: Fraction
+) -> None:
+    rule = rule_of(max_keys, min_units=min_units, delta=Fraction(1, 10**4))
+    check_threshold(rule, sigma_squared, window_count)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda exact, rule, variance, windows: exact(rule, variance, windows) - 1,
+        lambda exact, rule, variance, windows: exact(rule, variance, 1),
+        lambda exact, rule, variance, windows: exact(rule, variance, windows) - (rule.min_units - 1) * rule.grid,
+        lambda exact, rule, variance, windows: exact(rule, variance, windows) - rule.grid + rule.classes[-1][1],
+    ],
+    ids=["one less", "windows forgotten", "min_units forgotten", "the last class alone"],
+)
+def test_a_threshold_that_is_too_low_is_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = SelectionRule.threshold
+    monkeypatch.setattr(
+        SelectionRule, "threshold", lambda rule, variance, windows=1: fault(exact, rule, variance, windows)
+    )
+    with pytest.raises(AssertionError):
+        check_threshold(rule_of(2, min_units=3, delta=Fraction(1, 10**4)), VARIANCES[0], 7)
+
+
+# What sketches and votes cost together.
+
+MIXED = TreeSpec(
+    domain=IntegerDomain(0, 15),
+    levels=(
+        Level(1, "exact", 1, 2, Fraction(1, 7)),
+        Level(1, "count_min", 2, 2, Fraction(2, 7)),
+        Level(2, "count_sketch", 3, 3, Fraction(4, 7)),
+    ),
+)
+SPECS: dict[str, Any] = {
+    "count sketch": SketchSpec(kind="count_sketch", depth=3, width=8),
+    "count min": SketchSpec(kind="count_min", depth=3, width=8),
+    "listed": ListedItems(["a", "b"]),
+    "tree": MIXED,
+}
+
+
+class Setting(NamedTuple):
+    spec: Any
+    bounds: Bounds
+    relation: NeighboringRelation
+    share: Fraction | None
+    max_keys: int
+    window_count: int = 1
+
+    @property
+    def terms(self) -> ReleaseTerms:
+        rule = rule_of(self.max_keys, share=self.share)
+        privacy = PrivacySpec(Fraction(3, 7), relation=self.relation)
+        return ReleaseTerms(
+            privacy,
+            self.bounds,
+            unit=PrivacyUnit.PRIVACY_ID,
+            window_count=self.window_count,
+            output_cells=None,
+            selection=rule,
+        )
+
+
+def largest_loss(setting: Setting) -> Fraction:
+    """The largest loss of sketches and votes, over all numbers of keys, at the noise that a release would draw."""
+    terms, bounds = setting.terms, setting.bounds
+    assert isinstance(bounds, RecordBounds)
+    choice = choose_keys(setting.spec, terms)
+    assert choice is not None
+    weight = (bounds.max_weight * bounds.max_contributions_per_partition) ** 2
+    rows, signs = [rows for rows, _ in norms.tables_of(setting.spec)], norms.has_signs(setting.spec)
+    noise = calibrate(setting.spec, terms)
+    move = sum(row * weight / (2 * variance) for row, variance in zip(rows, noise, strict=True))
+    same = sum(
+        (4 if signed or bounds.signed else 2) * row * weight / (2 * variance)
+        for row, signed, variance in zip(rows, signs, noise, strict=True)
+    )
+    vote = 1 / (2 * choice.note.sigma_squared)
+    weights = [weight_of(choice.rule, count) for count in range(setting.max_keys + 1)]
+    losses = []
+    theirs = range(setting.max_keys + 1) if setting.relation is REPLACE_ONE else [0]
+    for mine, other in itertools.product(range(setting.max_keys + 1), theirs):
+        for common in range(min(mine, other) + 1):
+            changed = (mine - common) * weights[mine] ** 2 + (other - common) * weights[other] ** 2
+            changed += common * (weights[mine] - weights[other]) ** 2
+            losses.append(common * same + (mine + other - 2 * common) * move + vote * changed)
+    return max(losses) * setting.window_count
+
+
+def check_loss(setting: Setting) -> None:
+    """The largest loss is exactly what the side counters leave of rho: no more, and no less."""
+    assert largest_loss(setting) == setting.terms.privacy.rho * setting.terms.share_left
+
+
+def settings() -> Iterator[Setting]:
+    some_bounds = [RecordBounds(2, max_weight=3), RecordBounds(1, max_weight=3, signed=True)]
+    shares = [None, Fraction(1, 10), Fraction(3, 5)]
+    for spec, bounds, relation, share in itertools.product(SPECS.values(), some_bounds, NeighboringRelation, shares):
+        for max_keys, window_count in ((1, 1), (2, 3), (9, 1)):
+            limited = RecordBounds(
+                bounds.max_contributions_per_partition,
+                max_partitions=max_keys,
+                max_weight=bounds.max_weight,
+                signed=bounds.signed,
+            )
+            yield Setting(spec, limited, relation, share, max_keys, window_count)
+
+
+def test_sketches_and_votes_cost_what_is_left_of_rho() -> None:
+    for setting in settings():
+        check_loss(setting)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_keys", [64, 100])
+def test_many_keys_cost_what_is_left_of_rho(max_keys: int) -> None:
+    for share in (None, Fraction(3, 5)):
+        check_loss(
+            Setting(SPECS["count sketch"], RecordBounds(1, max_partitions=max_keys), REPLACE_ONE, share, max_keys)
+        )
+
+
+@every_relation
+@pytest.mark.parametrize("name", SPECS)
+def test_what_is_free_takes_nothing_and_more_takes_something(name: str, relation: NeighboringRelation) -> None:
+    for max_keys, left in itertools.product((1, 3, 16, 64), (Fraction(1), Fraction(23, 25))):
+        rule = rule_of(max_keys)
+        cost = choosing._sketch_cost(SPECS[name], Setting(SPECS[name], RecordBounds(1), relation, None, 1).terms)
+        free = free_share(rule, left, cost, relation)
+        assert sketch_share(rule, free, left, cost, relation) == left
+        assert sketch_share(rule, free + Fraction(1, 10**9), left, cost, relation) < left
+        if relation is ADD_OR_REMOVE_ONE or name in ("count min", "listed"):
+            assert free == 0
+        if relation is REPLACE_ONE and name == "count sketch":
+            squares = [size * weight**2 for size, weight in rule.classes]
+            assert left / 2 <= free <= left / 2 * rule.grid**2 / squares[-1]
+
+
+@every_relation
+def test_under_a_norm_nothing_is_free_and_the_parts_add(relation: NeighboringRelation) -> None:
+    for spec in SPECS.values():
+        setting = Setting(spec, NormBound(7, max_keys=9), relation, None, 9)
+        choice = choose_keys(spec, setting.terms)
+        assert choice is not None
+        assert choice.sketch_share == setting.terms.share_left - Fraction(1, 10)
+        changed = 48**2 * (1 if relation is ADD_OR_REMOVE_ONE else 2)
+        assert changed / (2 * choice.note.sigma_squared) == setting.terms.privacy.rho / 10
+        assert choice.note.share == Fraction(1, 10)
+
+
+def some_cases(patch: pytest.MonkeyPatch, *, common: bool) -> None:
+    """Leave out all cases with keys in common, or all without."""
+
+    def cases(rule: SelectionRule, cost: SketchCost, _: Any) -> Iterator[tuple[Fraction, int]]:
+        for size, weight in rule.classes:
+            if common:
+                yield Fraction(size, rule.max_keys), 1
+            else:
+                yield 2 * size * cost.move / rule.max_keys, 2 * size * weight**2
+
+    patch.setattr(key_selection, "_cases", cases)
+
+
+def less_noise(patch: pytest.MonkeyPatch) -> None:
+    exact = key_selection.votes_sigma_squared
+    patch.setattr(key_selection, "votes_sigma_squared", lambda *terms: exact(*terms) * Fraction(99, 100))
+
+
+def windows_forgotten(patch: pytest.MonkeyPatch) -> None:
+    exact = choosing._choice
+    patch.setattr(choosing, "_choice", lambda *terms: exact(*terms[:-1], 1))
+
+
+FAULTS: dict[str, Any] = {
+    "keys in common left out": lambda patch: some_cases(patch, common=False),
+    "other keys left out": lambda patch: some_cases(patch, common=True),
+    "noise of votes too small": less_noise,
+    "noise of one window": windows_forgotten,
+    "every sketch with signs": lambda patch: patch.setattr(
+        choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False)
+    ),
+    "every share free": lambda patch: patch.setattr(
+        key_selection, "sketch_share", lambda rule, share, left, cost, relation: left
+    ),
+}
+
+
+@pytest.fixture
+def fresh_choices() -> Iterator[None]:
+    clear = choosing._choice.cache_clear
+    clear()
+    yield
+    clear()
+
+
+@pytest.mark.usefixtures(fresh_choices.__name__)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_costs_more_than_is_left_of_rho(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS[fault](monkeypatch)
+    with pytest.raises((AssertionError, ValueError), match=r"too much|share at least 0"):  # a part below 0 is refused
+        check_losses_at_most()
+
+
+def check_losses_at_most() -> None:
+    for setting in settings():
+        assert largest_loss(setting) <= setting.terms.privacy.rho * setting.terms.share_left, "too much"
+
+
+# The same from divergences of whole outputs: all rows of all sketches, and the noisy votes.
+
+ORDERS = (1.5, 2, 5, 20)
+ONE_ROW = SketchSpec(kind="count_sketch", depth=1, width=1)
+Counters = dict[Any, int]
+
+
+def divergence(order: float, shift: int, sigma_squared: Fraction) -> float:
+    """The divergence of a discrete Gaussian from the same, moved; summed over all that is not below 1e-300."""
+    if not shift:
+        return 0.0
+    variance, reach = float(sigma_squared), int((order + 30) * (abs(shift) + math.sqrt(sigma_squared)))
+    places = np.arange(-reach, reach + 1, dtype=float)
+    first, second = -((places - shift) ** 2) / (2 * variance), -(places**2) / (2 * variance)
+    return float(_log_sum(order * first + (1 - order) * second) - _log_sum(second)) / (order - 1)
+
+
+def _log_sum(exponents: np.ndarray) -> float:
+    largest = exponents.max()
+    return float(largest + np.log(np.exp(exponents - largest).sum()))
+
+
+class Output(NamedTuple):
+    """What a unit adds before the noise: to the counters of its sketches by table, and to votes."""
+
+    tables: list[Counters]
+    votes: Counters
+
+
+def loss_at(order: float, mine: Output, theirs: Output, noise: Iterable[Fraction], votes: Fraction) -> float:
+    """The divergence of the whole output over the order: rho, if it is rho-zCDP."""
+    pairs = [*zip(mine.tables, theirs.tables, noise, strict=True), (mine.votes, theirs.votes, votes)]
+    shifts = [
+        (one.get(place, 0) - other.get(place, 0), variance)
+        for one, other, variance in pairs
+        for place in {*one, *other}
+    ]
+    cached = functools.cache(functools.partial(divergence, order))
+    return sum(cached(abs(shift), variance) for shift, variance in shifts) / order
+
+
+def of_records(setting: Setting, keys: range, sign: int) -> Output:
+    """A unit with C records of one item in each key, whose cells have this sign."""
+    bounds = setting.bounds
+    assert isinstance(bounds, RecordBounds)
+    weight = weight_of(setting.terms.selection, len(keys))
+    most = bounds.max_contributions_per_partition * bounds.max_weight
+    tables = [
+        {
+            (key, row, 0 if table_signed else sign): (sign if table_signed else 1) * most
+            for key in keys
+            for row in range(rows)
+        }
+        for (rows, _), table_signed in zip(norms.tables_of(setting.spec), norms.has_signs(setting.spec), strict=True)
+    ]
+    return Output(tables, dict.fromkeys(keys, weight))
+
+
+def worst_losses(setting: Setting, choice: KeyChoice, noise: Iterable[Fraction]) -> list[float]:
+    """The losses where a unit stays in its keys, and where it leaves all of them for others."""
+    keys, others = range(setting.max_keys), range(100, 100 + setting.max_keys)
+    nothing = Output([{} for _ in norms.tables_of(setting.spec)], {})
+    mine = of_records(setting, keys, 1)
+    other = [nothing]
+    if setting.relation is REPLACE_ONE:
+        other += [of_records(setting, keys, -1), of_records(setting, others, -1)]
+    noise = list(noise)
+    return [loss_at(order, mine, theirs, noise, choice.note.sigma_squared) for order in ORDERS for theirs in other]
+
+
+@every_relation
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("max_keys", [1, 4, 16])
+def test_whole_outputs_of_the_worst_units_lose_rho_and_no_more(
+    max_keys: int, name: str, relation: NeighboringRelation
+) -> None:
+    setting = Setting(SPECS[name], RecordBounds(2, max_partitions=max_keys), relation, None, max_keys)
+    terms, choice = setting.terms, choose_keys(setting.spec, setting.terms)
+    assert choice is not None
+    allowed = float(terms.privacy.rho * terms.share_left)
+    losses = worst_losses(setting, choice, calibrate(setting.spec, terms))
+    assert 0.99 * allowed < max(losses) < allowed * (1 + 1e-9)
+
+
+def test_three_fifths_taken_as_free_lose_more_than_rho() -> None:
+    """Half is free of what a CountSketch costs; with 3/5 a unit that moves loses 1.1 times rho."""
+    setting = Setting(ONE_ROW, RecordBounds(1, max_partitions=4), REPLACE_ONE, Fraction(3, 5), 4)
+    terms, choice = setting.terms, choose_keys(ONE_ROW, setting.terms)
+    assert choice is not None
+    allowed = float(terms.privacy.rho * terms.share_left)
+    right = calibrate(ONE_ROW, terms)
+    assert max(worst_losses(setting, choice, right)) < allowed * (1 + 1e-9)
+    as_if_free = [variance * choice.sketch_share / terms.share_left for variance in right]
+    assert max(worst_losses(setting, choice, as_if_free)) > 1.1 * allowed
+
+
+# A norm on all keys together: the parts add, because one key can have it all.
+
+MAX_KEYS = 16
+
+
+def of_norm(setting: Setting, item: int, others: str) -> Output:
+    """A weight of 10^9 on a key, and one record in each of others, which is scaled to nothing and votes: real steps."""
+    rule = setting.terms.selection
+    sketch_input = SketchInput(setting.spec, setting.bounds, (), rule)
+    records = [(Place(0, b"common", 0, item), 10**9)]
+    records += [(Place(0, b"%s %d" % (others.encode(), key), 0, item), 1) for key in range(MAX_KEYS - 1)]
+    kept, sums = NormRule(setting.bounds, sketch_input, (), rule).select_and_count(
+        norms.to_table(sketch_input, records)
+    )
+    assert sums is not None
+    added: Counters = {}
+    for row in kept.to_pylist():
+        (cells,) = norms.changed_cells(setting.spec, row["item"])
+        for cell, sign in cells.items():
+            added[row["key"], cell] = added.get((row["key"], cell), 0) + sign * row["weight"]
+    return Output([added], {row["key"]: row["votes"] for row in sums.to_pylist() if row["votes"]})
+
+
+def norm_losses() -> tuple[list[float], float]:
+    setting = Setting(
+        ONE_ROW, NormBound(50, max_weight=10**9, max_keys=MAX_KEYS), REPLACE_ONE, Fraction(1, 10), MAX_KEYS
+    )
+    terms, choice = setting.terms, choose_keys(ONE_ROW, setting.terms)
+    assert choice is not None
+    first, *items = norms.keys_of(ONE_ROW)
+    opposite = next(item for item in items if norms.changed_cells(ONE_ROW, item) != norms.changed_cells(ONE_ROW, first))
+    mine, theirs = of_norm(setting, first, "mine"), of_norm(setting, opposite, "theirs")
+    assert len(mine.votes) == len(theirs.votes) == MAX_KEYS
+    assert len(mine.tables[0]) <= 1 + MAX_KEYS
+    # In records rather than in units of 2**-SCALE_BITS, which is the same loss to one part in 10^6.
+    scaled = [
+        Output([{place: round(Fraction(n, UNIT)) for place, n in table.items()} for table in each.tables], each.votes)
+        for each in (mine, theirs)
+    ]
+    losses = [loss_at(order, *scaled, calibrate(ONE_ROW, terms), choice.note.sigma_squared) for order in ORDERS]
+    return losses, float(terms.privacy.rho * terms.share_left)
+
+
+def test_a_norm_on_a_common_key_and_votes_in_others_lose_what_is_left_of_rho() -> None:
+    losses, allowed = norm_losses()
+    assert 0.99 * allowed < max(losses) < allowed * (1 + 1e-6)
+
+
+@pytest.mark.usefixtures(fresh_choices.__name__)
+def test_a_norm_treated_as_bounds_of_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False))
+    losses, allowed = norm_losses()
+    assert max(losses) > 1.09 * allowed
+
+
+# What is refused.
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    for settings, words in {
+        ("delta", 0): "delta must be",
+        ("delta", 1): "delta must be",
+        ("delta", Fraction(1, 10**61)): "delta of KeySelection must be at least 1e-60",
+        ("share", 0): "share must be",
+        ("share", 1): "share must be",
+        ("max_keys", 0): "max_keys must be",
+        ("min_units", 0): "min_units must be",
+        ("method", "exact"): "method must be",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            rule_of(**{"max_keys": 1} | dict([settings]))
+
+
+@pytest.mark.parametrize(
+    ("share", "rho", "words"),
+    [
+        (Fraction(49, 50), 1, "must leave a part of rho for the sketch"),
+        (Fraction(1, 10**32), 1, "must be larger: the sigma of votes would exceed 2"),
+        (Fraction(1, 10), 10**6, "must be smaller: votes need noise of sigma 0.5 or more"),
+    ],
+)
+def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: Any, rho: Any, words: str) -> None:
+    terms = ReleaseTerms(
+        PrivacySpec(rho), unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
+    )
+    with pytest.raises(ValueError, match=words):
+        calibrate(ONE_ROW, terms)
+
+
+def test_a_table_is_refused_where_units_are_replaced() -> None:
+    rule = rule_of(1, method="table")
+    privacy = PrivacySpec(1, relation=REPLACE_ONE)
+    terms = ReleaseTerms(privacy, unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
+    with pytest.raises(ValueError, match="needs the relation ADD_OR_REMOVE_ONE"):
+        choose_keys(ONE_ROW, terms)
+
+
+@pytest.mark.parametrize("max_keys", [100, pytest.param(2**31, marks=pytest.mark.slow)])
+def test_the_smallest_delta_has_a_threshold(max_keys: int) -> None:
+    rule = rule_of(max_keys, delta=Fraction(1, 10**60))
+    assert rule.threshold(votes_sigma_squared(rule.grid, Fraction(1), ADD_OR_REMOVE_ONE), 2**32 - 1) > rule.grid
+
+
+@pytest.mark.parametrize("max_keys", [1, 5])
+@pytest.mark.parametrize("min_units", [1, 4])
+def test_the_note_says_the_fewest_votes_for_a_half_and_for_99_percent(max_keys: int, min_units: int) -> None:
+    setting = Setting(ONE_ROW, RecordBounds(1, max_partitions=max_keys), ADD_OR_REMOVE_ONE, None, max_keys)
+    rule = rule_of(max_keys, min_units=min_units)
+    choice = choose_keys(ONE_ROW, setting.terms if min_units == 1 else _with(setting.terms, rule))
+    assert choice is not None
+    tails = true_tails(choice.note.sigma_squared)
+    for votes, least in ((choice.note.half, Fraction(1, 2)), (choice.note.most, Fraction(99, 100))):
+        below = choice.note.threshold - votes  # P(Z >= -n) = 1 - P(Z >= n + 1)
+        assert 1 - tails[1 - below] >= least > 1 - tails[-below]
+
+
+def _with(terms: ReleaseTerms, rule: SelectionRule) -> ReleaseTerms:
+    return ReleaseTerms(terms.privacy, terms.bounds, unit=terms.unit, output_cells=None, selection=rule)

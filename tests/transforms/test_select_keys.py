@@ -1,0 +1,163 @@
+"""Keys as a list of their own: every form of records, one decision for each key, all of rho for the votes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    BudgetExceededError,
+    KeySelection,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    TimeRange,
+)
+from beam_dpsketch.release.choosing.keys import choose_keys_alone
+from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
+from beam_dpsketch.transforms.steps import choose_once
+
+pytestmark = pytest.mark.pipeline
+
+DATA = [(f"user {number}", "common") for number in range(400)] + [("user 0", "rare")]
+FOUND = KeySelection(1e-12, "key")
+UNIT = PrivacyId("user", RecordBounds(1, max_partitions=2))
+SECRET = EnvironmentSecret("SELECT_KEYS_SECRET")
+
+
+def rows() -> list[Any]:
+    return [beam.Row(user=user, key=key) for user, key in DATA]
+
+
+FORMS: dict[str, Callable[[], list[Any]]] = {
+    "rows": rows,
+    "dicts": lambda: [{"user": user, "key": key} for user, key in DATA],
+    "frame": lambda: [pd.DataFrame(DATA, columns=["user", "key"])],
+    "tables": lambda: [pa.table({"user": [user], "key": [key]}) for user, key in DATA],
+}
+
+
+def selected(elements: list[Any], transform: SelectKeys, expected: list[Any], **created: Any) -> None:
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        found = pipeline | beam.Create(elements, **created) | transform
+        assert_that(found, equal_to(expected))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "bounds", [RecordBounds(3, max_partitions=2), NormBound(2, max_keys=2)], ids=["records", "norm"]
+)
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_keys_that_many_vote_for_are_found(form: str, bounds: Any) -> None:
+    """One key has 399 votes and more, 390 sigmas above the threshold; the other is released with 1e-12, by delta."""
+    transform = SelectKeys(PrivacySpec(rho=0.5), unit=PrivacyId("user", bounds), keys=FOUND)
+    selected(FORMS[form](), transform, ["common"])
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_pairs_need_no_item() -> None:
+    """The value of a pair may be of any type: only its key is read."""
+    pairs = [(key, {"user": user}) for user, key in DATA]
+    selected(pairs, SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=KeySelection(1e-12)), ["common"])
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_single_records_vote_for_one_key() -> None:
+    selected(rows(), SelectKeys(PrivacySpec(rho=0.5), unit=Record(), keys=FOUND), ["common"])
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_keys_are_chosen_in_each_window() -> None:
+    elements = [TimestampedValue(row, number % 2 * 100) for number, row in enumerate(rows())]
+    windows = TimeRange(0, 200)
+    transform = SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=FOUND, windows=windows)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        elements = pipeline | beam.Create(elements) | beam.Map(lambda each: each) | beam.WindowInto(FixedWindows(100))
+        assert_that(elements | transform, equal_to(["common", "common"]))
+
+
+def test_no_data_gives_no_keys() -> None:
+    kind = beam.Row(user="", key="")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        empty = pipeline | beam.Create([kind]) | beam.Filter(lambda _: False)
+        assert_that(empty | SelectKeys(PrivacySpec(rho=0.5), unit=UNIT, keys=FOUND), equal_to([]))
+
+
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
+def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
+    privacy = PrivacySpec(epsilon=2, delta=1e-6, relation=relation)
+    transform = SelectKeys(privacy, unit=UNIT, keys=KeySelection(5e-7, "key"))
+    terms = transform._terms()
+    note = choose_keys_alone(terms).note
+    moved = 1 if relation is ADD_OR_REMOVE_ONE else 2  # units whose votes change
+    assert note.sigma_squared == Fraction(48**2 * moved) / (2 * terms.privacy.rho)
+    assert 1.9999 < terms.epsilon <= 2
+    assert "epsilon = 2 at delta = 1e-06, of which 5e-07 is for the keys" in transform.explain()
+    assert str(note) in transform.explain()
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 keys, each is chosen with a probability of 0.16 to 0.5: all agree by chance with less than 1e-13."""
+    monkeypatch.setitem(os.environ, "SELECT_KEYS_SECRET", "00112233445566778899aabbccddeeff" * 2)
+    keys, seen = KeySelection(1e-6, "key"), []
+    transform = SelectKeys(PrivacySpec(rho=0.5, delta=0.01), unit=Record(), keys=keys)
+    note = choose_keys_alone(transform._terms()).note
+    elements = [{"key": key} for key in range(100) for _ in range(note.half // note.grid)]
+    exact = choose_once.find_chosen
+
+    def spy(*arguments: Any) -> np.ndarray:
+        seen.append(bool(exact(*arguments)[0]))
+        return exact(*arguments)
+
+    monkeypatch.setattr(choose_once, "find_chosen", spy)
+    for release_id in ("a", "a", "b"):
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            keyed = transform.with_idempotent_noise(release_id=release_id, secret=SECRET)
+            _ = pipeline | beam.Create(elements, reshuffle=False) | keyed
+    assert len(seen) == 300
+    assert seen[:100] == seen[100:200] != seen[200:]
+
+
+def test_the_budget_pays_for_the_delta_once() -> None:
+    budget = PrivacyBudget(rho=1.0, keys_delta=1e-7)
+    first, second = (
+        SelectKeys(budget.spend(0.25), unit=UNIT, keys=KeySelection(1e-7, "key")) for _ in ("first", "second")
+    )
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        elements = pipeline | beam.Create([beam.Row(user="", key="")])
+        _ = elements | "First" >> first
+        assert budget.remaining_keys_delta == 0
+        with pytest.raises(BudgetExceededError, match="keys_delta"):
+            _ = elements | "Second" >> second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"keys": KeySelection(1e-7, "key", share=0.5)}, "share of KeySelection must be left out"),
+        ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
+        ({"unit": Record(signed=True)}, "signed must be False"),
+        ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
+    ],
+    ids=["share", "max_keys", "signed", "delta"],
+)
+def test_what_cannot_work_is_refused(arguments: Any, message: str) -> None:
+    usual: dict[str, Any] = {"privacy": PrivacySpec(rho=1.0), "unit": UNIT, "keys": KeySelection(1e-7, "key")}
+    with pytest.raises(ValueError, match=message):
+        SelectKeys(**{**usual, **arguments})
