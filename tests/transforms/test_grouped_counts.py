@@ -6,15 +6,19 @@ Most tests take the noise away, so that what is released is known: the exact cou
 from __future__ import annotations
 
 import datetime
+import functools
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.transforms import window
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_dpsketch import (
     AssumePublicKeys,
@@ -58,6 +62,7 @@ from beam_dpsketch.transforms import (
     WriteReleases,
     read_releases,
 )
+from beam_dpsketch.transforms.steps.groups.counting_pairs import WrappingSum
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.streams import stepped
 from tests.helpers.timed import at_times
@@ -425,3 +430,13 @@ def test_pairs_of_key_and_item_come_apart_again(rows: list[tuple[str, str, int]]
     for (_, _, weight), key, item in zip(rows, keys, short_keys(items), strict=True):
         expected[key, item] += weight
     assert sums == dict(expected)
+
+
+@given(numbers=st.lists(st.integers(-(1 << 63), (1 << 63) - 1)), split=st.integers(0, 5))
+def test_sums_wrap_around_like_counters(numbers: list[int], split: int) -> None:
+    fn = WrappingSum()
+    parts = [
+        functools.reduce(fn.add_input, part, fn.create_accumulator()) for part in (numbers[:split], numbers[split:])
+    ]
+    with np.errstate(over="ignore"):
+        assert fn.extract_output(fn.merge_accumulators(parts)) == np.array(numbers, dtype=np.int64).sum()

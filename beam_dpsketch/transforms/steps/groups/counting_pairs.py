@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -47,7 +47,27 @@ class CountPairs(beam.PTransform):
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
             counts = elements | "Count" >> beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
-        return counts | "Sum" >> beam.CombinePerKey(sum)
+        return counts | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(tuple[bytes, int])
+
+
+class WrappingSum(beam.CombineFn):
+    """Add up integers of 64 bits that wrap around, as all counters do: an error would show that there are so many."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, mutable_accumulator: int, element: int) -> int:
+        return _wrapped(mutable_accumulator + element)
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        return _wrapped(sum(accumulators))
+
+    def extract_output(self, accumulator: int) -> int:
+        return accumulator
+
+
+def _wrapped(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class CountRecords(ShardRecords):
