@@ -43,7 +43,7 @@ from beam_dpsketch.privacy.gaussian_tail import least_quantile
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 
 MAX_THRESHOLD = 1 << 62
-_MIN_DELTA = Fraction(1, 1 << 256)  # far above what the bounds of tails round up to
+_MIN_DELTA = Fraction(1, 10**60)  # far above what the bounds of tails round up to
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class GroupRule:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
         if self.delta < _MIN_DELTA:
-            raise ValueError("delta must be at least 2**-256; 1e-8 is usual")
+            raise ValueError("delta of Groups must be at least 1e-60; 1e-8 is usual")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
     def threshold(self, bounds: Bounds, sigma_squared: Fraction, window_count: int = 1) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from fractions import Fraction
+from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.auto_norm import AutoNorm
@@ -92,6 +93,10 @@ class GroupedDeclaration(Declaration):
         rule = self.method.rule(max_keys(self.unit.bounds) or 1)
         privacy = self.privacy.losing(rule.delta).without_side_counters()
         return dataclasses.replace(super().terms(), privacy=privacy, selection=rule)
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings."""
+        return {**super().display_data(), "delta": float(self.method.delta)}
 
     @property
     def has_partitions(self) -> bool:

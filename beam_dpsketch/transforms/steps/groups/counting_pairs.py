@@ -51,7 +51,7 @@ class CountPairs(beam.PTransform):
 
 
 class WrappingSum(beam.CombineFn):
-    """Add up integers of 64 bits that wrap around, as all counters do: an error would show that there are so many."""
+    """Add up integers of 64 bits that wrap around, as all counters do: an error would reveal a record."""
 
     def create_accumulator(self) -> int:
         return 0
