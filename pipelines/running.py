@@ -76,9 +76,17 @@ def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, ReleasedS
     return {key: released[key] for key in keys}
 
 
-def _read(prefix: str, *, expected: int) -> list[Any]:
+def read_selected_releases(prefix: str) -> dict[Any, ReleasedSketch]:
+    """The one release of each key that was chosen, in the files that begin so, in the order of the keys."""
+    released = _read(prefix)
+    if len(dict(released)) != len(released):
+        raise ValueError(f"a key has two releases in {prefix}-*: remove those of others, or change --output")
+    return dict(sorted(released))
+
+
+def _read(prefix: str, *, expected: int | None = None) -> list[Any]:
     released = read_releases(f"{prefix}-*-of-*.dpsketch")
-    if len(released) != expected:
+    if len(released) != (len(released) if expected is None else expected):
         raise ValueError(f"{len(released)} releases in {prefix}-*: remove those of others, or change --output")
     return released
 

@@ -21,6 +21,7 @@ _PIPELINES = (
     "tests/transforms/",
     "tests/engines/",
     "tests/test_changed_destinations.py",
+    "tests/test_delays_by_destination.py",
     "tests/test_documentation.py",
     "tests/test_frequent_phrases.py",
     "tests/test_pipelines.py",

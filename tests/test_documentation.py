@@ -15,6 +15,7 @@ from beam_dpsketch import ElementsWarning, transforms
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GROUPED_COUNTS = (ROOT / "docs" / "grouped_counts.md").read_text(encoding="utf-8")
+KEYS = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 PEOPLE = (ROOT / "docs" / "people.md").read_text(encoding="utf-8")
 RUNNERS = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
 STREAMS = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
@@ -129,6 +130,45 @@ def test_errors_of_distances_are_those_the_page_shows():
     assert fenced("<!-- checked by tests/test_documentation.py -->", TWO_RELEASES) == printed
 
 
+def test_a_key_that_one_person_brings_in_is_not_released():
+    """A rare key is in 1 run in 10^10. The estimates have a deviation below 11, of 900: 100 is 9 of these."""
+    code = fenced("## An example", KEYS)
+    found = re.findall(r"^(\w+)\nFrequency\(item='train', estimate=([\d.]+)", printed_by(code), re.MULTILINE)
+    assert {city for city, _ in found} == {"Oslo", "Rome"}
+    assert all(abs(float(estimate) - 900) < 100 for _, estimate in found)
+    taken_from_the_data = code.replace("KeySelection(1e-10, ", "AssumePublicKeys(").replace(
+        "KeySelection", "AssumePublicKeys"
+    )
+    assert "Vardø" in printed_by(taken_from_the_data)
+
+
+def test_the_people_that_a_key_needs_are_those_the_page_shows():
+    printed = printed_by(fenced("## How many people", KEYS))
+    assert fenced("<!-- checked by tests/test_documentation.py -->", KEYS) == printed
+
+
+def test_keys_of_a_day_serve_its_hours():
+    """The deviation of an estimate is below 14: one of six is 100 off in less than 1 run in 10^11."""
+    output = printed_by(fenced("## Windows", KEYS))
+    assert "of which 1e-08 is for the keys" in output
+    found = re.findall(r"^(Oslo|Rome) (-?[\d.]+)$", output, re.MULTILINE)
+    assert sorted(city for city, _ in found) == ["Oslo"] * 3 + ["Rome"] * 3
+    assert all(abs(float(estimate) - 300) < 100 for _, estimate in found)
+
+
+def test_the_keys_of_pipelinedp_are_those_of_the_benchmark():
+    measured = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split("## Key selection")[1]
+    one, many = (measured.split(f"\nk = {k}, delta of KeySelection 5e-07")[1].split("\nk = ")[0] for k in (1, 16))
+    rows = re.findall(r"^\| ([\w ]+) ((?:\| [\d.]+ ){7})\|$", KEYS, re.MULTILINE)
+    assert len(rows) == 5
+    for name, cells in rows:
+        expected = []
+        for section, columns in ((one, (3, 4)), (many, (5, 3, 4))):
+            line = re.search(rf"^{name} +([\d. ]+)$", section, re.MULTILINE).group(1).split()
+            expected += [max(line[:2], key=float), *(line[column] for column in columns)]
+        assert cells.replace("|", "").split() == expected
+
+
 def test_what_a_web_log_loses_is_what_the_page_on_people_shows():
     output = printed_by("from benchmarks.people import data, lost\nlost.measure(data.web_log(), [150])")
     row = output.splitlines()[-1]
@@ -150,7 +190,7 @@ def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
 
 
 def test_every_block_that_is_said_to_be_executed_can_be():
-    for text in (README, STREAMS, PEOPLE, TWO_RELEASES, GROUPED_COUNTS):
+    for text in (README, STREAMS, PEOPLE, TWO_RELEASES, KEYS, GROUPED_COUNTS):
         blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
         assert len(blocks) == text.count("```python")
         for block in blocks:

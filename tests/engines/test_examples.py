@@ -8,6 +8,7 @@ import pytest
 
 from pipelines import demo
 from tests import test_changed_destinations as changed
+from tests import test_delays_by_destination as selected
 from tests import test_pipelines, test_quantile_pipelines, test_streaming_pipelines
 from tests.engines.conftest import Engine
 from tests.helpers import example_runs
@@ -15,7 +16,7 @@ from tests.helpers import example_runs
 pytest.importorskip("matplotlib")
 sample = test_pipelines.sample
 arrivals, flights_file, log = (getattr(test_quantile_pipelines, name) for name in ("arrivals", "flights_file", "log"))
-months = changed.months
+months, flown = changed.months, selected.flown
 departures, options = test_streaming_pipelines.departures, test_streaming_pipelines.options
 Capture = pytest.CaptureFixture[str]
 
@@ -46,6 +47,10 @@ def test_top_sources(log: test_quantile_pipelines.Log, tmp_path: Path, capsys: C
 
 def test_changed_destinations(months: list[str], tmp_path: Path, capsys: Capture) -> None:
     changed.test_changed_destinations("engine", months, tmp_path, capsys)
+
+
+def test_delays_by_destination(flown: list[str], tmp_path: Path, capsys: Capture) -> None:
+    selected.test_common_destinations_are_released("engine", flown, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -116,7 +116,7 @@ class Mechanism:
             window_count=toy.max_windows,
             selection=rule,
         )
-        choosing._choice.cache_clear()
+        choosing._calibrated.cache_clear()
         choice = choose_keys(SPEC, terms)
         assert choice is not None
         self.choice: KeyChoice = choice
@@ -323,7 +323,7 @@ def test_a_planted_fault_is_found(fault: str, relation: NeighboringRelation, mon
 @pytest.fixture(autouse=True)
 def fresh_choices() -> Iterator[None]:
     yield
-    choosing._choice.cache_clear()
+    choosing._calibrated.cache_clear()
 
 
 def test_a_fault_is_found_in_the_set_of_keys_alone(monkeypatch: pytest.MonkeyPatch) -> None:

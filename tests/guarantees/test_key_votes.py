@@ -23,7 +23,10 @@ from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import release_once, stream_state
-from tests.guarantees.test_side_counters import (
+from tests.helpers.norm_reference import Counted, net
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, run, seen_by_sink
+from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped
+from tests.helpers.visits import (
     ALL,
     DECLARED,
     END,
@@ -39,9 +42,6 @@ from tests.guarantees.test_side_counters import (
     by_id,
     fused,
 )
-from tests.helpers.norm_reference import Counted, net
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, run, seen_by_sink
-from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped
 
 PRIVACY = PrivacySpec(rho=Fraction(1, 10))
 GRID, CLASSES = 48, (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)

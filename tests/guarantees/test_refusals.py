@@ -348,7 +348,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no decision on keys": (
         lambda: per_key(keys=None),
         TypeError,
-        r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): output keys taken from the data show who is in",
+        r"keys must be PublicKeys\(\[...\]\), KeySelection.* or AssumePublicKeys.* show who is in",
     ),
     "no keys": (
         lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD),

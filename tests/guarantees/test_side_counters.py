@@ -6,16 +6,14 @@ Noise is left out of the releases, so all numbers are exact and no test raises a
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
-from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import (
     AssumePublicKeys,
@@ -26,7 +24,6 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
-    TimeRange,
 )
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.privacy.norm_choice import bin_count
@@ -50,56 +47,26 @@ from tests.helpers.side_releases import (
     under_records,
 )
 from tests.helpers.streams import in_windows, state_everywhere, stepped
+from tests.helpers.visits import (
+    ALL,
+    DECLARED,
+    END,
+    FIXED,
+    FORMS,
+    KEYS,
+    SLIDING,
+    VISITS,
+    WEIGHT,
+    Case,
+    Visit,
+    accepted,
+    across_a_stage,
+    by_id,
+    fused,
+)
 
 pytestmark = pytest.mark.usefixtures(no_noise.__name__)
 PRIVACY = PrivacySpec(rho=Fraction(1, 10))
-END, FIXED, SLIDING = 240, 60, (120, 60)
-KEYS = ["k0", "k1"]
-Windows = int | tuple[int, int] | None
-
-
-class Visit(NamedTuple):
-    user: str | None
-    key: str | None
-    item: str | None
-    n: int
-
-
-def visit(person: int, number: int) -> Visit:
-    return Visit(f"user {person}", KEYS[number * person % 2], f"word {number * number % 13}", number % 5 - 1)
-
-
-NOT_COUNTED = [
-    *(
-        Visit(*values)
-        for values in [(None, "k0", "word 1", 2), ("user 1", "k0", None, 2), ("only zeros", "k1", "w", 0)]
-    ),
-    *(Visit(user, key, "word 2", 1) for user in ("user 1", "unlisted alone") for key in ("unlisted", None)),
-]
-CANCELLING = [Visit("cancels", key, item, n) for key in KEYS for item in ("word 0", "word 7") for n in (2, -2)]
-VISITS = random.Random(3).sample(
-    [
-        *(
-            (visit(person, number), number * 7 % END)
-            for person in range(1, 12)
-            for number in range(1 + 4 * (person - 1))
-        ),
-        *((each, 70 + place) for place, each in enumerate(NOT_COUNTED)),
-        *((each, 10 + place) for place, each in enumerate(CANCELLING)),
-    ],
-    k=231 + len(NOT_COUNTED) + len(CANCELLING),
-)
-
-
-class Case(NamedTuple):
-    """A transform, the windows before it, and the side counters that records lead to, under the norm of the release."""
-
-    make: Callable[[], Any]
-    wanted: Callable[[list[Counted], Any], Sides]
-    weighted: bool = True
-    windows: Windows = None
-    unit_of: Callable[[float], Any] = lambda start: None
-    """What else than the id a unit is made of: where windows are bounded alone, the window."""
 
 
 def globally(unit: Any, **arguments: Any) -> Callable[[], Any]:
@@ -115,16 +82,9 @@ def by_norm(max_cells: int | None) -> Callable[[list[Counted], Any], Sides]:
     return lambda records, bounds: under_norm(SPEC, bounds, max_cells, records)
 
 
-def by_id(bounds: Any, **limits: Any) -> PrivacyId:
-    return PrivacyId("user", bounds, **limits)
-
-
 SIGNED = NormBound(Fraction(7, 2), max_weight=3, signed=True)
 PEOPLE = NormBound(2, max_per_item=1)
-ALL = RecordBounds(1000, max_partitions=3, max_weight=2, signed=True)
 SINGLE = Record(max_weight=2)
-WEIGHT = {"weight": "n"}
-DECLARED: dict[str, Any] = {"windows": TimeRange(0, END)}
 CASES = {
     "norm, per key in windows": Case(
         per_key(by_id(SIGNED), **WEIGHT, **DECLARED), by_norm(3 * END // FIXED), windows=FIXED
@@ -173,75 +133,6 @@ CASES = {
         windows=SLIDING,
     ),
 }
-
-
-def accepted(case: Case) -> list[Counted]:
-    """The records that count, each in its windows, by the words of the documentation."""
-    transform = case.make()
-    keys, by_id = transform._declaration.keys, transform._declaration.privacy_id is not None
-    listed = None if keys is None else keys.keys
-    found = []
-    for (user, key, item, n), time in VISITS:
-        if (
-            item is None
-            or (by_id and user is None)
-            or (keys is not None and (key is None or key not in (listed or [key])))
-        ):
-            continue
-        for start in starts_of(time, case.windows):
-            if start is None or transform._declaration.windows is None or start >= 0:
-                place = start, key if keys is not None else None
-                found.append(Counted((user, case.unit_of(start or 0)), place, item, n if case.weighted else 1))
-    return found
-
-
-def starts_of(time: float, windows: Windows) -> list[float | None]:
-    """The starts of the windows that a time is in."""
-    if windows is None:
-        return [None]
-    size, step = (windows, windows) if isinstance(windows, int) else windows
-    last = time // step * step
-    return [start for start in (last - step * back for back in range(size // step)) if start > time - size]
-
-
-def rows(visits: Iterable[Visit]) -> list[dict[str, Any]]:
-    return [each._asdict() for each in visits]
-
-
-def timed_batches(make: Callable[[pa.Table], Iterable[Any]]) -> list[tuple[Any, float]]:
-    """Batches of the visits of each minute, several for each minute."""
-    found: list[tuple[Any, float]] = []
-    for minute in range(0, END, 60):
-        of_minute = [each for each, time in VISITS if minute <= time < minute + 60]
-        for part in (of_minute[::3], of_minute[1::3], of_minute[2::3]):
-            schema = pa.schema([("user", pa.string()), ("key", pa.string()), ("item", pa.string()), ("n", pa.int64())])
-            found += [(each, minute) for each in make(pa.Table.from_pylist(rows(part), schema=schema))]
-    return found
-
-
-FORMS: dict[str, list[tuple[Any, float]]] = {
-    "dicts": [(each._asdict(), time) for each, time in VISITS],
-    "objects": [
-        ([beam.Row(**each._asdict()), each, each._asdict()][place % 3], time)
-        for place, (each, time) in enumerate(VISITS)
-    ],
-    "batches": timed_batches(
-        lambda table: [table.slice(0, 5), table.slice(5, 5).to_pandas(), *table.slice(10).to_batches(max_chunksize=4)]
-    ),
-}
-
-
-def fused(pipeline: beam.Pipeline, timed: Any, label: str = "") -> beam.PCollection:
-    created = pipeline | f"Create {label}" >> beam.Create(timed, reshuffle=False)
-    return created | f"Stamp {label}" >> beam.MapTuple(TimestampedValue)
-
-
-def across_a_stage(pipeline: beam.Pipeline, timed: Any, label: str = "") -> beam.PCollection:
-    return fused(pipeline, timed, label) | f"Away {label}" >> beam.Reshuffle() | f"On {label}" >> beam.Map(_same)
-
-
-def _same(element: Any) -> Any:
-    return element
 
 
 def placed(elements: beam.PCollection, case: Case, label: str = "") -> beam.PCollection:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from fractions import Fraction
 
 import mpmath
@@ -11,30 +9,11 @@ import pytest
 
 from beam_dpsketch.privacy import gaussian_tail
 from beam_dpsketch.privacy.gaussian_tail import least_quantile, tail_bound
+from tests.helpers.tails import true_tails
 
-BITS = 700
-REACH = 31  # in sigma: what lies beyond is less than 2**-600 of what lies beyond 8 sigma
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(5, 2), Fraction(12_345, 67), Fraction(10_000)]
 WIDE = [Fraction(48**2 * 5), Fraction(10**6)]
 PROBABILITIES = [Fraction(1, 3), Fraction(1, 100), Fraction(1, 10**6), Fraction(1, 3 * 10**9), Fraction(1, 10**13)]
-
-
-@functools.cache
-def true_tails(sigma_squared: Fraction) -> list[Fraction]:
-    """Return P(Z >= t) for t from 0 to 8 sigma, and 2 more, each rounded by less than 2**-600 of itself."""
-    sigma = math.sqrt(sigma_squared)
-    with mpmath.workprec(BITS):
-        variance = mpmath.mpf(sigma_squared.numerator) / sigma_squared.denominator
-        terms = [
-            mpmath.exp(-(place * place) / (2 * variance)) for place in map(mpmath.mpf, range(int(REACH * sigma) + 40))
-        ]
-        tail, tails = mpmath.mpf(0), []
-        for term in reversed(terms):
-            tail += term
-            tails.append(tail)
-        whole = 2 * tail - 1
-        found = [each / whole for each in reversed(tails)][: int(8 * sigma) + 3]
-    return [Fraction(int(each.man)) * Fraction(2) ** int(each.exp) for each in found]
 
 
 def places(sigma_squared: Fraction) -> list[int]:

@@ -6,6 +6,7 @@ derivation of Delta^2, from the proofs in the documentation of `privacy`.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -34,8 +35,11 @@ from beam_dpsketch.privacy import side_counters
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
 from beam_dpsketch.release import noising
+from beam_dpsketch.release.choosing import keys as choosing
+from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.noising import release, release_part
 from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -44,6 +48,7 @@ from tests.helpers import norms
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 GRID = 16
+DELTA = Fraction(1, 10**8)
 
 
 class Setting(NamedTuple):
@@ -56,6 +61,7 @@ class Setting(NamedTuple):
     output_cells: int | None = 1
     windows: int = 1
     chosen: Fraction = Fraction(33, GRID)
+    selection: SelectionRule | None = None
 
     @property
     def terms(self) -> ReleaseTerms:
@@ -66,6 +72,7 @@ class Setting(NamedTuple):
             window_count=self.windows,
             period_micros=int(self.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD),
             output_cells=self.output_cells,
+            selection=self.selection,
         )
 
 
@@ -142,6 +149,27 @@ def wanted(setting: Setting) -> dict[str, Fraction]:
     return {name: share for name, share in shares.items() if share}
 
 
+def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
+    """Return the part of rho that the sketches lose to votes; raise unless they cost it where nothing else moves."""
+    rule, note = setting.selection, statement.keys
+    if rule is None:
+        assert (note, statement.delta) == (None, 0)
+        return Fraction(0)
+    assert note is not None
+    assert statement.delta == rule.delta
+    squares = setting.windows / (2 * note.sigma_squared)
+    joint, added = statement.bounds.has_norm, statement.relation is ADD_OR_REMOVE_ONE
+    if joint:
+        squares *= (1 if added else 2) * note.grid**2
+    else:
+        squares *= (1 if added else 2) * rule.max_keys * math.isqrt(note.grid**2 // rule.max_keys) ** 2
+    if joint or added:
+        assert squares == statement.rho * note.share, "votes do not cost what is said"
+    else:
+        assert squares >= statement.rho * note.share, "votes cost less than what sketches lose to them"
+    return note.share
+
+
 def check(setting: Setting) -> None:
     """Raise unless all parts of rho, worked out from the noise, sum to rho and are those that were asked for."""
     terms, rho, relation = setting.terms, setting.privacy.rho, setting.privacy.relation
@@ -160,10 +188,14 @@ def check(setting: Setting) -> None:
     costs = [cost_of_note(note, setting, statement.bounds) for note in statement.side]
     assert costs == [rho * note.share for note in statement.side], "a count does not cost its share"
     sketch = sum(costs_of_tables(statement, setting), Fraction(0))
-    assert sketch == rho * statement.sketch_share == rho * terms.share_left, "the sketch does not cost its share"
+    votes = check_votes(statement, setting)
+    assert sketch == rho * statement.sketch_share == rho * (terms.share_left - votes), "the sketch costs another share"
     parts += [*costs, sketch]
+    parts += [rho * votes] if votes else []
     assert sum(parts) == statement.rho == rho, "the parts do not sum to rho"
     assert all(part > 0 for part in parts), "a part is not above 0"
+    if setting.selection is not None:
+        return
     alone = release(raw, terms).privacy
     assert alone.side == ()
     assert sum(costs_of_tables(alone, setting), Fraction(0)) == rho * (1 - (alone.norm_spend or 0))
@@ -209,15 +241,21 @@ def settings(draw: st.DrawFn) -> Setting:
             "norm": st.builds(NormBound, st.fractions(Fraction(1, 2), 50, max_denominator=100), **WEIGHTS, **LIMITS),
             "chosen": st.builds(AutoNorm, st.fractions(Fraction(1, 1000), Fraction(1, 2)), **WEIGHTS, **LIMITS),
         }[kind]
+    bound, selection = draw(bounds), None
+    if kind in ("record", "records", "norm") and draw(st.booleans()):
+        keys = bound.max_partitions if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
+        share = draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 5), max_denominator=1000))
+        selection = SelectionRule(delta=DELTA, max_keys=keys, share=share)
     windows = st.sampled_from([2, 4, 16]) if kind == "horizon" else st.integers(1, 3)
     return Setting(
         draw(specs()),
         privacy,
-        draw(bounds),
+        bound,
         unit,
         draw(st.none() | st.integers(1, 4)),
         draw(windows),
         Fraction(draw(st.integers(GRID, 50 * GRID)), GRID),
+        selection,
     )
 
 
@@ -225,8 +263,9 @@ def settings(draw: st.DrawFn) -> Setting:
 def test_all_parts_of_rho_sum_to_rho_for_every_setting(setting: Setting) -> None:
     try:
         assert setting.terms.share_left > 0
+        choose_keys(setting.spec, setting.terms)
     except ValueError as error:
-        if "must sum to less than 1" not in str(error):
+        if "must sum to less than 1" not in str(error) and "must leave a part of rho" not in str(error):
             raise
         reject()
     check(setting)
@@ -249,6 +288,10 @@ def everyday() -> Iterator[Setting]:
     ):
         for cells, windows in ((1, 1), (None, 1), (3, 2)):
             yield Setting(spec, PrivacySpec(Fraction(1, 7), relation=relation), bound, unit, cells, windows)
+        if not isinstance(bound, AutoNorm):
+            keys = bound.max_partitions if isinstance(bound, RecordBounds) else 7
+            privacy, rule = PrivacySpec(Fraction(1, 7), relation=relation), SelectionRule(delta=DELTA, max_keys=keys)
+            yield Setting(spec, privacy, bound, unit, None, 2, selection=rule)
 
 
 def check_everyday() -> None:
@@ -318,7 +361,24 @@ def limits_without_cells(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(terms_module, "side_counters", lambda shares, bounds, *, max_cells: exact(shares, bounds))
 
 
+def votes_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(noising, "sketch_share", lambda spec, terms: terms.share_left)
+
+
+def votes_with_less_noise(patch: pytest.MonkeyPatch) -> None:
+    exact = choosing.choose_keys
+
+    def less(spec: Any, terms: ReleaseTerms) -> Any:
+        choice = exact(spec, terms)
+        note = choice and dataclasses.replace(choice.note, sigma_squared=choice.note.sigma_squared * 3 / 4)
+        return choice and choice._replace(note=note)
+
+    patch.setattr(noising, "choose_keys", less)
+
+
 FAULTS: dict[str, Plant] = {
+    "votes for nothing": votes_for_nothing,
+    "votes with less noise": votes_with_less_noise,
     "all of rho for the sketch": share_left(lambda exact, counters, *others: Fraction(1)),
     "the share of one counter forgotten": share_left(lambda exact, counters, *others: exact(counters[1:], *others)),
     "the choice not paid for": share_left(lambda exact, counters, *others: exact(counters)),

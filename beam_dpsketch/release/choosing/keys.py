@@ -89,15 +89,11 @@ def find_chosen(
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    rule, relation, left = terms.selection, terms.privacy.relation, terms.share_left
-    if not isinstance(rule, SelectionRule):
+    if not isinstance(terms.selection, SelectionRule):
         return None
-    cost = _sketch_cost(spec, terms)
-    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
-    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
-    if remaining <= 0:
-        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
-    return _calibrated(rule, terms.privacy.rho * share, relation, terms.window_count, left, remaining)
+    share, remaining = _shares(terms.selection, spec, terms)
+    rho, relation = terms.privacy.rho * share, terms.privacy.relation
+    return _calibrated(terms.selection, rho, relation, terms.window_count, terms.share_left, remaining)
 
 
 def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
@@ -109,8 +105,19 @@ def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
     """Return the part of rho that the counters of the sketch get."""
-    choice = choose_keys(spec, terms)
-    return terms.share_left if choice is None else choice.sketch_share
+    if not isinstance(terms.selection, SelectionRule):
+        return terms.share_left
+    return _shares(terms.selection, spec, terms)[1]
+
+
+def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:
+    """Return the parts of rho that votes and sketches get; the first may cost nothing."""
+    cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
+    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    if remaining <= 0:
+        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
+    return share, remaining
 
 
 def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:

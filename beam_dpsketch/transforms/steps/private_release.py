@@ -81,6 +81,7 @@ class PrivateTransform(ReadsElements):
     def _check_settings(self) -> None:
         """Refuse settings that cannot work."""
         calibrate(self._declaration.spec, self._terms())
+        choose_keys(self._declaration.spec, self._terms())
         if isinstance(self._declaration.unit.bounds, AutoNorm):
             calibrate_choice(self._declaration.spec, self._terms())
 

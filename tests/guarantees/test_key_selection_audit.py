@@ -1,0 +1,184 @@
+"""Keys of one unit each, through whole pipelines: as many are released as the noise says, and no more.
+
+The share is compared with the probability that is worked out from the definition, by a Chernoff bound to both sides. It
+raises a false alarm with probability at most 1e-9 for each comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import TimestampedValue
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    KeySelection,
+    ListedItems,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+)
+from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.records.bounding import side_sums
+from beam_dpsketch.release.choosing import keys as choosing
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
+from tests.helpers.pipelines import seen_by_sink
+from tests.helpers.streams import in_windows
+from tests.helpers.tolerances import FALSE_ALARM, discrete_gaussian
+
+GRID = 48
+VARIABLE = "DPSKETCH_TEST_SECRET"
+VARIANCE = 4
+BATCH = 4000
+UNITS: dict[str, Any] = {
+    "norm": PrivacyId("user", NormBound(1000, max_keys=1)),
+    "records": PrivacyId("user", RecordBounds(1000)),
+    "windows": PrivacyId("user", RecordBounds(1000), max_windows=2),
+    "single": Record(max_weight=1000),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_choices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(VARIABLE, "planted-secret-4711-4711-4711-4711-4711")
+    choosing._calibrated.cache_clear()
+    yield
+    choosing._calibrated.cache_clear()
+
+
+def selecting(unit: Any, delta: float, relation: Any = ADD_OR_REMOVE_ONE) -> Any:
+    """A transform whose votes have this variance in one window; in two, or where one is replaced, twice that."""
+    rho = Fraction(GRID**2, VARIANCE)
+    privacy = PrivacySpec(rho, delta=0.5, relation=relation, side_counters=None)
+    keys = KeySelection(delta, "key", share=Fraction(1, 2))
+    weight = {"weight": "n"} if isinstance(unit, Record) else {}
+    return PrivateFrequencies.PerKey(ListedItems([1]), privacy, unit=unit, keys=keys, item="item", **weight)
+
+
+def expected_share(delta: float, variance: int, grid: int = GRID) -> float:
+    """P(grid + Z >= T), where T - grid is the first t with P(Z >= t) <= delta."""
+    noise = discrete_gaussian(variance)
+    tails = np.cumsum(noise.probabilities[::-1])[::-1]
+    return float(tails[np.flatnonzero(tails <= delta)[0]])
+
+
+def batches(count: int, records: int) -> Iterator[pa.Table]:
+    """Units in a key of their own, some records of each."""
+    for start in range(0, count, BATCH // records):
+        numbers = np.repeat(np.arange(start, min(count, start + BATCH // records)), records)
+        ones = np.ones(len(numbers), dtype=np.int64)
+        yield pa.table({"user": numbers, "key": numbers, "item": ones, "n": ones})
+
+
+def released(count: int, transform: Any, *, records: int, times: tuple[float, ...] = ()) -> int:
+    """How many keys are released, over all windows."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = pipeline | beam.Create(list(batches(count, records)))
+        if times:
+            timed = elements | beam.FlatMap(lambda batch: [TimestampedValue(batch, time) for time in times])
+            elements = timed | in_windows(60)
+        return (
+            elements | transform | beam.Keys() | beam.combiners.Count.Globally().without_defaults()
+            if times
+            else (elements | transform | beam.Keys() | beam.combiners.Count.Globally())
+        )
+
+    return sum(seen_by_sink(build))
+
+
+def is_plausible(successes: int, count: int, share: float) -> bool:
+    """Whether so many successes are not too many and not too few; two Chernoff bounds."""
+    found = successes / count
+    divergence = sum(p * math.log(p / q) for p, q in ((found, share), (1 - found, 1 - share)) if p)
+    return 2 * math.exp(-count * divergence) >= FALSE_ALARM
+
+
+def audit(
+    name: str, *, count: int = 4000, delta: float = 0.04, relation: Any = ADD_OR_REMOVE_ONE, keyed: bool = False
+) -> bool:
+    """Whether the share of released keys is as said."""
+    transform = selecting(UNITS[name], delta, relation)
+    if keyed:
+        transform = transform.with_idempotent_noise(release_id="visits", secret=EnvironmentSecret(VARIABLE))
+    windows = 2 if name == "windows" else 1
+    times = (5.0, 65.0) if windows > 1 else ()
+    share = expected_share(delta / windows, VARIANCE * windows * (2 if relation is REPLACE_ONE else 1))
+    found = released(count, transform, records=1 if name == "single" else 2, times=times)
+    return is_plausible(found, windows * count, share)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE], ids=lambda relation: relation.name)
+@pytest.mark.parametrize("name", UNITS)
+def test_as_many_keys_of_one_unit_are_released_as_said(name: str, relation: Any, keyed: bool) -> None:
+    assert audit(name, relation=relation, keyed=keyed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["norm", "records"])
+def test_of_200_000_keys_of_one_unit_a_thousandth_at_most_is_released(name: str) -> None:
+    assert audit(name, count=200_000, delta=1e-3)
+
+
+def one_less(patch: pytest.MonkeyPatch) -> None:
+    exact = SelectionRule.threshold
+    patch.setattr(SelectionRule, "threshold", lambda *terms: exact(*terms) - 1)
+
+
+def windows_forgotten(patch: pytest.MonkeyPatch) -> None:
+    exact = SelectionRule.threshold
+    patch.setattr(SelectionRule, "threshold", lambda rule, variance, windows: exact(rule, variance, 1))
+
+
+def a_vote_for_each_record(patch: pytest.MonkeyPatch) -> None:
+    exact = side_sums._votes
+
+    def wrong(rule: Any, groups: Any, *terms: Any) -> Any:
+        found = exact(rule, groups, *terms)
+        return found | {"votes": pa.array(found["votes"].to_numpy() * np.bincount(groups._groups))}
+
+    patch.setattr(side_sums, "_votes", wrong)
+
+
+def one_draw_for_all(patch: pytest.MonkeyPatch) -> None:
+    exact = choosing.add_noise
+    patch.setattr(choosing, "add_noise", lambda votes, variance, **_: votes + (exact(votes[:1], variance) - votes[:1]))
+
+
+def less_noise(patch: pytest.MonkeyPatch) -> None:
+    exact = choosing.add_noise
+    patch.setattr(choosing, "add_noise", lambda votes, variance, **_: exact(votes, variance / 2))
+
+
+def all_are_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(choosing.KeyChoice, "keeps", lambda choice, votes, *_: votes > 0)
+
+
+FAULTS = {
+    "one less": (one_less, "norm"),
+    "a vote for each record": (a_vote_for_each_record, "records"),
+    "delta not split over windows": (windows_forgotten, "windows"),
+    "one draw for all keys": (one_draw_for_all, "records"),
+    "less noise": (less_noise, "norm"),
+    "no choice": (all_are_released, "single"),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, name = FAULTS[fault]
+    plant(monkeypatch)
+    assert not audit(name)
