@@ -30,6 +30,7 @@ from beam_dpsketch.privacy.contributions import (
 )
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.records.grouping import Groups
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
@@ -40,6 +41,7 @@ from beam_dpsketch.release.flat.count_min import ReleasedCountMin
 from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.release_file import read_releases
+from beam_dpsketch.release.groups.released_counts import ReleasedCounts
 from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
@@ -61,13 +63,14 @@ __version__ = "0.1.0"
 __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
     "ClippedShare", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain",
-    "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency", "Horizon",
-    "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "KeySelection", "Level",
-    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
+    "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency", "Groups",
+    "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "KeySelection",
+    "Level", "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
     "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE",
-    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedDyadicCountSketch",
-    "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec",
-    "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "release", "spec_for_distance",
+    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
+    "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch",
+    "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain",
+    "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "release",
+    "spec_for_distance",
 ]
 # fmt: on

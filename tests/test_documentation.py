@@ -14,6 +14,7 @@ from beam_dpsketch import ElementsWarning, transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GROUPED_COUNTS = (ROOT / "docs" / "grouped_counts.md").read_text(encoding="utf-8")
 KEYS = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 PEOPLE = (ROOT / "docs" / "people.md").read_text(encoding="utf-8")
 RUNNERS = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
@@ -176,8 +177,20 @@ def test_what_a_web_log_loses_is_what_the_page_on_people_shows():
     assert output.splitlines()[1] in PEOPLE.splitlines()
 
 
+def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
+    """Sigma is 27: a count is 200 off in less than 1 run in 10^12. Half a person of three records stays hidden."""
+    output = printed_by(fenced("## In a pipeline", GROUPED_COUNTS))
+    rows = re.findall(r"(of the|in the|green tea): (\d+) \[", output)
+    assert {item: int(count) for item, count in rows} == pytest.approx(
+        {"of the": 16_000, "in the": 12_000, "green tea": 4000}, abs=200
+    )
+    assert "my secret: " not in output
+    assert "item='my secret', estimate=nan, lower=0.0" in output
+    assert "Items: those whose count with noise is" in output
+
+
 def test_every_block_that_is_said_to_be_executed_can_be():
-    for text in (README, STREAMS, PEOPLE, TWO_RELEASES, KEYS):
+    for text in (README, STREAMS, PEOPLE, TWO_RELEASES, KEYS, GROUPED_COUNTS):
         blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
         assert len(blocks) == text.count("```python")
         for block in blocks:

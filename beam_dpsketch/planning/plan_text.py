@@ -37,10 +37,33 @@ def lines(plan: Plan) -> Iterator[str]:
         " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
     )
     yield f"Noise: sigma = {noise} on each counter{under}."
-    yield (
+    yield privacy_line(terms)
+    yield from bounds_line(terms)
+    if (choice := choose_keys(spec, terms)) is not None:
+        yield f"Keys: {choice.note}."
+    if terms.unit.over_horizon:
+        height = tree_height(terms.window_count)
+        yield (
+            f"Nodes: {2 * terms.window_count - 1} releases over {terms.window_count} windows, rho for all of them "
+            f"together. The noise of up to {height} of them adds up in a prefix, of up to {2 * (height - 1)} in "
+            "another range of windows."
+        )
+    elif terms.window_count > 1:
+        yield f"Windows: rho covers the {terms.window_count} windows in which a unit may count."
+    yield from _expected(plan)
+
+
+def privacy_line(terms: ReleaseTerms) -> str:
+    """Return what is spent, and whom it protects."""
+    return (
         f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {terms.epsilon:.4g} at "
         f"delta = {terms.privacy.shown_delta:g}; protected: {terms.unit.value}."
     )
+
+
+def bounds_line(terms: ReleaseTerms) -> Iterator[str]:
+    """Yield how much of a unit counts."""
+    bounds = terms.bounds
     partition = "window" if terms.unit.over_horizon else "partition"
     if isinstance(bounds, RecordBounds):
         yield (
@@ -57,18 +80,6 @@ def lines(plan: Plan) -> Iterator[str]:
             f"Bounds: a unit is scaled down to a length that {float(100 * bounds.spend):g} % of rho chooses; the "
             "statement of the release will name it."
         )
-    if (choice := choose_keys(spec, terms)) is not None:
-        yield f"Keys: {choice.note}."
-    if terms.unit.over_horizon:
-        height = tree_height(terms.window_count)
-        yield (
-            f"Nodes: {2 * terms.window_count - 1} releases over {terms.window_count} windows, rho for all of them "
-            f"together. The noise of up to {height} of them adds up in a prefix, of up to {2 * (height - 1)} in "
-            "another range of windows."
-        )
-    elif terms.window_count > 1:
-        yield f"Windows: rho covers the {terms.window_count} windows in which a unit may count."
-    yield from _expected(plan)
 
 
 def _expected(plan: Plan) -> Iterator[str]:

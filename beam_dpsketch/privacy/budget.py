@@ -168,8 +168,8 @@ class PrivacyBudget:
 
     Takes the arguments of `PrivacySpec`, and
 
-      keys_delta: the sum of the deltas of all `KeySelection` that it may pay for. With epsilon and delta, it is a part
-        of this delta.
+      keys_delta: the sum of the deltas of all `KeySelection` and `Groups` that it may pay for. With epsilon and delta,
+        it is a part of this delta.
 
     >>> budget = PrivacyBudget(rho=1.0)
     >>> budget.spend(0.25).rho, budget.remaining
@@ -206,8 +206,8 @@ class PrivacyBudget:
         with self._lock:
             if delta > self._keys_delta:
                 raise BudgetExceededError(
-                    f"delta={float(delta):g} of KeySelection exceeds the {float(self._keys_delta):g} that is left for "
-                    "keys in the budget; give PrivacyBudget a larger keys_delta"
+                    f"delta={float(delta):g} of KeySelection or Groups exceeds the {float(self._keys_delta):g} that is "
+                    "left for them in the budget; give PrivacyBudget a larger keys_delta"
                 )
             self._keys_delta -= delta
 

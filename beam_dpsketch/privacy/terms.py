@@ -13,6 +13,7 @@ from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
@@ -45,7 +46,7 @@ class ReleaseTerms:
       disclosed: what is published in addition to the release, for the statement.
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
-      selection: what decides which keys are released; `None` if that is not decided from the data.
+      selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
     """
 
     privacy: PrivacySpec
@@ -57,7 +58,7 @@ class ReleaseTerms:
     disclosed: Disclosure = Disclosure.NONE
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
-    selection: SelectionRule | None = None
+    selection: SelectionRule | GroupRule | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -83,7 +84,7 @@ class ReleaseTerms:
 
     @property
     def delta(self) -> Fraction:
-        """The delta that a unit loses to the selection of keys, over all its keys and windows."""
+        """The delta that a unit loses to the selection of keys or items, over all of them and all windows."""
         return Fraction(0) if self.selection is None else self.selection.delta
 
     @property

@@ -92,7 +92,7 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
     if exact <= lost:
         raise ValueError(
-            f"delta must be above {float(lost):g}, the delta of KeySelection, because what is left of it makes the "
+            f"delta must be above {float(lost):g}, the delta of KeySelection or Groups, because what is left makes the "
             f"epsilon; got {float(delta):g}"
         )
     left = (exact - lost) / (1 - lost)

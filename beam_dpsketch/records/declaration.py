@@ -33,21 +33,25 @@ class Declaration:
         _validate.instance(PrivacySpec, privacy=self.privacy)
         check_unit_type(self.unit)
         check_selector(item=self.item, weight=self.weight)
+        if self.windows is not None:
+            _validate.instance(TimeRange, windows=self.windows)
+        self._check_keys()
+        if self.weight is not None:
+            check_max_weight(self.unit.bounds)
+
+    def _check_keys(self) -> None:
+        """Refuse keys that do not suit the unit or the windows."""
         check_partitions(self.keys, self.unit.bounds)
         if isinstance(self.keys, KeySelection) and isinstance(self.unit, Record) and self.unit.signed:
             raise ValueError(
                 "signed must be False where KeySelection chooses keys and Record() is protected: a deletion would vote "
                 "for its key; protect a PrivacyId, whose records are netted first"
             )
-        if self.windows is not None:
-            _validate.instance(TimeRange, windows=self.windows)
-            if isinstance(self.keys, AssumePublicKeys):
-                raise ValueError(
-                    "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
-                    "list the keys with PublicKeys, or leave windows out"
-                )
-        if self.weight is not None:
-            check_max_weight(self.unit.bounds)
+        if self.windows is not None and isinstance(self.keys, AssumePublicKeys):
+            raise ValueError(
+                "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
+                "list the keys with PublicKeys, or leave windows out"
+            )
 
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
@@ -82,6 +86,16 @@ class Declaration:
     def is_keyed(self) -> bool:
         """Whether there is a release for each key."""
         return self.keys is not None
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether `max_partitions` of the bounds may be above 1."""
+        return self.is_keyed
+
+    @property
+    def hides_keys_and_windows(self) -> bool:
+        """Whether keys and windows show only where enough units bring them in."""
+        return isinstance(self.keys, KeySelection)
 
     def terms(self) -> ReleaseTerms:
         """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""

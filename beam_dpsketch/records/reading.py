@@ -16,6 +16,7 @@ from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.ids import id_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.pairs import join_pairs
 from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.records.weights import parse_weights
 
@@ -45,11 +46,14 @@ class RecordReader:
       selectors: what to read.
       per_key: whether records have keys.
       public_keys: the only keys allowed, if listed.
+      by_item: whether tables name each pair of key and item as their key, and no item: for grouped counts.
     """
 
-    def __init__(self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None) -> None:
+    def __init__(
+        self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None, by_item: bool = False
+    ) -> None:
         self.selectors = selectors
-        self.per_key = per_key
+        self.per_key, self.by_item = per_key, by_item
         self.is_batch_type = selectors.is_batch_type
         self._privacy_id = None if selectors.privacy_id is None else make_getter(selectors.privacy_id)
         self._key = None if selectors.key is None else make_getter(selectors.key)
@@ -163,10 +167,22 @@ def read_table(reader: RecordReader, columns: Columns, bounds: Bounds, sketch_in
             values = np.clip(values, bounds.min_weight, bounds.max_weight)
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values)})
-    if mask.all():
-        return read
-    columns.check_values()
-    return read.filter(pa.array(mask))
+    if not mask.all():
+        columns.check_values()
+        read = read.filter(pa.array(mask))
+    return join_pairs(read) if reader.by_item else read
+
+
+def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
+    """Return the records that count and need no privacy id, as pairs: columns key, item and weight, above 0."""
+    parts = {"key": reader.encode_keys(columns.keys)} if reader.per_key else {}
+    parts["item"] = _encode_items(sketch_input, columns.items)
+    values, mask = _parse_or_ones(columns.weights, len(columns.items))
+    values = sketch_input.clamp(values)
+    mask = mask & all_valid(*parts.values()) & (values > 0)
+    if not mask.all():
+        columns.check_values()
+    return join_pairs(pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask)))
 
 
 def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:

@@ -22,6 +22,7 @@ from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.release import statement_text
 from beam_dpsketch.release.choosing.key_note import KeyNote
+from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
 from beam_dpsketch.release.side.notes import SideNote, add_up
@@ -53,8 +54,10 @@ class PrivacyStatement:
         part of the run that it is, and of the draw of its noise.
       side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
-      delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`.
-      keys: how its keys were chosen; `None` if the data do not choose them, and of a combination of different choices.
+      delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
+        grouped counts, that it brings items in.
+      keys: how its keys, or items, were chosen; `None` if the data do not choose them, and of a combination of
+        different choices.
     """
 
     rho: Fraction
@@ -71,7 +74,7 @@ class PrivacyStatement:
     side: tuple[SideNote, ...] = ()
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
-    keys: KeyNote | None = None
+    keys: KeyNote | GroupNote | None = None
 
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:

@@ -11,6 +11,8 @@ from beam_dpsketch.privacy.auto_norm import changed_counts
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.choosing.key_note import KeyNote
+from beam_dpsketch.release.groups.group_note import GroupNote
 
 if TYPE_CHECKING:
     from beam_dpsketch.release.statement import PrivacyStatement
@@ -73,10 +75,18 @@ def _loss(statement: PrivacyStatement) -> str:
 
 
 def _keys(statement: PrivacyStatement) -> dict[str, str]:
-    """Return how the keys were chosen."""
+    """Return how the keys, or items, were chosen."""
     if not statement.delta:
         return {}
     lost = f"{round_up(statement.delta, 6):g}"
+    if isinstance(statement.keys, GroupNote):
+        return {
+            "Items": (
+                f"{statement.keys}. One unit counts for at most {statement.keys.max_items} of them. The probability "
+                f"that one unit alone brings an item into what is released is at most {lost}, over all its items, keys "
+                "and windows."
+            )
+        }
     words = "chosen from the data" if statement.keys is None else f"chosen from the data: {statement.keys}"
     return {
         "Keys": (
@@ -124,7 +134,7 @@ def _holds(statement: PrivacyStatement) -> dict[str, str]:
 
 def _parts(statement: PrivacyStatement) -> dict[str, str]:
     """Return which parts of rho pay for what, of a single release."""
-    keys = statement.keys
+    keys = statement.keys if isinstance(statement.keys, KeyNote) else None
     if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
     parts = [f"{_part(statement.sketch_share)} for the sketch"]

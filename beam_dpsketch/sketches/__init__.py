@@ -5,6 +5,7 @@ from typing import Any
 from beam_dpsketch.sketches.count_min import CountMin
 from beam_dpsketch.sketches.count_sketch import CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
 from beam_dpsketch.sketches.linear import LinearSketch, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
@@ -16,6 +17,7 @@ __all__ = ["CountMin", "CountSketch", "LinearSketch", "RawSketch", "raw_type"]
 _FLAT: dict[str, type[RawSketch]] = {kind.name: kind for kind in (CountSketch, CountMin)}
 _OTHERS: dict[type, type[RawSketch]] = {
     ListedItems: ListedHistogram,
+    GroupedItems: GroupedCounts,  # type: ignore[type-abstract]
     TreeSpec: DyadicCountSketch,
     PrefixSpec: PrefixTree,
 }

@@ -16,7 +16,7 @@ class TopK(Frequencies):
     `WriteReleases` and `QueryReleases` take it for its release. A release that is read back gives the same rows.
 
     Attributes:
-      release: the released tree that was searched.
+      release: the released tree that was searched, or `ReleasedCounts`.
     """
 
     release: ReleasedSketch = dataclasses.field(kw_only=True)

@@ -6,17 +6,23 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
+from beam_dpsketch.planning.counting_text import counting_lines
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.grouping import GroupedDeclaration, Groups
 from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
+from beam_dpsketch.release.groups.counting import Counting
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.outputs import TopK
@@ -34,6 +40,15 @@ class _TopKRelease(PrivateRelease):
         _validate.whole(low=1, high=1 << 31, k=k)
         super().__init__(declaration)
         self._k = k
+        if isinstance(declaration, GroupedDeclaration):
+            Counting.of(declaration.spec, self._terms())  # refuses settings that cannot work
+
+    def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
+        if isinstance(self._declaration, GroupedDeclaration):
+            return "\n".join(counting_lines(Counting.of(self._declaration.spec, self._terms())))
+        return super().explain(n, wanted_error=wanted_error)
+
+    explain.__doc__ = PrivateRelease.explain.__doc__
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         released, k = super().expand(pcoll), self._k
@@ -57,6 +72,9 @@ class PrivateTopK(metaclass=Family):
           privacy: what each release spends.
           k: how many values are wanted.
           unit, item, weight, windows: as in `PrivateQuantiles.Globally`.
+          method: `None` searches a tree of fixed size, for delta = 0. `Groups(delta)` counts each item for itself and
+            releases those above a threshold, as `ReleasedCounts`: closer counts, where distinct items can be shuffled.
+            Windows without a released item then have a release only in the global window and with `windows`.
         """
 
         def __init__(
@@ -69,15 +87,18 @@ class PrivateTopK(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
             windows: TimeRange | None = None,
+            method: Groups | None = None,
         ) -> None:
-            super().__init__(k, Declaration(search_spec(domain), privacy, unit, item, weight, windows=windows))
+            super().__init__(k, _declared(method, domain, privacy, unit, item, weight, windows=windows))
 
     class PerKey(_TopKRelease):
         """Turn (key, value) pairs, or rows and batches with a key field, into (key, `TopK`).
 
         Args:
-          domain, privacy, k, item, weight: as in `Globally`; on pairs, selectors apply to the value.
-          unit, keys, windows: as in `PrivateFrequencies.PerKey`.
+          domain, privacy, k, item, weight, method: as in `Globally`; on pairs, selectors apply to the value.
+          unit, keys, windows: as in `PrivateFrequencies.PerKey`. With `method=Groups(delta)`, `AssumePublicKeys`
+            assumes nothing: a key shows only if one of its items is released. `PublicKeys` always have a release in the
+            global window and with `windows`; elsewhere they show in the same way. `KeySelection` is refused.
         """
 
         def __init__(
@@ -91,8 +112,23 @@ class PrivateTopK(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
             windows: TimeRange | None = None,
+            method: Groups | None = None,
         ) -> None:
-            super().__init__(k, Declaration(search_spec(domain), privacy, unit, item, weight, keyed(keys), windows))
+            super().__init__(k, _declared(method, domain, privacy, unit, item, weight, keyed(keys), windows))
+
+
+def _declared(method: Groups | None, domain: Searchable, *declared: Any, **windows: Any) -> Declaration:
+    """Return the declaration of a search in a tree, or of grouped counts."""
+    if method is None:
+        return Declaration(search_spec(domain), *declared, **windows)
+    _validate.instance(Groups, method=method)
+    if isinstance(domain, (TreeSpec, PrefixSpec)):
+        raise TypeError(
+            f"domain must be a domain with method=Groups(...), which needs no tree: {domain.domain}; got "
+            f"{type(domain).__name__}"
+        )
+    _validate.instance(Domain, BytesDomain, domain=domain)
+    return GroupedDeclaration(GroupedItems(domain), *declared, **windows, method=method)
 
 
 def search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:

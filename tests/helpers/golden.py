@@ -24,6 +24,7 @@ from beam_dpsketch import (
     PrefixSpec,
     PrivacyUnit,
     RecordBounds,
+    ReleasedCounts,
     ReleasedDyadicCountSketch,
     ReleasedListedItems,
     ReleasedPrefixTree,
@@ -34,7 +35,9 @@ from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4D
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.choosing.key_note import KeyNote
+from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
@@ -101,6 +104,7 @@ def good() -> dict[str, ReleasedSketch]:
             np.arange(8) * 100 - 300,
             by_hand.statement(),
         ),
+        **_groups(),
         **_norms(),
         **_side_notes(),
         "count_min_chosen_keys": by_hand.released(
@@ -123,6 +127,22 @@ def good() -> dict[str, ReleasedSketch]:
             ),
         ),
         **_trees(),
+    }
+
+
+def _groups() -> dict[str, ReleasedSketch]:
+    """Grouped counts of text, of numbers in parts of records, and of nothing."""
+    words = GroupedItems.of(TextDomain(3), [b"ab\x03", b"abc\xff", b"\x01"], left_out=5)
+    note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
+    norm = {"bounds": NormBound(Fraction(5, 2), max_keys=7), "delta": Fraction(1, 10**6)}
+    scaled = GroupNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16)
+    numbers = GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big"), bytes(8)])
+    return {
+        "groups_text": ReleasedCounts(words, np.array([300, 20, 20]), by_hand.statement(**note)),
+        "groups_numbers": ReleasedCounts(numbers, np.array([99, 98]), by_hand.statement(**norm, keys=scaled), 3),
+        "groups_empty": ReleasedCounts(
+            GroupedItems(BytesDomain(4)), np.zeros(0, dtype=np.int64), by_hand.statement(**note)
+        ),
     }
 
 
@@ -229,6 +249,7 @@ def bad() -> dict[str, bytes]:
         return sealed(norm.replace(end, end[:place] + new + end[place + len(new) :]))
 
     return {
+        **_bad_groups(),
         **_bad_sides(),
         **_bad_keys(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
@@ -255,6 +276,29 @@ def bad() -> dict[str, bytes]:
         "bad_denominator_zero": changed(half, b"\x01\x00\x01\x00\x00"),
         "bad_pickle": pickle.dumps(["not", "a", "release"]),
         "bad_text": b"counters: 1 2 3\n" * 20,
+    }
+
+
+def _bad_groups() -> dict[str, bytes]:
+    """Grouped counts with items that no release can have."""
+    body = good()["groups_text"].to_bytes()[:-DIGEST_BYTES]
+    items = b"\x03\x00\x00\x00ab\x03" + b"\x04\x00\x00\x00abc\xff" + b"\x01\x00\x00\x00\x01"
+    counts, note = (300).to_bytes(2, "little") + b"\x14\x00" * 2, b"\x02\x07" + bytes(3) + b"\x0c" + bytes(7)
+    assert body.count(items) == body.count(counts) == body.count(note) == 1
+
+    def other(old: bytes, new: bytes) -> bytes:
+        return sealed(body.replace(old, new))
+
+    return {
+        "bad_groups_twice": other(items, items[:7] + items[:7] + items[-5:] + b""),
+        "bad_groups_length": other(items, items.replace(b"ab\x03", b"ab\x02")),
+        "bad_groups_cut_too_early": other(items, items.replace(b"ab\x03", b"ab\xff")),
+        "bad_groups_not_text": other(items, items.replace(b"ab\x03", b"\xff\xfe\x03")),
+        "bad_groups_one_name": other(items, items.replace(b"abc\xff", b"ab\xc3\xff")),
+        "bad_groups_not_cut_well": other(items, items[:-1]),
+        "bad_groups_order": other(counts, counts[2:] + counts[:2]),
+        "bad_groups_threshold": other(note, note.replace(b"\x0c", b"\x00")),
+        "bad_groups_two_notes": other(note, b"\x03" + note[1:]),
     }
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.pairs import sum_by_pair
 from beam_dpsketch.records.reading import split_by_key, total_weights
 
 
@@ -40,6 +41,10 @@ class Bounded(NamedTuple):
         np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
         for place, key, items in split_by_key(self.kept, sketch_input, codes[: len(self.kept)], keys):
             yield key, items._replace(side=side[place], max_norm=self.max_norm)
+
+    def by_pair(self, sketch_input: SketchInput) -> Iterator[tuple[bytes, int]]:
+        """Yield each pair of key and item with its total weight, in units of 2**-scale_bits."""
+        return sum_by_pair(self.kept["key"], total_weights(self.kept, sketch_input.bounds))
 
     def by_window(self) -> Iterator[tuple[int, Bounded]]:
         """Yield the last millisecond of each window, and what belongs to it."""

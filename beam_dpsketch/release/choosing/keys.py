@@ -89,7 +89,7 @@ def find_chosen(
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if terms.selection is None:
+    if not isinstance(terms.selection, SelectionRule):
         return None
     share, remaining = _shares(terms.selection, spec, terms)
     rho, relation = terms.privacy.rho * share, terms.privacy.relation
@@ -98,14 +98,16 @@ def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
 
 def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
     """Return how keys are chosen where nothing else is released, with all of rho."""
-    assert terms.selection is not None
+    assert isinstance(terms.selection, SelectionRule)
     relation, whole = terms.privacy.relation, Fraction(1)
     return _calibrated(terms.selection, terms.privacy.rho, relation, terms.window_count, whole, Fraction(0))
 
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
     """Return the part of rho that the counters of the sketch get."""
-    return terms.share_left if terms.selection is None else _shares(terms.selection, spec, terms)[1]
+    if not isinstance(terms.selection, SelectionRule):
+        return terms.share_left
+    return _shares(terms.selection, spec, terms)[1]
 
 
 def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:

@@ -23,9 +23,11 @@ from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.format import fields
 from beam_dpsketch.release.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
+from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.side.notes import NAMES, SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -37,7 +39,7 @@ _DIGEST_BYTES = 16
 _START: dict[str, Field] = {
     "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items")),
+    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items", "groups")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -68,6 +70,14 @@ _SPECS = {
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
     "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
+    "groups": Object(
+        GroupedItems,
+        {
+            "domain": fields.OneOf((*_DOMAIN.options, *_BYTES_DOMAIN.options)),
+            "encoded_items": fields.Text(MAX_BYTES, U32),
+            "left_out": U64,
+        },
+    ),
 }
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
@@ -114,6 +124,7 @@ _KEY_NOTE = Object(
         "share": fields.OrZero(fields.Exact),
     },
 )
+_GROUP_NOTE = Object(GroupNote, {"max_items": U32, "threshold": U64, "most": U64, "scale_bits": U8})
 _STATEMENT = Object(
     PrivacyStatement,
     {
@@ -131,7 +142,7 @@ _STATEMENT = Object(
         "norm_spend": fields.Optional(fields.Exact),
         "side": Repeated(_SIDE_NOTE),
         "delta": fields.OrZero(fields.Exact),
-        "keys": fields.Optional(_KEY_NOTE),
+        "keys": fields.OneOf((Object(type(None), {}), _KEY_NOTE, _GROUP_NOTE)),
     },
 )
 
@@ -182,7 +193,7 @@ def narrowest(counters: np.ndarray) -> str:
 
 def _fits(counters: np.ndarray, dtype: np.dtype[Any]) -> bool:
     limits = np.iinfo(dtype)
-    return bool(counters.min() >= limits.min and counters.max() <= limits.max)
+    return bool(counters.min(initial=0) >= limits.min and counters.max(initial=0) <= limits.max)
 
 
 def _digest(body: bytes) -> bytes:

@@ -70,7 +70,11 @@ def group_by_shard(
 
 
 def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Convert what is kept to `WeightedItems`, or (key, `WeightedItems`) per key."""
+    """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, count) by item."""
+    if reader.by_item:
+        return bounded | "CountPairs" >> beam.FlatMap(Bounded.by_pair, sketch_input).with_output_types(
+            tuple[bytes, int]
+        )
     if not reader.per_key:
         return bounded | "Unpack" >> beam.Map(Bounded.to_items, sketch_input)
     pairs = tuple[Any, WeightedItems]
@@ -142,8 +146,11 @@ class ShardRecords(beam.DoFn):
             self._unread -= len(waiting.elements)
             waiting.elements = []
 
+    def _table(self, columns: Columns) -> pa.Table:
+        return read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
+
     def _gather(self, columns: Columns, waiting: _Waiting) -> None:
-        records = read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
+        records = self._table(columns)
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)

@@ -26,7 +26,7 @@ class ExactSums(beam.PTransform):
         super().__init__()
         self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
         self._sketch_input = dataclasses.replace(
-            declaration.sketch_input, counters=plan.terms.counters, selection=plan.terms.selection
+            declaration.sketch_input, counters=plan.terms.counters, selection=declaration.selection
         )
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:

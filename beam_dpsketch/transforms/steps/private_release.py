@@ -13,12 +13,15 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.choosing.norms import calibrate_choice
 from beam_dpsketch.release.format.batch import Releases
+from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
@@ -95,12 +98,14 @@ class PrivateRelease(PrivateTransform):
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
         bounds = declaration.unit.bounds
-        if not declaration.is_keyed and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
+        if not declaration.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         window_plan, per_key = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed
         self._check_elements(pcoll)
+        if isinstance(self._declaration, GroupedDeclaration):
+            return self._expand_groups(pcoll, self._declaration, window_plan)
         calibrate(self._declaration.spec, window_plan.terms)  # refuses windows that cannot work
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
         self.check_release_id(pcoll)
@@ -115,3 +120,11 @@ class PrivateRelease(PrivateTransform):
             | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=per_key)
         )
+
+    def _expand_groups(
+        self, pcoll: beam.PCollection, declaration: GroupedDeclaration, window_plan: WindowPlan
+    ) -> beam.PCollection:
+        counting = Counting.of(declaration.spec, window_plan.terms)
+        self.check_release_id(pcoll)
+        counting = counting._replace(terms=window_plan.terms.paying_for(application(pcoll)))
+        return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, self._idempotent_noise)

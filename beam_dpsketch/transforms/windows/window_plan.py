@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.public import KeySelection, PublicKeys
+from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 from beam_dpsketch.transforms.windows.time_range import window_starts
@@ -65,7 +65,8 @@ class WindowPlan(NamedTuple):
             periods = limit_periods(limit, elements, starts)
         elif not in_global:
             terms = dataclasses.replace(terms, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW)
-        if starts is None and not in_global and isinstance(declaration.keys, PublicKeys):
+        shows_windows = starts is None and not in_global and not declaration.hides_keys_and_windows
+        if shows_windows and isinstance(declaration.keys, PublicKeys):
             raise WindowingError(
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
@@ -79,8 +80,8 @@ class WindowPlan(NamedTuple):
 
 def _disclosed(declaration: Declaration, windows_are_public: bool) -> Disclosure:
     """Return what is published without noise."""
-    if isinstance(declaration.keys, KeySelection):
-        return Disclosure.NONE  # a window shows only in the keys that are released
+    if declaration.hides_keys_and_windows:
+        return Disclosure.NONE  # a window shows only in the keys, or items, that are released
     windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
     found_keys = declaration.is_keyed and declaration.public_keys is None
     return windows | Disclosure.KEYS if found_keys else windows

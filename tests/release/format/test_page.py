@@ -59,7 +59,7 @@ class ByPage:
             return self.value("u8")
         if kind == "one of":
             chosen = options[str(self.value("u8"))]
-            return {"is": chosen, **self.table(chosen)}
+            return None if chosen == "NoneType" else {"is": chosen, **self.table(chosen)}
         return self.number(kind)
 
     def number(self, kind: str) -> Any:
@@ -73,6 +73,8 @@ class ByPage:
 
 def said(value: Any, table: str | None = None) -> Any:
     """A value of the package as a reader by the page sees it."""
+    if value is None:
+        return None
     if isinstance(value, enum.Flag):
         return value.value
     if isinstance(value, enum.Enum):
@@ -89,7 +91,7 @@ def said(value: Any, table: str | None = None) -> Any:
     if name not in TABLES:
         return value
     fields = {field: said(getattr(value, field)) for field, _, _ in TABLES[name]}
-    return {"is": name, **fields} if name.endswith(("Domain", "Bounds", "Bound")) else fields
+    return {"is": name, **fields} if name.endswith(("Domain", "Bounds", "Bound", "KeyNote", "GroupNote")) else fields
 
 
 def test_the_tables_of_the_page_are_those_of_the_package() -> None:

@@ -1,0 +1,1 @@
+"""Grouped counts: exact counts to noisy ones, and what they answer."""

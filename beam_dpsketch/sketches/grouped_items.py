@@ -1,0 +1,141 @@
+"""The items of grouped counts: values of a domain, each with one exact count of its own, kept by Beam.
+
+Guarantee: an item adds its weight to its own count and to no other. Values outside the domain are clamped as trees
+clamp them: numbers to its ends, text and bytes to their first max_bytes bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import Domain
+from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
+from beam_dpsketch.hashing.encodings import join_parts, split_parts
+from beam_dpsketch.sketches.linear import RawSketch, Table
+
+_POSITION_BYTES = 8
+_CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class GroupedItems:
+    """A domain, and the items of it that a release has.
+
+    Args:
+      domain: what items are read as.
+      encoded_items: the items as `short_keys` gives them, each after its length as four bytes.
+      left_out: in a combination, how many items were left out because only some of the releases have them, at most.
+    """
+
+    domain: Domain | BytesDomain
+    encoded_items: bytes = b""
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        _validate.instance(Domain, BytesDomain, domain=self.domain)
+        _validate.whole_fields(self, "left_out", low=0, high=(1 << 62) - 1)
+        if not all(map(self._is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
+            raise ValueError("items must be values of the domain, each listed once")
+        if len(set(self.items) - {None}) < len(self.items):
+            raise ValueError("items must be valid text of different spelling")
+
+    @classmethod
+    def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> GroupedItems:
+        """Return these items of a domain."""
+        return cls(domain, join_parts(short_keys), left_out)
+
+    @property
+    def cells(self) -> int:
+        """The number of items."""
+        return len(self.short_keys)
+
+    @functools.cached_property
+    def short_keys(self) -> tuple[bytes, ...]:
+        """The items in the bytes of `short_keys`."""
+        return tuple(split_parts(self.encoded_items))
+
+    @functools.cached_property
+    def places(self) -> dict[bytes, int]:
+        """The place of each item."""
+        return {key: place for place, key in enumerate(self.short_keys)}
+
+    @functools.cached_property
+    def items(self) -> tuple[Any, ...]:
+        """The items as plain Python values; those that are cut by their beginning."""
+        return tuple(self.values(self.short_keys))
+
+    @property
+    def truncated(self) -> frozenset[Any]:
+        """The items that are known by their beginning alone."""
+        if isinstance(self.domain, Domain):
+            return frozenset()
+        return frozenset(item for key, item in zip(self.short_keys, self.items, strict=True) if key[-1] == TRUNCATED)
+
+    def find(self, items: Any) -> np.ndarray:
+        """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""
+        keys, usable = self.domain.index(items)
+        if not usable.all():
+            raise TypeError(f"items must be values that {type(self.domain).__name__} takes: {self.domain.takes}")
+        return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
+
+    def values(self, keys: Sequence[bytes]) -> list[Any]:
+        """Return items from their bytes; `None` for bytes that are not valid text."""
+        if isinstance(self.domain, Domain):
+            positions = np.array([int.from_bytes(key, "big") for key in keys], dtype=np.uint64)
+            return self.domain.values(positions)
+        return [self._text(key[:-1], key[-1] == TRUNCATED) for key in keys]
+
+    def _text(self, data: bytes, is_cut: bool) -> Any:
+        """Return an item; a cut one may end within a character, which is left out."""
+        assert isinstance(self.domain, BytesDomain)
+        tries = (data[: len(data) - missing] for missing in range(_CUT_CHARACTER if is_cut else 1))
+        return next((item for item in map(self.domain.from_bytes, tries) if item is not None), None)
+
+    def _is_short_key(self, key: bytes) -> bool:
+        if isinstance(self.domain, Domain):
+            return len(key) == _POSITION_BYTES and int.from_bytes(key, "big") < self.domain.size
+        size, most = len(key) - 1, self.domain.max_bytes
+        return 0 <= size <= most and key[-1] == (size + 1 if size < most else TRUNCATED)
+
+    def __repr__(self) -> str:
+        return f"GroupedItems({self.domain}, {self.cells} items)"
+
+
+def short_keys(keys: Iterable[Any]) -> list[bytes]:
+    """Return keys of a domain in few bytes: a position in 8, text without what it is filled up with."""
+    return [
+        key.to_bytes(_POSITION_BYTES, "big") if isinstance(key, int) else key[:-1][: key[-1] - 1] + key[-1:]
+        for key in keys
+    ]
+
+
+class GroupedCounts(RawSketch):
+    """How items are read and counted where each has a number of its own. It has no instances: Beam keeps the counts."""
+
+    name = "groups"
+    spec_type = GroupedItems
+
+    @classmethod
+    def usable_keys(cls, spec: GroupedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def key_type(cls, spec: GroupedItems) -> np.dtype[Any]:
+        return getattr(spec.domain, "key_type", np.dtype(np.uint64))
+
+    @classmethod
+    def tables(cls, spec: GroupedItems) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1)),)
+
+    @classmethod
+    def cells_of(cls, spec: GroupedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the one counter of a group, for every record of it."""
+        yield 0, np.zeros(len(keys), dtype=np.int64)
