@@ -87,7 +87,7 @@ def test_every_folder_is_a_short_shelf() -> None:
     }
     shelves = {str(folder.relative_to(PACKAGE)): len(found) - 1 for folder, found in rooms.items()}
     assert shelves["transforms"] <= 13
-    assert max(shelves.values()) <= 21
+    assert max(shelves.values()) <= 20
 
 
 @pytest.mark.parametrize(

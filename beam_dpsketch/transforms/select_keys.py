@@ -19,7 +19,7 @@ from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.release.choosing.keys import choose_keys_alone
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.transforms.steps.choose_once import ChooseOnce
+from beam_dpsketch.transforms.steps.choosing.keys import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform

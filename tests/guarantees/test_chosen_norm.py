@@ -32,8 +32,9 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.steps import exact_sums, norm_choosing
-from beam_dpsketch.transforms.steps.norm_choosing import BoundByNorm
+from beam_dpsketch.transforms.steps import exact_sums
+from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
+from beam_dpsketch.transforms.steps.choosing.norms import BoundByNorm
 from tests.helpers import tolerances
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, expected

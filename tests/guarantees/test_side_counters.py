@@ -32,7 +32,8 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
-from beam_dpsketch.transforms.steps import bounding, norm_choosing, stream_state
+from beam_dpsketch.transforms.steps import bounding, stream_state
+from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
 from tests.helpers.side_releases import (

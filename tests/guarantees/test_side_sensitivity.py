@@ -37,7 +37,8 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
-from beam_dpsketch.transforms.steps import bounding, norm_choosing
+from beam_dpsketch.transforms.steps import bounding
+from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan

@@ -30,7 +30,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.choosing.keys import choose_keys_alone
 from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
-from beam_dpsketch.transforms.steps import choose_once
+from beam_dpsketch.transforms.steps.choosing import keys as choose_once
 
 pytestmark = pytest.mark.pipeline
 

@@ -40,9 +40,9 @@ from beam_dpsketch.transforms.steps.bounding import (
     group_by_shard,
     unpack,
 )
+from beam_dpsketch.transforms.steps.choosing.norms import BoundByNorm, ChooseNorm
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.steps.norm_choosing import BoundByNorm, ChooseNorm
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 

@@ -11,9 +11,9 @@ from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
+from beam_dpsketch.transforms.steps.choosing.norms import stamp
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.keying import KeyRecords
-from beam_dpsketch.transforms.steps.norm_choosing import stamp
 from beam_dpsketch.transforms.steps.summing import sum_in_state
 from beam_dpsketch.transforms.windows.time_range import create_in_every_window, filter_to_time_range
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan

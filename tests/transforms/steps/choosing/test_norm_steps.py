@@ -29,14 +29,14 @@ from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.release.choosing import norms as norm_choosing
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.norm_choosing import (
+from beam_dpsketch.transforms.steps.choosing.norms import (
     AddUpCounts,
     ChooseNorm,
     CountLengths,
     DrawNorm,
     LengthHistogram,
 )
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from tests.helpers import lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
@@ -170,7 +170,8 @@ def weights_that_are_not_netted(patch: pytest.MonkeyPatch) -> None:
 def the_last_payload_alone(patch: pytest.MonkeyPatch) -> None:
     exact = bounding.gather_records
     patch.setattr(
-        "beam_dpsketch.transforms.steps.norm_choosing.gather_records", lambda rule, parts: exact(rule, list(parts)[-1:])
+        "beam_dpsketch.transforms.steps.choosing.norms.gather_records",
+        lambda rule, parts: exact(rule, list(parts)[-1:]),
     )
 
 

@@ -1,0 +1,1 @@
+"""The steps that choose what the data decide: a norm, or keys."""
