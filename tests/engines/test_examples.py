@@ -9,6 +9,7 @@ import pytest
 from pipelines import demo
 from tests import test_changed_destinations as changed
 from tests import test_delays_by_destination as selected
+from tests import test_frequent_phrases as phrases
 from tests import test_pipelines, test_quantile_pipelines, test_streaming_pipelines
 from tests.engines.conftest import Engine
 from tests.helpers import example_runs
@@ -51,6 +52,10 @@ def test_changed_destinations(months: list[str], tmp_path: Path, capsys: Capture
 
 def test_delays_by_destination(flown: list[str], tmp_path: Path, capsys: Capture) -> None:
     selected.test_common_destinations_are_released("engine", flown, tmp_path, capsys)
+
+
+def test_frequent_phrases(tmp_path: Path, capsys: Capture) -> None:
+    phrases.test_frequent_phrases("engine", tmp_path, capsys)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
