@@ -58,6 +58,7 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     ]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", [name for name in SPECS if name != "listed items"])
 @pytest.mark.parametrize("rho", [0.001, 50])
 def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: float) -> None:

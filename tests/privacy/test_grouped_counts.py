@@ -126,6 +126,7 @@ def worst(
 CASES = [(1, 1), (1, 2), (2, 1), (3, 2)]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE], ids=lambda relation: str(relation.name))
 @pytest.mark.parametrize(("most", "max_items"), CASES)
 def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_items, relation):
@@ -199,6 +200,7 @@ def normal_tail(sigma2: Fraction, start: int) -> mpmath.mpf:
         )
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("max_norm", [Fraction(1), Fraction(5, 2)], ids=["1", "5 halves"])
 @pytest.mark.parametrize("max_per_item", [None, 1, 2])
 @pytest.mark.parametrize("max_items", [1, 3, 40])

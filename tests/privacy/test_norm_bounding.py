@@ -38,6 +38,7 @@ def added(sketch_input: SketchInput, records: norms.Records) -> norms.Change:
     return norms.change(sketch_input.spec, norms.bounded(sketch_input, records).items())
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_every_unit_is_short_enough_and_keeps_what_is_said(layout: str, seed: int) -> None:
@@ -49,12 +50,14 @@ def test_units_that_cancel_in_their_cells_are_short_enough(seed: int) -> None:
     norms.check(norms.draw_cancelling_case(seed))
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_a_limit_of_memory_leaves_all_this_in_place(layout: str, seed: int) -> None:
     norms.check(norms.draw_case(layout, seed, resource_limit=True))
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(seed=st.integers(0, 1 << 40))
 def test_no_unit_costs_more_than_rho(layout: str, seed: int) -> None:
@@ -119,6 +122,7 @@ def test_the_cost_is_attained_over_keys_and_windows(relation: NeighboringRelatio
     assert 1 - Fraction(1, 10_000) <= norms.loss(sketch_input, change, relation, RHO) / RHO <= 1
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @given(data=st.data())
 def test_a_unit_with_as_many_records_as_the_norm_loses_nothing(layout: str, data: Any) -> None:

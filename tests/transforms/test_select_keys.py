@@ -58,6 +58,7 @@ def selected(elements: list[Any], transform: SelectKeys, expected: list[Any], **
         assert_that(found, equal_to(expected))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "bounds", [RecordBounds(3, max_partitions=2), NormBound(2, max_keys=2)], ids=["records", "norm"]

@@ -54,7 +54,7 @@ class SideAnswers(ABC):
     >>> 900 < released.records().lower < released.records().upper < 1100
     True
     >>> nothing = release_part(CountSketch(raw.spec), np.array([0]), ReleaseTerms(PrivacySpec(rho=1.0)))
-    >>> "about 0 records" in repr(nothing)
+    >>> abs(nothing.records().estimate) < 100
     True
     """
 
