@@ -195,7 +195,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
 
     def __repr__(self) -> str:
         holds = "" if self._about is None else f", {self._about}"
-        return f"<{type(self).__name__} of {self._size}, rho={float(self._privacy.rho):g}{holds}>"
+        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>"
 
     def _repr_html_(self) -> str:
         holds = [] if self._about is None else [("holds", self._about)]

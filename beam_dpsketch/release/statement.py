@@ -248,12 +248,17 @@ class PrivacyStatement:
             raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
         return dp_accounting.ZCDpEvent(rho=_rounded_up(self.rho))
 
+    @property
+    def shown_loss(self) -> str:
+        """rho, and delta unless it is 0, in a few digits, rounded up."""
+        shown = {"rho": self.rho, **({"delta": self.delta} if self.delta else {})}
+        return ", ".join(f"{name}={statement_text.round_up(value, 6):g}" for name, value in shown.items())
+
     def __str__(self) -> str:
         return "\n".join(f"{heading}: {words}" for heading, words in statement_text.facts(self).items())
 
     def __repr__(self) -> str:
-        rho = f"{statement_text.round_up(self.rho, 6):g}"
-        return f"<PrivacyStatement of {len(self.release_ids)} release(s), rho={rho}, {self.relation.name}>"
+        return f"<PrivacyStatement of {len(self.release_ids)} release(s), {self.shown_loss}, {self.relation.name}>"
 
     def _repr_html_(self) -> str:
         return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
