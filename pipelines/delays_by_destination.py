@@ -15,16 +15,7 @@ from fractions import Fraction
 
 import pyarrow.compute as pc
 
-from beam_dpsketch import (
-    IntegerDomain,
-    KeySelection,
-    NormBound,
-    PrivacyId,
-    PrivacySpec,
-    RecordBounds,
-    ReleasedDyadicCountSketch,
-)
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch import IntegerDomain, KeySelection, NormBound, PrivacyId, PrivacySpec, ReleasedDyadicCountSketch
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases
 from pipelines.delay_quantiles import LATE, later, minutes, percent
 from pipelines.flights import ReadFlights, read_table
@@ -32,12 +23,12 @@ from pipelines.running import parsed, parser, read_selected_releases
 
 DOMAIN = IntegerDomain(-64, 191)  # minutes; what lies outside is clamped, which changes no median here
 
-# Known without the data: an aircraft has about a dozen regular destinations. Two flights to each show how late it is,
-# and noise grows with both numbers.
-MAX_KEYS, MAX_FLIGHTS = 16, 2
+# Known without the data: an aircraft has about a dozen regular destinations. Noise grows with the norm; each flight of
+# an aircraft that flies often counts less.
+MAX_KEYS, MAX_NORM = 16, 10
 
 
-def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: Bounds) -> PrivateQuantiles.PerKey:
+def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles.PerKey:
     """Flights to (destination, private tree of the delays of flights to it), for destinations that are chosen."""
     return PrivateQuantiles.PerKey(DOMAIN, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
 
@@ -62,14 +53,10 @@ def main(argv: list[str] | None = None) -> None:
     arguments.add_argument("--keys_delta", type=float, default=1e-8, help="part of delta for the choice (%(default)s)")
     arguments.add_argument("--share", type=Fraction, help="part of rho for the choice (default: 1/10, or what is free)")
     arguments.add_argument("--max_keys", type=int, default=MAX_KEYS, help="destinations of an aircraft (%(default)s)")
-    arguments.add_argument("--max_flights", type=int, default=MAX_FLIGHTS, help="of it to each of them (%(default)s)")
-    arguments.add_argument("--max_norm", type=int, help="in place of --max_flights: a norm of its flights, such as 10")
+    arguments.add_argument("--max_norm", type=int, default=MAX_NORM, help="of the flights of each (%(default)s)")
     known, pipeline = parsed(arguments, argv)
     keys = KeySelection(known.keys_delta, "dest", share=known.share)
-    bounds: Bounds = RecordBounds(known.max_flights, max_partitions=known.max_keys)
-    if known.max_norm:
-        bounds = NormBound(known.max_norm, max_keys=known.max_keys)
-    delays = measure_delays(known.privacy, keys, bounds)
+    delays = measure_delays(known.privacy, keys, NormBound(known.max_norm, max_keys=known.max_keys))
     print("What to expect, before any data is read:")
     print(*[line for line in delays.explain().splitlines() if line.startswith(("Keys:", "Privacy:"))], sep="\n")
 

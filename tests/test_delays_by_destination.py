@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_dpsketch import AssumePublicKeys
+from beam_dpsketch.transforms.steps import release_once
 from pipelines import delays_by_destination
 from pipelines.running import read_selected_releases
 from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
@@ -37,7 +37,7 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     with path.open("w", newline="") as file:
         header = ("dest", "origin", "tailnum", "dep_time", "arr_delay")
         csv.writer(file).writerows([header, *rows, *[("XYZ", "JFK", "alone", "900", 500)] * 10, *unused])
-    return [f"--input={path}", "--epsilon=40", "--keys_delta=1e-10", "--max_keys=2", "--max_flights=1"]
+    return [f"--input={path}", "--epsilon=40", "--keys_delta=1e-10", "--max_keys=2", "--max_norm=2"]
 
 
 def run(options: list[str], prefix: Path, *others: str) -> dict:
@@ -70,14 +70,12 @@ def test_common_destinations_are_released(
 def test_keys_that_are_taken_from_the_data_would_be_noticed(
     flown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delays_by_destination, "KeySelection", lambda delta, field, share: AssumePublicKeys(field))
+    monkeypatch.setattr(release_once, "find_chosen", lambda choice, votes, randomness: np.ones(len(votes), dtype=bool))
     assert "XYZ" in run(flown, tmp_path / "delays")
 
 
-def test_a_norm_bounds_in_place_of_flights(
-    flown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert {*run(flown, tmp_path / "delays", "--max_norm=2", "--share=1/4")} == {*MEDIANS}
+def test_the_share_of_the_choice_is_said(flown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {*run(flown, tmp_path / "delays", "--share=1/4")} == {*MEDIANS}
     printed = capsys.readouterr().out
     assert "the length of at most 2 record(s)" in printed
     assert "1/4 for the choice of keys" in printed
