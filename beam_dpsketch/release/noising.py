@@ -132,24 +132,15 @@ def release_parts(
     if isinstance(terms.bounds, AutoNorm):
         raise ValueError("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
     for _ in parts[:2]:  # the second is refused
-        privacy = terms.privacy.paying_for(object())
+        terms.privacy.paying_for(object())
     first = parts[0].raw
     noise, none = calibrate(first.spec, terms), np.zeros(len(terms.counters), dtype=np.int64)
-    statement = PrivacyStatement(
-        rho=privacy.rho,
-        sigma_squared_per_level=noise,
-        relation=privacy.relation,
-        unit=terms.unit,
-        bounds=terms.bounds,
-        window_count=terms.window_count,
-        disclosed=terms.disclosed,
-        period_micros=terms.period_micros,
+    statement = PrivacyStatement.of(
+        terms,
+        noise,
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
-        shown_delta=privacy.shown_delta,
-        release_ids=(bytes(RELEASE_ID_BYTES),),
+        release_id=bytes(RELEASE_ID_BYTES),
         side=_notes(none, terms),
-        norm_spend=terms.norm_spend,
-        delta=terms.delta,
         keys=None if (choice := choose_keys(first.spec, terms)) is None else choice.note,
     )
     if randomness is None:

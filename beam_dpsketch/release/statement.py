@@ -19,7 +19,7 @@ from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, Pri
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
+from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms, check_unit
 from beam_dpsketch.release import statement_text
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
@@ -102,6 +102,36 @@ class PrivacyStatement:
         object.__setattr__(self, "shown_delta", float(self.shown_delta))
         check_unit(self.unit, self.bounds, self.period_micros)
         self._check_parts()
+
+    @classmethod
+    def of(
+        cls,
+        terms: ReleaseTerms,
+        sigma_squared_per_level: tuple[Fraction, ...],
+        *,
+        randomness: Randomness,
+        release_id: bytes,
+        side: tuple[SideNote, ...] = (),
+        keys: KeyNote | GroupNote | None = None,
+    ) -> PrivacyStatement:
+        """Return the statement of one release under these terms; what the terms do not say is given."""
+        return cls(
+            rho=terms.privacy.rho,
+            relation=terms.privacy.relation,
+            shown_delta=terms.privacy.shown_delta,
+            unit=terms.unit,
+            bounds=terms.bounds,
+            window_count=terms.window_count,
+            disclosed=terms.disclosed,
+            period_micros=terms.period_micros,
+            norm_spend=terms.norm_spend,
+            delta=terms.delta,
+            sigma_squared_per_level=sigma_squared_per_level,
+            randomness=randomness,
+            release_ids=(release_id,),
+            side=side,
+            keys=keys,
+        )
 
     def _check_parts(self) -> None:
         """Refuse parts of rho, and notes, that do not suit the bounds."""

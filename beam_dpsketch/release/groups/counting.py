@@ -95,26 +95,14 @@ class Counting(NamedTuple):
           draw: see `part`.
           randomness: where the noise came from.
         """
-        terms, privacy = self.terms, self.terms.privacy
+        terms = self.terms
         drowned = min(terms.scale_bits, drowned_bits((self.sigma_squared,)))
         rows = list(rows)
         counters = round_off(np.array([count for _, count in rows], dtype=np.int64), drowned).tolist()
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
         kept = self._nameable(ordered)
-        statement = PrivacyStatement(
-            rho=privacy.rho,
-            sigma_squared_per_level=(self.sigma_squared,),
-            relation=privacy.relation,
-            unit=terms.unit,
-            bounds=terms.bounds,
-            window_count=terms.window_count,
-            disclosed=terms.disclosed,
-            period_micros=terms.period_micros,
-            randomness=randomness,
-            shown_delta=privacy.shown_delta,
-            release_ids=(part + draw,),
-            delta=terms.delta,
-            keys=self.note,
+        statement = PrivacyStatement.of(
+            terms, (self.sigma_squared,), randomness=randomness, release_id=part + draw, keys=self.note
         )
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)

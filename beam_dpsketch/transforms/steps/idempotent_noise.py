@@ -60,6 +60,21 @@ class IdempotentNoise:
         return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
 
 
+class DrawsNoise(beam.DoFn):
+    """A step that draws noise; under idempotent noise from a secret, which it holds only while it runs."""
+
+    def __init__(self, idempotent_noise: IdempotentNoise | None) -> None:
+        self._idempotent_noise = idempotent_noise
+        self._randomness: KeyedRandomness | None = None
+
+    def setup(self) -> None:
+        if self._idempotent_noise is not None:
+            self._randomness = self._idempotent_noise.resolve_secret()
+
+    def teardown(self) -> None:
+        self._randomness = None
+
+
 class Replayable(beam.PTransform):
     """A transform with releases whose noise can be made idempotent."""
 

@@ -24,7 +24,7 @@ from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.release_id import RUN_BYTES, part_name
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
 BUFFERED_COUNTERS = 1 << 18
@@ -41,7 +41,7 @@ class _Waiting(NamedTuple):
     run: bytes | None
 
 
-class ReleaseOnce(beam.DoFn):
+class ReleaseOnce(DrawsNoise):
     """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); raise if a window fires a second time.
 
     Args:
@@ -63,17 +63,10 @@ class ReleaseOnce(beam.DoFn):
         idempotent_noise: IdempotentNoise | None = None,
         run: bytes | None = None,
     ) -> None:
-        self._terms, self._idempotent_noise = terms, idempotent_noise
+        super().__init__(idempotent_noise)
+        self._terms = terms
         self._per_key, self._level, self._choice, self._run = per_key, level, choice, run
-        self._randomness: KeyedRandomness | None = None
         self.start_bundle()
-
-    def setup(self) -> None:
-        if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret()
-
-    def teardown(self) -> None:
-        self._randomness = None
 
     def start_bundle(self) -> None:
         self._waiting: list[_Waiting] = []

@@ -82,7 +82,7 @@ def test_releases_add_up_over_the_items_that_both_have() -> None:
     both = WORDS.combine(other)
     assert dict(zip(both.items, both.counters.tolist(), strict=True)) == {"tea": 250, "to": 130}
     assert (both.left_out, both.privacy.sigma_squared, both.privacy.rho) == (3, 18, 1)
-    assert repr(both) == "<ReleasedCounts of 2 items, up to 3 left out, rho=1>"
+    assert repr(both) == "<ReleasedCounts of 2 items, up to 3 left out, rho=1, delta=2e-08>"
     assert Fraction(19, 10**9) < both.privacy.delta < Fraction(2, 10**8)
     assert both == ReleasedSketch.from_bytes(both.to_bytes())
     assert both.interval("x").upper == math.inf

@@ -8,15 +8,14 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.release_id import part_name
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
 
-class ChooseOnce(beam.DoFn):
+class ChooseOnce(DrawsNoise):
     """Turn (key, accumulator) into the key, if it is chosen; raise if a window fires a second time.
 
     Args:
@@ -25,15 +24,8 @@ class ChooseOnce(beam.DoFn):
     """
 
     def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
-        self._choice, self._idempotent_noise = choice, idempotent_noise
-        self._randomness: KeyedRandomness | None = None
-
-    def setup(self) -> None:
-        if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret()
-
-    def teardown(self) -> None:
-        self._randomness = None
+        super().__init__(idempotent_noise)
+        self._choice = choice
 
     def process(
         self,

@@ -19,7 +19,6 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -27,7 +26,7 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.release.choosing.norms import calibrate_choice, choose_norm
 from beam_dpsketch.transforms.steps.bounding import gather_records
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_first_firing
 
 _PART = encode(("norm",))
@@ -114,23 +113,17 @@ class AddUpCounts(beam.CombineFn):
         return accumulator
 
 
-class DrawNorm(beam.DoFn):
+class DrawNorm(DrawsNoise):
     """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
 
     def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None) -> None:
-        self._spec, self._terms, self._idempotent_noise = spec, terms, idempotent_noise
-        self._randomness: KeyedRandomness | None = None
-
-    def setup(self) -> None:
-        if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret().derive(_PART)
-
-    def teardown(self) -> None:
-        self._randomness = None
+        super().__init__(idempotent_noise)
+        self._spec, self._terms = spec, terms
 
     def process(self, element: list[int]) -> Iterator[int]:
         assert (self._randomness is None) == (self._idempotent_noise is None)
-        norm = choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms, self._randomness)
+        randomness = None if self._randomness is None else self._randomness.derive(_PART)
+        norm = choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms, randomness)
         yield int(norm * GRID)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.pairs import split_pair
@@ -24,7 +23,7 @@ from beam_dpsketch.release.groups.counting import Counting, draw_of
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_name, part_of_run
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, name_run, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.steps.release_once import draw_run
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 from beam_dpsketch.transforms.windows.time_range import create_in_every_window
@@ -82,7 +81,7 @@ class ReleaseGroups(beam.PTransform):
         return (rows, created | "Typed" >> beam.Map(_as_it_is).with_output_types(_ROWS)) | "WithEmpty" >> beam.Flatten()
 
 
-class NoiseOnce(beam.DoFn):
+class NoiseOnce(DrawsNoise):
     """Turn (pair, exact count) into (encoded key, (item, noisy count)), or into nothing below the threshold.
 
     Args:
@@ -92,15 +91,8 @@ class NoiseOnce(beam.DoFn):
     """
 
     def __init__(self, counting: Counting, *, per_key: bool, idempotent_noise: IdempotentNoise | None) -> None:
-        self._counting, self._per_key, self._idempotent_noise = counting, per_key, idempotent_noise
-        self._randomness: KeyedRandomness | None = None
-
-    def setup(self) -> None:
-        if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret()
-
-    def teardown(self) -> None:
-        self._randomness = None
+        super().__init__(idempotent_noise)
+        self._counting, self._per_key = counting, per_key
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[tuple[bytes, int]]] = defaultdict(list)
@@ -133,19 +125,12 @@ class NoiseOnce(beam.DoFn):
         return key, (item, noisy)
 
 
-class GatherRows(beam.DoFn):
+class GatherRows(DrawsNoise):
     """Turn (encoded key, rows) into a release, or (key, release)."""
 
     def __init__(self, counting: Counting, *, per_key: bool, idempotent_noise: IdempotentNoise | None) -> None:
-        self._counting, self._per_key, self._idempotent_noise = counting, per_key, idempotent_noise
-        self._randomness: KeyedRandomness | None = None
-
-    def setup(self) -> None:
-        if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret()
-
-    def teardown(self) -> None:
-        self._randomness = None
+        super().__init__(idempotent_noise)
+        self._counting, self._per_key = counting, per_key
 
     def process(
         self,
