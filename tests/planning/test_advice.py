@@ -100,6 +100,7 @@ def test_the_half_width_of_a_sketch_is_that_of_the_formula(relation: Neighboring
         assert error == pytest.approx(noise_margin(5, 0.95) * largest / math.sqrt(2 * rho))
 
 
+@pytest.mark.one_fast_case
 @every_spec
 @every_relation
 @pytest.mark.parametrize("shares", [None, SideCounters()], ids=["alone", "side counters"])

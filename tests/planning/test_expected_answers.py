@@ -176,6 +176,7 @@ def test_simulated_errors_are_those_of_other_zipf_data(kind: Any) -> None:
         assert said.deviation * factor != pytest.approx(measured, rel=0.25)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("n", [1, 10, 100])
 def test_what_would_be_noise_is_said_in_words(n: int) -> None:
     specs = [

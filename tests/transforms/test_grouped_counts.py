@@ -188,6 +188,7 @@ def _second(row: Any) -> Any:
 
 
 @pytest.mark.usefixtures("no_noise")
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("weight", "windows"), [(1, 1), (3, 2)])
 def test_empty_input_gives_an_empty_release_in_the_global_window_alone(weight: int, windows: int) -> None:
     (top,) = run([], globally(Record(max_weight=weight)))

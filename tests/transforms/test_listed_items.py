@@ -64,6 +64,7 @@ def test_the_visits_tell_listed_pages_apart() -> None:
     assert sum(map(abs, counted(VISITS))) < sum(abs(visit.seconds) for visit in VISITS)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
