@@ -46,13 +46,15 @@ def squared_l2_sensitivity(
       window_count: releases (windows) that one unit can reach, each within the bounds.
     """
     _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item, window_count=window_count)
-    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        row = 1
-    elif has_signs or bounds.signed:
-        row = 4
-    else:
-        row = 2
+    row = row_factor(has_signs=has_signs, bounds=bounds, relation=relation)
     return row * int(cells_per_item) * bounds.squared_length * int(window_count)  # int: numpy's integers overflow
+
+
+def row_factor(*, has_signs: bool, bounds: Bounds, relation: NeighboringRelation) -> int:
+    """Return the largest squared change of one row, in parts of that of adding a unit."""
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return 1
+    return 4 if has_signs or bounds.signed else 2
 
 
 def squared_l2_sensitivity_over_time(

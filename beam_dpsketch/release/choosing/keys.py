@@ -23,6 +23,7 @@ from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.sensitivity import row_factor
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.sketches import raw_type
@@ -122,10 +123,11 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
 
 def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     """Return what a sketch costs in a key that a unit enters or leaves; `sensitivity` has the factors of its tables."""
-    if terms.privacy.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        return SketchCost(Fraction(1), terms.bounds.has_norm)
-    rows = [(table.share, 4 if table.has_signs or terms.bounds.signed else 2) for table in raw_type(spec).tables(spec)]
-    return SketchCost(sum((share / row for share, row in rows), Fraction(0)), terms.bounds.has_norm)
+    bounds, relation = terms.bounds, terms.privacy.relation
+    move = Fraction(0)
+    for table in raw_type(spec).tables(spec):
+        move += table.share / row_factor(has_signs=table.has_signs, bounds=bounds, relation=relation)
+    return SketchCost(move, bounds.has_norm)
 
 
 @functools.lru_cache(maxsize=64)
