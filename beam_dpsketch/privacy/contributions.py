@@ -51,7 +51,7 @@ class PrivacyUnit(enum.Enum):
 
     @property
     def over_horizon(self) -> bool:
-        """Whether the releases are nodes of a tree over time; a partition is then a window of the horizon."""
+        """Whether the releases are rows over time, or answers from them."""
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 

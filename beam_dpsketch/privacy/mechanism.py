@@ -9,6 +9,7 @@ Steinke 2020 (arXiv:2004.00010), Theorem 4.
 from __future__ import annotations
 
 import enum
+import math
 import os
 from fractions import Fraction
 
@@ -28,12 +29,12 @@ class Randomness(enum.Enum):
 
 
 def sigma_squared(
-    *, squared_sensitivity: Fraction | int, rho: Fraction, share: Fraction = Fraction(1), scale_bits: int = 0
+    *, squared_sensitivity: Fraction | int, rho: Fraction, share: Fraction = Fraction(1), squared_unit: int = 1
 ) -> Fraction:
     """Return the noise parameter sigma^2 = Delta^2 / (2 rho share), exactly, for a share of rho.
 
-    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around. Counters
-    that count in units of 2**-scale_bits wrap around that much earlier.
+    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around. Where a
+    record counts more than 1, and `squared_unit` is the square of that, counters wrap around that much earlier.
 
     >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
     Fraction(10, 1)
@@ -44,8 +45,8 @@ def sigma_squared(
             f"rho must be at most {float(2 * squared_sensitivity / share):g} for this sensitivity, so that sigma is at "
             f"least 0.5; got {float(rho):g}, which hides nothing"
         )
-    if result * 4**scale_bits > MAX_SIGMA_SQUARED:
-        limit = f"2**{50 - scale_bits}"
+    if result * squared_unit > MAX_SIGMA_SQUARED:
+        limit = f"2**{math.isqrt(MAX_SIGMA_SQUARED.numerator // squared_unit).bit_length() - 1}"
         raise ValueError(
             f"rho is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds"
         )

@@ -22,6 +22,8 @@ row_t = 2 in tables whose cells only grow, where ||h - h'||^2 <= ||h||^2 + ||h'|
 most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t of ||change_t||^2 / (2 sigma_t^2) is at most rho, which is
 rho-zCDP (Canonne, Kamath and Steinke 2020).
 
+Where windows go into rows over time, `over_time.lengths` has the rule, and weights have ROW_SCALE_BITS.
+
 Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
 Counters wrap around at a weight of 2^47 in one cell, which is post-processing too.
 """
@@ -36,6 +38,8 @@ from typing import NamedTuple
 import numpy as np
 
 SCALE_BITS = 16
+ROW_SCALE_BITS = 8
+"""Of scaled weights where windows go into rows over time, which multiply counters by up to 2^24."""
 MAX_ITEM_WEIGHT = (1 << 31) - 1
 _FACTOR_BITS = 32
 NO_SCALING = 1 << _FACTOR_BITS
@@ -73,13 +77,13 @@ def squared_norms(
     norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
     for numerator, cells in tables:
         width = int(cells.max()) + 1 if len(cells) else 1
-        places, sums = _sum_by_place(groups * np.int64(width) + cells, magnitudes)
+        places, sums = sum_by_place(groups * np.int64(width) + cells, magnitudes)
         squares = np.square(sums.astype(np.float64))
         norms += numerator * np.bincount(units[places // width], squares, len(norms))
     return norms
 
 
-def _sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct places, ascending, and the sum of the weights at each; both int64 and not negative."""
     if not np.all(places[1:] >= places[:-1]):
         bits = int(weights.max()).bit_length()
@@ -114,9 +118,9 @@ def shrinkage(squares: np.ndarray, limit: Fraction) -> np.ndarray:
     return np.where(within, 1.0, np.minimum(roots, 1.0))
 
 
-def scaled(magnitudes: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Return floor(magnitude c 2^SCALE_BITS), int64, given the factor of each magnitude's unit."""
-    return magnitudes * factors >> np.int64(_FACTOR_BITS - SCALE_BITS)
+def scaled(magnitudes: np.ndarray, factors: np.ndarray, bits: int = SCALE_BITS) -> np.ndarray:
+    """Return floor(magnitude c 2^bits), int64, given the factor of each magnitude's unit."""
+    return magnitudes * factors >> np.int64(_FACTOR_BITS - bits)
 
 
 def fits_untouched(total: np.ndarray, max_norm: Fraction | int) -> np.ndarray:
@@ -124,13 +128,14 @@ def fits_untouched(total: np.ndarray, max_norm: Fraction | int) -> np.ndarray:
     return total <= math.floor(max_norm)
 
 
-def drowned_bits(sigma_squared: Sequence[Fraction]) -> int:
-    """Return how many low bits of scaled counters count at most sigma / 64, given sigma^2 of each table in records.
+def drowned_bits(sigma_squared: Sequence[Fraction], squared_unit: int = 4**SCALE_BITS) -> int:
+    """Return how many low bits of counters count at most sigma / 64, given sigma^2 of each table in records.
 
-    Rounding them off after the noise is post-processing. It adds at most sigma^2 / 49,152 to the variance.
+    A record counts as much as the root of `squared_unit`. Rounding these bits off after the noise is post-processing.
+    It adds at most sigma^2 / 49,152 to the variance.
     """
-    allowed = min(sigma_squared) * 4 ** (SCALE_BITS - 6)
-    return max((bits for bits in range(SCALE_BITS + 1) if 4**bits <= allowed), default=0)
+    allowed = int(min(sigma_squared) * squared_unit) >> 12
+    return (max(allowed, 1).bit_length() - 1) // 2
 
 
 def round_off(counters: np.ndarray, bits: int) -> np.ndarray:

@@ -84,7 +84,7 @@ def histogram(norms: np.ndarray, denominator: int, bins: int) -> np.ndarray:
 
     Args:
       norms: denominator * N^2 of each unit, as `norm_bounding.squared_norms` returns it; units of 0 are not counted.
-      denominator: at most 2^20. The edges of the bins are exact in float64, and so are norms below 2^53.
+      denominator: at most 2^40. The edges of the bins are exact in float64, and so are norms below 2^53.
       bins: how many.
     """
     edges = np.ldexp(float(denominator), np.arange(1, bins))

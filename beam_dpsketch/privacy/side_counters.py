@@ -32,6 +32,12 @@ cell both numbers are between 0 and K. With signs it is at most |f| + |g| = 2 K.
 `REPLACE_ONE` either: all records of the replacement may be dropped, or cancel. Where each window is bounded alone and a
 unit reaches m windows, all bounds hold for each window, so the squares are m times as large. Each entry is attained.
 
+Rows over time, from bounded input under a norm. The cells of a unit are keys and windows, and |v|^2 is the sum over
+keys of v' G v / max_s G_ss, with G of the rows and |v| in place of v (`over_time.lengths`). F is 2^ROW_SCALE_BITS, and
+K stays. Each number of v is scaled down and rounded down, and no entry of G is below 0. So over all rows the unit
+changes the counter by at most K F in length, times the root of max_s G_ss = `RowMechanism.squared_length`. f.g of two
+units becomes the sum over keys of f' G g, which is at least 0 where f and g have no number below 0. So the table holds.
+
 `RecordBounds` need no factor. They keep max_partitions cells, max_contributions_per_partition records in each, and
 max_weight of each record. So K^2 is max_partitions times the square of 1 (units), of max_contributions_per_partition
 (records) and of its product with max_weight (weight). `clipped` and `scaled` need a norm.
@@ -60,6 +66,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.privacy import mechanism, norm_bounding
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, CLIPPED, SCALED = "units", "records", "weight", "clipped", "scaled"
@@ -118,15 +125,17 @@ class SideCounter(NamedTuple):
         """The first of the names."""
         return self.names[0]
 
-    def squared_sensitivity(self, relation: NeighboringRelation, *, one_cell: bool, window_count: int = 1) -> Fraction:
+    def squared_sensitivity(
+        self, relation: NeighboringRelation, *, one_cell: bool, reach: Fraction | int = 1
+    ) -> Fraction:
         """Return Delta^2, the largest squared change that one unit can cause over all cells, in records.
 
         Args:
           relation: the relation between neighbouring inputs.
           one_cell: whether the counter is one number: neither keys nor windows.
-          window_count: windows that one unit can reach, each within the bounds.
+          reach: as in `sensitivity`.
         """
-        if one_cell and window_count > 1:
+        if one_cell and reach > 1:
             raise ValueError("one_cell must be False if a unit can reach several windows")
         if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             factor = 1
@@ -134,7 +143,7 @@ class SideCounter(NamedTuple):
             factor = 4
         else:
             factor = 1 if one_cell else 2
-        return factor * self.squared_limit * int(window_count)
+        return factor * self.squared_limit * reach
 
     def sigma_squared(
         self,
@@ -142,29 +151,46 @@ class SideCounter(NamedTuple):
         relation: NeighboringRelation,
         *,
         one_cell: bool,
-        window_count: int = 1,
-        scale_bits: int = 0,
+        reach: Fraction | int = 1,
+        squared_unit: int = 1,
     ) -> Fraction:
         """Return the noise parameter Delta^2 / (2 rho share), exactly, in records; `rho` is that of all the release."""
-        squared = self.squared_sensitivity(relation, one_cell=one_cell, window_count=window_count)
-        return mechanism.sigma_squared(squared_sensitivity=squared, rho=rho, share=self.share, scale_bits=scale_bits)
+        squared = self.squared_sensitivity(relation, one_cell=one_cell, reach=reach)
+        return mechanism.sigma_squared(
+            squared_sensitivity=squared, rho=rho, share=self.share, squared_unit=squared_unit
+        )
 
-    def limited(self, values: np.ndarray, units: np.ndarray, *, bits: int) -> np.ndarray:
+    def limited(
+        self,
+        values: np.ndarray,
+        units: np.ndarray,
+        *,
+        bits: int,
+        scale_bits: int = SCALE_BITS,
+        pairs: WindowPairs | None = None,
+    ) -> np.ndarray:
         """Return sign(v) floor(|v| c F), c = min(1, K / |v|) rounded down, int64: what each unit adds to each cell.
 
         Args:
-          values: v of each unit and cell, in units of 2^-bits: int64 of shape (n,). Sizes above 2^45 count as 2^45,
-            and numbers below 0 as 0 if the counter is not signed.
+          values: v of each unit and cell, in units of 2^-bits: int64 of shape (n,). Sizes above 2^(61 - scale_bits)
+            count as that, and numbers below 0 as 0 if the counter is not signed.
           units: the unit of each number: whole numbers from 0, none left out.
-          bits: 0 to SCALE_BITS.
+          bits: 0 to scale_bits.
+          scale_bits: F is 2^scale_bits.
+          pairs: which numbers add up in rows over time; `None` if none do.
         """
-        most = _MAX_SIZE >> (SCALE_BITS - bits)
+        most = _MAX_SIZE >> (scale_bits - bits)
         values = np.clip(values, -most if self.signed else 0, most)
         sizes = np.abs(values)
-        squares = np.bincount(units, np.square(sizes.astype(np.float64)))
-        factors = norm_bounding.shrinkage(squares, self.squared_limit * 4**bits)[units]
-        shrunk = np.floor(sizes * factors * 2.0 ** (SCALE_BITS - bits)).astype(np.int64)
-        return np.sign(values) * np.where(factors == 1, sizes << np.int64(SCALE_BITS - bits), shrunk)
+        limit = self.squared_limit * 4**bits
+        if pairs is None:
+            squares = np.square(sizes.astype(np.float64))
+        else:
+            heavy = np.bincount(units, sizes) > math.isqrt(math.floor(limit))  # |v| is at most the sum of all sizes
+            squares, limit = pairs.squares(sizes, heavy[units]), limit * ONE_PAIR
+        factors = norm_bounding.shrinkage(np.bincount(units, squares), limit)[units]
+        shrunk = np.floor(sizes * factors * 2.0 ** (scale_bits - bits)).astype(np.int64)
+        return np.sign(values) * np.where(factors == 1, sizes << np.int64(scale_bits - bits), shrunk)
 
 
 def side_counters(

@@ -39,8 +39,7 @@ class ReleaseTerms:
       bounds: what one unit contributes at most: the caller's promise, which the transforms enforce. Give `max_weight`
         where weights were accumulated.
       unit: whose presence is hidden.
-      window_count: releases (windows) that one unit can reach; rho covers all of them. For a unit over a horizon, each
-        release is one node of a binary tree over time, and this is the number of windows of the horizon.
+      window_count: releases (windows) that one unit can reach, each within the bounds; rho covers all of them.
       period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
         then the number of windows that the unit can reach in one period.
       disclosed: what is published in addition to the release, for the statement.
@@ -65,17 +64,32 @@ class ReleaseTerms:
         check_bounds(self.bounds)
         _validate.instance(PrivacyUnit, unit=self.unit)
         check_unit(self.unit, self.bounds, self.period_micros)
+        self._check_horizon()
         _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         if self.output_cells is not None:
             _validate.whole_fields(self, "output_cells", low=1, high=1 << 62)
         self.share_left  # noqa: B018  # refuses parts of rho that leave nothing for the sketch
 
+    def _check_horizon(self) -> None:
+        """Refuse a unit over a horizon: what a unit does to rows over time is in `RowTerms`."""
+        if self.unit.over_horizon:
+            raise ValueError(f"unit must not be one over a horizon here, got {self.unit.value}: transforms make rows")
+
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
-        """The side counters of each release; nodes of a tree over time have none."""
-        shares = None if self.unit.over_horizon else self.privacy.side_counters
-        return side_counters(shares, self.bounds, max_cells=self.output_cells)
+        """The side counters of each release."""
+        return side_counters(self.privacy.side_counters, self.bounds, max_cells=self.output_cells)
+
+    @property
+    def selections(self) -> int:
+        """How many selections of keys, each within the bounds, one unit can vote in."""
+        return self.window_count
+
+    @property
+    def reach(self) -> Fraction:
+        """The squared change of all releases by a unit, over that of one of them."""
+        return Fraction(self.window_count)
 
     @property
     def one_cell(self) -> bool:
@@ -120,11 +134,16 @@ class ReleaseTerms:
         """Before the noise, counters count in units of 2**-scale_bits."""
         return SCALE_BITS if self.bounds.has_norm else 0
 
+    @property
+    def squared_unit(self) -> int:
+        """The square of what a record of weight 1 counts before the noise, where it counts most."""
+        return 4**self.scale_bits
+
 
 def check_unit(unit: PrivacyUnit, bounds: Bounds, period_micros: int) -> None:
     """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
     if not isinstance(bounds, RecordBounds):
-        if unit.is_one_record or unit.over_horizon:
+        if unit.is_one_record:
             raise ValueError(
                 f"bounds must be RecordBounds where the unit is {unit.value}; a NormBound is of a PrivacyId"
             )

@@ -32,9 +32,7 @@ Unit = tuple[int, ...]
 
 def noise_of(bounds: Bounds, relation: NeighboringRelation, windows: int = 1) -> Fraction:
     """sigma^2 as a release has it."""
-    squared = squared_l2_sensitivity(
-        cells_per_item=1, has_signs=False, bounds=bounds, relation=relation, window_count=windows
-    )
+    squared = squared_l2_sensitivity(cells_per_item=1, has_signs=False, bounds=bounds, relation=relation, reach=windows)
     return sigma_squared(squared_sensitivity=squared, rho=RHO)
 
 

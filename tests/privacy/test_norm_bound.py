@@ -14,7 +14,6 @@ from hypothesis import given
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    REPLACE_ONE,
     IncompatibleSketchError,
     NeighboringRelation,
     NormBound,
@@ -23,7 +22,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, check_bounds
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.privacy.terms import check_unit
 from tests.helpers import strategies
 
@@ -177,7 +176,7 @@ def test_what_says_no_bounds_is_refused(value: Any) -> None:
 @pytest.mark.parametrize("unit", PrivacyUnit)
 def test_a_norm_is_of_an_id_over_all_it_contributes(unit: PrivacyUnit) -> None:
     period = 7 if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0
-    if unit.is_one_record or unit.over_horizon:
+    if unit.is_one_record:
         with pytest.raises(ValueError, match=r"bounds must be RecordBounds where the unit is (one|all) record"):
             check_unit(unit, NormBound(1), period)
     else:
@@ -191,7 +190,7 @@ def test_the_noise_is_that_of_as_many_records_of_one_item(
     relation: NeighboringRelation, has_signs: bool, signed: bool
 ) -> None:
     """This holds for all weights of records."""
-    table = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation, "window_count": 3}
+    table = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation, "reach": 3}
     of_records = squared_l2_sensitivity(**table, bounds=RecordBounds(20, signed=signed))
     for bounds in (
         NormBound(20, signed=signed),
@@ -201,13 +200,6 @@ def test_the_noise_is_that_of_as_many_records_of_one_item(
     row = 1 if relation is ADD_OR_REMOVE_ONE else 4 if has_signs or signed else 2
     half = squared_l2_sensitivity(**table, bounds=NormBound(Fraction(5, 2), signed=signed))
     assert half == Fraction(25, 4) * row * 5 * 3
-
-
-def test_there_is_no_norm_over_a_horizon() -> None:
-    with pytest.raises(ValueError, match="bounds must be RecordBounds over a horizon of windows, got NormBound"):
-        squared_l2_sensitivity_over_time(
-            cells_per_item=1, has_signs=True, bounds=NormBound(5), relation=REPLACE_ONE, window_count=4
-        )
 
 
 def test_an_id_may_have_a_norm_with_a_period_alone() -> None:

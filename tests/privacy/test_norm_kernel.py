@@ -130,9 +130,15 @@ VARIANCES = st.fractions(Fraction(1, 1 << 32), 1 << 68)
 def test_drowned_bits_are_those_within_a_64th_of_the_smallest_sigma(variances: list[Fraction]) -> None:
     bits = norm_bounding.drowned_bits(variances)
     allowed = min(variances) / 64**2  # of the square of a step
-    assert 0 <= bits <= SCALE_BITS
     assert bits == 0 or Fraction(1 << bits, 1 << SCALE_BITS) ** 2 <= allowed
-    assert bits == SCALE_BITS or Fraction(2 << bits, 1 << SCALE_BITS) ** 2 > allowed
+    assert Fraction(2 << bits, 1 << SCALE_BITS) ** 2 > allowed
+
+
+@given(variances=st.lists(VARIANCES, min_size=1, max_size=3), unit=st.integers(1, 1 << 100))
+def test_drowned_bits_in_another_unit(variances: list[Fraction], unit: int) -> None:
+    bits, allowed = norm_bounding.drowned_bits(variances, unit), min(variances) * unit / 64**2
+    assert bits == 0 or 4**bits <= allowed
+    assert 4 ** (bits + 1) > allowed
 
 
 @given(counter=st.integers(-(1 << 62), 1 << 62), bits=st.integers(0, SCALE_BITS))

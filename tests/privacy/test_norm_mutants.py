@@ -61,7 +61,7 @@ def net_weights_with_their_signs(patch: pytest.MonkeyPatch) -> None:
     exact = NormRule._factors
 
     def factors(rule: NormRule, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
-        patch.setattr(norm_bounding, "_sum_by_place", sum_by_place)
+        patch.setattr(norm_bounding, "sum_by_place", sum_by_place)
         return exact(rule, netted, np.sign(netted.weights) * magnitudes)
 
     def sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +75,7 @@ def net_weights_with_their_signs(patch: pytest.MonkeyPatch) -> None:
 
 def rounding_to_nearest(patch: pytest.MonkeyPatch) -> None:
     shift = norm_bounding._FACTOR_BITS - norm_bounding.SCALE_BITS
-    patch.setattr(norm_bounding, "scaled", lambda size, factor: (size * factor + (1 << shift - 1)) >> shift)
+    patch.setattr(norm_bounding, "scaled", lambda size, factor, _: (size * factor + (1 << shift - 1)) >> shift)
 
 
 def distinct_nodes_that_never_collide(patch: pytest.MonkeyPatch) -> None:

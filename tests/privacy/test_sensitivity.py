@@ -113,7 +113,7 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, rela
 @pytest.mark.parametrize("has_signs", [False, True])
 def test_windows_count_like_partitions(relation, has_signs):
     common = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation}
-    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), window_count=7)
+    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), reach=7)
     by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_partitions=7))
     assert by_windows == by_partitions
 
@@ -143,15 +143,15 @@ def test_numpy_integers_do_not_overflow(number):
         max_weight=number(17), max_contributions_per_partition=number(100), max_partitions=number(100)
     )
     answer = squared_l2_sensitivity(
-        cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, window_count=number(100)
+        cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, reach=number(100)
     )
     assert isinstance(answer, Fraction)
     assert answer == 4 * 64 * 1700**2 * 100 * 100
 
 
-@pytest.mark.parametrize("name", ["cells_per_item", "window_count"])
+@pytest.mark.parametrize("name", ["cells_per_item", "reach"])
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_counts_below_one_are_refused(name, value, error):
-    arguments = {"cells_per_item": 1, "window_count": 1, name: value}
+    arguments = {"cells_per_item": 1, "reach": 1, name: value}
     with pytest.raises(error, match=name):
         squared_l2_sensitivity(**arguments, has_signs=True, bounds=RecordBounds(1), relation=REPLACE_ONE)

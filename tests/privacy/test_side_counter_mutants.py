@@ -70,8 +70,10 @@ def no_clip_of(name: str) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         exact = SideCounter.limited
 
-        def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int) -> np.ndarray:
-            return in_full(values, bits) if counter.name == name else exact(counter, values, units, bits=bits)
+        def limited(
+            counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any
+        ) -> np.ndarray:
+            return in_full(values, bits) if counter.name == name else exact(counter, values, units, bits=bits, **rest)
 
         patch.setattr(SideCounter, "limited", limited)
 
@@ -82,8 +84,10 @@ def a_clip_for_each_cell_of(name: str) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         exact = SideCounter.limited
 
-        def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int) -> np.ndarray:
-            return exact(counter, values, np.arange(len(units)) if counter.name == name else units, bits=bits)
+        def limited(
+            counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any
+        ) -> np.ndarray:
+            return exact(counter, values, np.arange(len(units)) if counter.name == name else units, bits=bits, **rest)
 
         patch.setattr(SideCounter, "limited", limited)
 
@@ -95,12 +99,12 @@ def on_the_factor_of_the_norm(patch: pytest.MonkeyPatch) -> None:
     exact = norm_rule.sums_of_scaled
 
     def sums(
-        counters: Any, selection: Any, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray
+        counters: Any, selection: Any, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray, **rest: Any
     ) -> pa.Table:
         (records,) = (counter for counter in counters if counter.name == "records")
-        found = exact(counters, selection, netted, magnitudes, factors)
+        found = exact(counters, selection, netted, magnitudes, factors, **rest)
         counts = np.abs(netted.weights) if netted.records is None else netted.records
-        groups = side_sums._Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
+        groups = side_sums.Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
         scaled = groups.add_up(np.clip(counts, 0, 1 << 30) * factors >> 16)
         return found.set_column(found.column_names.index(records.name), records.name, pa.array(scaled))
 
@@ -110,10 +114,10 @@ def on_the_factor_of_the_norm(patch: pytest.MonkeyPatch) -> None:
 def weight_clipped_at_the_square_of_the_norm(patch: pytest.MonkeyPatch) -> None:
     exact = SideCounter.limited
 
-    def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int) -> np.ndarray:
+    def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any) -> np.ndarray:
         if counter.name == "weight":
             counter = counter._replace(squared_limit=(counter.squared_limit / 16) ** 2)
-        return exact(counter, values, units, bits=bits)
+        return exact(counter, values, units, bits=bits, **rest)
 
     patch.setattr(SideCounter, "limited", limited)
 

@@ -26,6 +26,8 @@ from beam_dpsketch import (
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.release.noising import calibrate
 from tests.helpers.joint_loss import joint_loss
@@ -125,15 +127,15 @@ def test_counters_can_be_left_out() -> None:
 def test_sensitivities(relation: NeighboringRelation, signed: bool, one_cell: bool, windows: int) -> None:
     counter = SideCounter(("weight",), FIFTIETH, Fraction(9), signed)
     factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 1 if one_cell else 2}
-    squared = counter.squared_sensitivity(relation, one_cell=one_cell, window_count=windows)
+    squared = counter.squared_sensitivity(relation, one_cell=one_cell, reach=windows)
     assert squared == 9 * windows * factors[relation]
-    sigma = counter.sigma_squared(Fraction(1, 10), relation, one_cell=one_cell, window_count=windows)
+    sigma = counter.sigma_squared(Fraction(1, 10), relation, one_cell=one_cell, reach=windows)
     assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
 
 
 def test_one_cell_is_in_one_window() -> None:
     with pytest.raises(ValueError, match="one_cell must be False"):
-        SideCounter(("units",), FIFTIETH, Fraction(1)).squared_sensitivity(REPLACE_ONE, one_cell=True, window_count=2)
+        SideCounter(("units",), FIFTIETH, Fraction(1)).squared_sensitivity(REPLACE_ONE, one_cell=True, reach=2)
 
 
 @every_relation
@@ -161,7 +163,7 @@ def test_sensitivities_by_brute_force(
                     for window in range(2 * windows)
                 ),
             )
-    assert counter.squared_sensitivity(relation, one_cell=False, window_count=windows) == largest
+    assert counter.squared_sensitivity(relation, one_cell=False, reach=windows) == largest
 
 
 @every_relation
@@ -261,10 +263,14 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
         (ReleaseTerms(every, NORM, **of_people), Fraction(23, 25)),
         (ReleaseTerms(every, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(23, 25) - Fraction(1, 20)),
         (ReleaseTerms(none, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(19, 20)),
-        (ReleaseTerms(every, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=8), Fraction(1)),
+        (
+            RowTerms(every, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=3, mechanism=BinaryTree(8)),
+            Fraction(49, 50),
+        ),
     ):
         assert terms.share_left == share
-        factor = 4 if terms.unit.over_horizon else 1  # the nodes that a record is in
+        # Of the nodes that three windows are in, over those of one: (3 + 4 + 1 + 9 + 9) / 4.
+        factor = Fraction(26, 4) if terms.unit.over_horizon else 1
         assert calibrate(spec, terms) == (factor * spec.depth * terms.bounds.squared_length / (2 * share),)
 
 

@@ -6,6 +6,9 @@ import pytest
 
 from beam_dpsketch import NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 
 PRIVACY = PrivacySpec(rho=0.5)
 
@@ -32,8 +35,8 @@ def test_terms_that_cannot_be_meant_are_refused(arguments, error, message):
         ReleaseTerms(**{"privacy": PRIVACY, **arguments})
 
 
-@pytest.mark.parametrize("unit", [unit for unit in PrivacyUnit if unit.is_one_record or unit.over_horizon])
-def test_a_norm_is_of_a_privacy_id_and_not_over_a_horizon(unit):
+@pytest.mark.parametrize("unit", [unit for unit in PrivacyUnit if unit.is_one_record])
+def test_a_norm_is_of_a_privacy_id(unit):
     with pytest.raises(
         ValueError, match=r"bounds must be RecordBounds where the unit is .*; a NormBound is of a Privacy"
     ):
@@ -45,6 +48,28 @@ def test_a_norm_scales_and_bounds_of_records_do_not(unit):
     period = {"unit": unit, "period_micros": int(unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD)}
     assert ReleaseTerms(PRIVACY, NormBound(5), **period).scale_bits == 16
     assert ReleaseTerms(PRIVACY, RecordBounds(5), **period).scale_bits == 0
+
+
+@pytest.mark.parametrize("unit", PrivacyUnit)
+def test_rows_over_time_have_a_unit_over_the_horizon_and_no_other_terms_do(unit):
+    if unit.over_horizon:
+        assert RowTerms(PRIVACY, unit=unit, mechanism=BinaryTree(5)).reach == 1
+        with pytest.raises(ValueError, match="unit must not be one over a horizon here"):
+            ReleaseTerms(PRIVACY, unit=unit)
+    else:
+        period = int(unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD)
+        with pytest.raises(ValueError, match="unit must be one over the horizon"):
+            RowTerms(PRIVACY, unit=unit, period_micros=period, mechanism=BinaryTree(5))
+
+
+def test_rows_over_time_reach_at_most_all_windows():
+    people = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "mechanism": BinnedRoot(5)}
+    terms = RowTerms(PRIVACY, NormBound(5), window_count=5, **people)
+    assert (terms.scale_bits, terms.one_cell, terms.selections) == (8, False, 1)
+    assert terms.squared_unit == 4**8 * BinnedRoot(5).squared_length
+    assert terms.reach == BinnedRoot(5).squared_reach(5)
+    with pytest.raises(ValueError, match="max_windows must be at most the 5 windows of the horizon, got 6"):
+        RowTerms(PRIVACY, NormBound(5), window_count=6, **people)
 
 
 def test_a_part_of_a_budget_pays_for_one_release():

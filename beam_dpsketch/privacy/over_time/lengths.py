@@ -1,0 +1,163 @@
+"""The length of a unit over all rows: what norms and side counters must bound where windows go into rows over time.
+
+Guarantee: let a unit add v_s to the cells of window s, for all keys, with parts of sizes that sum to a_j[s] in cell j,
+all in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, of the unit's net weights, and let `norm_bounding` scale
+each of them by c = min(1, max_norm / N), rounded down. Then over all rows, keys and tables t
+
+    sum of (share_t / cells_t) |sum over s of C_s v_s|^2 <= (2^ROW_SCALE_BITS max_norm)^2 max_s G_ss,
+
+where C_s is column s of C and G = C^T C. `RowMechanism.squared_length` is max_s G_ss, by which sigma^2 is multiplied.
+
+The rule. Q is the sum over tables of share_t / cells_t times the sum over keys and cells j of a_j' G a_j, and N^2 is
+Q / max_s G_ss. Pairs of windows count too: rows hold several windows, and the parts of a unit add up there. The
+diagonal alone is a length 2.0 times too small for five windows in a row at T = 1,024.
+
+Proof. C has no entry below 0. So in row n and cell j the unit adds at most sum over s of C_ns a_j[s] in size, with any
+signs. Squared and summed over rows this is a_j' G a_j. All entries of G are at least 0: it grows with each size, and
+shrinks by c^2 or more where all sizes shrink by c and are rounded down. No entry of G is above max_s G_ss, by Cauchy
+and Schwarz. So a_j' G a_j / max_s G_ss <= (sum of a_j)^2, and N is at most the unit's total weight, as without rows: a
+unit with at most max_norm records is not changed. Replacing a unit costs 2 and 4 times as much as in `norm_bounding`,
+because C f and C g have no entry below 0 where f and g have none.
+
+Numbers. `RowMechanism.pair_weights` gives G / max_s G_ss in units of 2^-PAIR_BITS, rounded up, at most 1. With them N^2
+is a whole number over one denominator, exact in float64 below 2^53. Above, it is rounded up by more than the error of
+2^28 additions. Where `pair_weights` is `None`, each pair counts as 1, and a_j' G a_j as (sum of a_j)^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
+
+ONE_PAIR = 1 << PAIR_BITS
+_MAX_PLACE = 1 << 62
+_HALF_BITS = PAIR_BITS // 2
+_MAX_TOTAL = 1 << 21  # squared, times 2^_HALF_BITS, it is below 2^53
+_SPARSE = 16  # with a 16th of all windows, a matrix product is faster than single pairs
+_CHUNK = 512
+
+
+def squared_norms(
+    mechanism: RowMechanism,
+    groups: np.ndarray,
+    units: np.ndarray,
+    windows: np.ndarray,
+    magnitudes: np.ndarray,
+    tables: Iterable[tuple[int, np.ndarray]],
+) -> np.ndarray:
+    """Return denominator * 2^PAIR_BITS * N^2 of each unit: float64 of shape (units,), exact below 2^53.
+
+    Args:
+      mechanism: which rows there are.
+      groups: the unit and key of each net weight as one number: from 0, none left out, int64 of shape (n,).
+      units: the unit of each group: whole numbers from 0, ascending, none left out.
+      windows: the number of each net weight's window, int64 of shape (n,).
+      magnitudes: |net weight|, int64 of shape (n,), at most `norm_bounding.MAX_ITEM_WEIGHT`.
+      tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).
+    """
+    weights = mechanism.pair_weights()
+    if weights is None:
+        return norm_bounding.squared_norms(groups, units, magnitudes, tables) * ONE_PAIR
+    norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
+    for numerator, cells in tables:
+        width = int(cells.max()) + 1 if len(cells) else 1
+        places, in_windows, sums = _sum_by_window(groups * np.int64(width) + cells, windows, magnitudes, len(weights))
+        squares = _pair_up(places, in_windows, sums, weights)
+        norms += numerator * np.bincount(units[places // width], squares, len(norms))
+    return norms
+
+
+class WindowPairs:
+    """Squares numbers of units in windows, each number together with those of the same group in other windows.
+
+    Args:
+      mechanism: which rows there are.
+      groups: what adds up in a row, a unit and key, as a whole number from 0: int64 of shape (n,).
+      windows: the number of each number's window, int64 of shape (n,); each only once in a group.
+    """
+
+    def __init__(self, mechanism: RowMechanism, groups: np.ndarray, windows: np.ndarray) -> None:
+        self._weights = mechanism.pair_weights()
+        self._order, self._groups, self._windows = np.lexsort((windows, groups)), groups, windows
+
+    def squares(self, sizes: np.ndarray, needed: np.ndarray) -> np.ndarray:
+        """Return numbers whose sum over a group is 2^PAIR_BITS a' G a / max_s G_ss: float64, exact below 2^53.
+
+        Args:
+          sizes: a of each group and window, not below 0, of shape (n,).
+          needed: which are asked for, bool of shape (n,), all of a group or none; the others get 0.
+        """
+        squares, order = np.zeros(len(sizes)), self._order[needed[self._order]]
+        groups, sizes = self._groups[order], sizes[order].astype(np.float64)
+        if self._weights is not None:
+            squares[order] = _pair_up(groups, self._windows[order], sizes, self._weights)
+        else:
+            starts = np.flatnonzero(np.diff(groups, prepend=-1))
+            sums = np.add.reduceat(sizes, starts) if len(starts) else sizes
+            squares[order[starts]] = np.square(sums) * ONE_PAIR
+        return squares
+
+
+def _sum_by_window(
+    places: np.ndarray, windows: np.ndarray, magnitudes: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct pairs of place and window, ascending, and the sum of the magnitudes at each; all int64."""
+    if (int(places.max(initial=0)) + 1) * count < _MAX_PLACE:
+        packed, sums = norm_bounding.sum_by_place(places * np.int64(count) + windows, magnitudes)
+        return packed // count, packed % count, sums
+    distinct, numbers = np.unique(places, return_inverse=True)
+    packed, sums = norm_bounding.sum_by_place(numbers.astype(np.int64) * count + windows, magnitudes)
+    return distinct[packed // count], packed % count, sums
+
+
+def _pair_up(places: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return numbers whose sum over a place is that of weight * size * size over its pairs: float64, one for each size.
+
+    Rows come place by place, each window of a place once. Which way is taken depends on the place alone.
+    """
+    sizes, squares = sizes.astype(np.float64), np.zeros(len(places))
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    counts = np.diff(np.append(starts, len(places)))
+    totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
+    filled = (counts * _SPARSE >= len(weights)) & (totals < _MAX_TOTAL)
+    squares[starts[filled]] = _squares_of_filled(starts[filled], counts[filled], windows, sizes, weights)
+    rest = np.flatnonzero(np.repeat(~filled, counts))
+    squares[rest] = _squares_by_lag(places[rest], windows[rest], sizes[rest], weights)
+    return squares
+
+
+def _squares_of_filled(
+    starts: np.ndarray, counts: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the sum over the pairs of each place, by matrix products.
+
+    Products with the high and the low half of the weights are exact in any order, because totals are small.
+    """
+    high, low = (half.astype(np.float64) for half in np.divmod(weights, 1 << _HALF_BITS))
+    squares = [np.zeros(0)]
+    for chunk in range(0, len(starts), _CHUNK):
+        lengths = counts[chunk : chunk + _CHUNK]
+        numbers = np.repeat(np.arange(len(lengths)), lengths)
+        rows = np.arange(len(numbers)) + (starts[chunk : chunk + _CHUNK] - np.cumsum(lengths) + lengths)[numbers]
+        block = np.zeros((len(lengths), len(weights)))
+        block[numbers, windows[rows]] = sizes[rows]
+        of_high, of_low = (np.einsum("ps,ps->p", block @ half, block) for half in (high, low))
+        squares.append(of_high * (1 << _HALF_BITS) + of_low)
+    return np.concatenate(squares)
+
+
+def _squares_by_lag(places: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return, for each size, weight * size^2 and twice weight * size * size for each later one of its place."""
+    squares = weights[windows, windows] * sizes * sizes
+    first, lag = np.arange(len(places)), 0
+    while len(first):
+        lag += 1
+        first = first[: np.searchsorted(first, len(places) - lag)]
+        first = first[places[first] == places[first + lag]]
+        second = first + lag
+        squares[first] += 2 * weights[windows[first], windows[second]] * sizes[first] * sizes[second]
+    return squares
