@@ -41,6 +41,7 @@ class SketchAccumulator:
         "_sketch_input",
         "items",
         "max_norm",
+        "row",
         "side",
         "weights",
     )
@@ -56,6 +57,20 @@ class SketchAccumulator:
         self._sketch: RawSketch | None = None
         self.side = np.zeros(len(sketch_input.side_names), dtype=np.int64)
         self.max_norm: Fraction | None = None
+        self.row: int | None = None
+
+    @staticmethod
+    def of_row(sketch_input: SketchInput, row: int, counters: np.ndarray) -> SketchAccumulator:
+        """Return the exact row over time of this number: counters of the sketch, and then what is counted aside."""
+        accumulator, cells = SketchAccumulator(sketch_input), sketch_input.spec.cells
+        sketch = sketch_input.kind.from_vector(sketch_input.spec, counters[:cells])
+        accumulator._sketch = sketch.in_units_of(sketch_input.scale_bits)
+        accumulator.side, accumulator.row = counters[cells:], row
+        return accumulator
+
+    def to_vector(self) -> np.ndarray:
+        """Return the counters of the sketch, and then what is counted aside, int64."""
+        return np.append(self.to_sketch().to_vector(), self.total_side)
 
     @property
     def cells(self) -> int:
@@ -138,7 +153,8 @@ class SketchAccumulator:
         else:
             keys, weights, *_ = _sum_chunks(self._chunks) if self._hashed else self._sketch_input.empty()
             payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
-        numbers = [int((self.max_norm or 0) * GRID), *self.side.tolist()]
+        place = 0 if self.row is None else self.row + 1
+        numbers = [int((self.max_norm or 0) * GRID), place, *self.side.tolist()]
         if payload or any(numbers):
             packed = _pack(np.array(numbers))
             payload = packed[-1:] + packed[:-1] + payload
@@ -151,11 +167,12 @@ class SketchAccumulator:
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if not payload:
             return accumulator
-        size = 1 + len(sketch_input.side_names)
+        size = 2 + len(sketch_input.side_names)
         end = 1 + size * _DTYPES[payload[0]].itemsize
         numbers = _unpack(payload[1:end] + payload[:1], size)
-        accumulator.side, norm = numbers[1:], int(numbers[0])
+        norm, place, accumulator.side = int(numbers[0]), int(numbers[1]), numbers[2:]
         accumulator.max_norm = Fraction(norm, GRID) if norm else None
+        accumulator.row = place - 1 if place else None
         payload = payload[end:]
         if payload[:1] == _DENSE:
             counters = _unpack(payload[1:], sketch_input.spec.cells)

@@ -13,13 +13,14 @@ import pyarrow as pa
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.columns import HASHED, Readable
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.unused import MANY, warn_of_unused
 from beam_dpsketch.records.weights import parse_weights
+from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.sketches import RawSketch, raw_type
 
 VOTES, VOTERS = "votes", "voters"
@@ -43,12 +44,16 @@ class WeightedItems(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SketchInput:
-    """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside."""
+    """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside.
+
+    `over_time` says which rows the sketches of windows go into; `None` if each is released as it is.
+    """
 
     spec: Any
     bounds: Bounds
     counters: tuple[SideCounter, ...] = ()
     selection: SelectionRule | None = None
+    over_time: WindowRows | None = None
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -80,7 +85,9 @@ class SketchInput:
     @property
     def scale_bits(self) -> int:
         """Counters count in units of 2**-scale_bits."""
-        return SCALE_BITS if self.bounds.has_norm else 0
+        if not self.bounds.has_norm:
+            return 0
+        return SCALE_BITS if self.over_time is None else ROW_SCALE_BITS
 
     def raw_sketch(self) -> RawSketch:
         """Return an empty sketch."""

@@ -235,7 +235,8 @@ def test_running_again_releases_identical_bytes(name: str) -> None:
 def test_first_windows_of_a_stream_are_no_function_of_the_secret() -> None:
     in_periods = PrivacyId("user", USER.bounds, max_windows=2, period=100)
     limited = PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=in_periods)
-    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 10, 4), item="item", unit=USER)
+    of_horizon = PrivacyId("user", USER.bounds, max_windows=2)
+    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 10, 4), item="item", unit=of_horizon)
     for transform, windows in ((limited, window.FixedWindows(20)), (continual, window.GlobalWindows())):
 
         def build(pipeline: beam.Pipeline, transform: Any = transform, windows: Any = windows) -> beam.PCollection:

@@ -1,7 +1,8 @@
 """Norm bounding as a step: net the records of each privacy id, then scale what exceeds its length.
 
 Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
-any randomness; and it is within the bound that `privacy.norm_bounding` proves.
+any randomness; and it is within the bound that `privacy.norm_bounding` proves. Where windows go into rows over time,
+and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from beam_dpsketch.privacy import norm_bounding, norm_choice
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import TableWeights
+from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
-from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
+from beam_dpsketch.records.bounding.side_sums import Groups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.shard_hash import shard_hash
@@ -48,6 +50,7 @@ class NormRule:
         self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
         tables = sketch_input.kind.tables(sketch_input.spec)
         self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
+        self._over_time, self._bits = sketch_input.over_time, sketch_input.scale_bits
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether there is nothing to net: no id has two records. Netting ids of one record each costs much."""
@@ -58,7 +61,7 @@ class NormRule:
         return self._net(records).to_table()
 
     def select(self, records: pa.Table) -> pa.Table:
-        """Return the records with weights in units of 2**-SCALE_BITS, net if any of them is scaled down."""
+        """Return the records with weights in units of 2**-scale_bits, net if any of them is scaled down."""
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
@@ -70,21 +73,30 @@ class NormRule:
         """Return what `select` does, and what each unit adds to what is counted aside; `None` for nothing."""
         counts_aside = bool(self._counters) or self._selection is not None
         if (units := self._units_in_full(records)) is not None:
-            weights = records["weight"].to_numpy() << np.int64(norm_bounding.SCALE_BITS)
+            weights = records["weight"].to_numpy() << np.int64(self._bits)
             in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
             in_full = in_full.select([name for name in in_full.column_names if name != "records"])
             if not counts_aside:
                 return in_full, None
-            has_weights = self.bounds.has_weights
-            return in_full, sums_in_full(self._counters, self._selection, records, units, has_weights=has_weights)
+            return in_full, sums_in_full(
+                self._counters,
+                self._selection,
+                records,
+                units,
+                has_weights=self.bounds.has_weights,
+                bits=self._bits,
+                over_time=self._over_time,
+            )
         netted = self._net(records)
         magnitudes = self._magnitudes(netted)
         factors = self._factors(netted, magnitudes)
-        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, factors)
+        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, factors, self._bits)
         kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
         if not counts_aside:
             return kept, None
-        return kept, sums_of_scaled(self._counters, self._selection, netted, magnitudes, factors)
+        return kept, sums_of_scaled(
+            self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
+        )
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
         """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
@@ -95,7 +107,7 @@ class NormRule:
         magnitudes = self._magnitudes(netted)
         norms, _ = self._squared_norms(netted.take(magnitudes > 0), magnitudes[magnitudes > 0])
         bins = norm_choice.bin_count(self.bounds.max_weight)
-        return norm_choice.histogram(norms, self._table_weights.denominator, bins)
+        return norm_choice.histogram(norms, self._denominator(netted), bins)
 
     def _units_in_full(self, records: pa.Table) -> tuple[np.ndarray, pa.Array] | None:
         """Return the ids, as `dictionary_codes`, if all records count in full, netted or not; else `None`.
@@ -129,15 +141,26 @@ class NormRule:
         factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
         if heavy.any():
             norms, numbers = self._squared_norms(netted.take(heavy), magnitudes[heavy])
-            factors[heavy] = norm_bounding.factors(norms, max_norm, self._table_weights.denominator)[numbers]
+            factors[heavy] = norm_bounding.factors(norms, max_norm, self._denominator(netted))[numbers]
         return factors
 
     def _squared_norms(self, rows: NetRecords, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return denominator * N^2 of each unit, and the number of each row's unit."""
         new_unit = mark_starts(rows.codes["unit"])
+        numbers, cells = np.cumsum(new_unit) - 1, self._cells(rows)
+        windows = window_numbers(self._over_time, rows.codes, rows.values)
+        if self._over_time is not None and windows is not None:
+            keys = Groups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
+            mechanism = self._over_time.mechanism
+            return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, magnitudes, cells), numbers
         new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
-        numbers, groups = np.cumsum(new_unit) - 1, np.cumsum(new_group) - 1
-        return norm_bounding.squared_norms(groups, numbers[new_group], magnitudes, self._cells(rows)), numbers
+        groups = np.cumsum(new_group) - 1
+        return norm_bounding.squared_norms(groups, numbers[new_group], magnitudes, cells), numbers
+
+    def _denominator(self, rows: NetRecords) -> int:
+        """Return what `_squared_norms` multiplies N^2 by."""
+        windows = window_numbers(self._over_time, rows.codes, rows.values)
+        return self._table_weights.denominator * (1 if windows is None else lengths.ONE_PAIR)
 
     def _cells(self, rows: NetRecords) -> Iterator[tuple[int, np.ndarray]]:
         """Yield, for each row of each table, its numerator and the cell of each record."""

@@ -21,6 +21,7 @@ from beam_dpsketch.records.bounding.sampling import sample_copies
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.shard_hash import shard_hash
+from beam_dpsketch.records.window_rows import WindowRows
 
 
 class RecordRule:
@@ -31,6 +32,7 @@ class RecordRule:
       priorities: which records to keep; the smallest priorities win.
       counters: the side counters of the release.
       selection: what chooses its keys.
+      over_time: the rows that windows go into; then keys are chosen once for all windows.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class RecordRule:
         priorities: Priorities,
         counters: tuple[SideCounter, ...] = (),
         selection: SelectionRule | None = None,
+        over_time: WindowRows | None = None,
     ) -> None:
-        self.bounds = bounds
+        self.bounds, self._over_time = bounds, over_time
         self._priorities, self._counters, self._selection = priorities, counters, selection
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
@@ -63,7 +66,8 @@ class RecordRule:
         kept = self.select(records)
         if not self._counters and self._selection is None:
             return Bounded(kept)
-        return Bounded(kept, add_up_units(sums_of_kept(self._counters, self._selection, kept, self.bounds)))
+        sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
+        return Bounded(kept, add_up_units(sums))
 
     def _net(self, records: pa.Table) -> pa.Table:
         """Add up the weights of each unit, partition and item."""
