@@ -28,7 +28,8 @@ from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity, squared_l2_sensitivity_over_time
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.keys import choose_keys, sketch_share
 from beam_dpsketch.release.flat.count_min import ReleasedCountMin
@@ -36,6 +37,7 @@ from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.format.release_format import pack
+from beam_dpsketch.release.over_time.notes import RowNote
 from beam_dpsketch.release.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.side.notes import SideNote
@@ -50,7 +52,7 @@ from beam_dpsketch.sketches.prefix import PrefixTree
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 4
+NOISE_VERSION = 5
 
 
 @overload
@@ -114,11 +116,16 @@ def release_part(
     """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`."""
     secrets = None if randomness is None else [randomness]
     (released,) = release_parts([Part(raw, side, part, run)], terms, secrets)
+    assert isinstance(released, ReleasedSketch)
     return released
 
 
 def release_parts(
-    parts: Sequence[Part], terms: ReleaseTerms, randomness: Sequence[KeyedRandomness] | None = None
+    parts: Sequence[Part],
+    terms: ReleaseTerms,
+    randomness: Sequence[KeyedRandomness] | None = None,
+    *,
+    row: int | None = None,
 ) -> Releases:
     """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
 
@@ -126,6 +133,7 @@ def release_parts(
       parts: all of one kind and spec.
       terms: those of each. What is taken from a budget pays for one part.
       randomness: the secret of each part; `None` takes the entropy of the system.
+      row: the number of this row over time, under `RowTerms`; else `None`.
     """
     for part in parts:
         _check_raw(part.raw, parts[0].raw, terms)
@@ -135,6 +143,12 @@ def release_parts(
         terms.privacy.paying_for(object())
     first = parts[0].raw
     noise, none = calibrate(first.spec, terms), np.zeros(len(terms.counters), dtype=np.int64)
+    drowned, note = drowned_bits(noise, terms.squared_unit), None
+    if isinstance(terms, RowTerms):
+        assert row is not None
+        note = RowNote(terms.mechanism, row, drowned)
+    else:
+        drowned = min(first.scale_bits, drowned)
     statement = PrivacyStatement.of(
         terms,
         noise,
@@ -142,22 +156,22 @@ def release_parts(
         release_id=bytes(RELEASE_ID_BYTES),
         side=_notes(none, terms),
         keys=None if (choice := choose_keys(first.spec, terms)) is None else choice.note,
+        over_time=note,
     )
     if randomness is None:
-        drawn = [_draw(parts, statement, add_noise, os.urandom)]
+        drawn = [_draw(parts, statement, terms.squared_unit, add_noise, os.urandom)]
     else:
         drawn = [
-            _draw([part], statement, functools.partial(add_noise, random_bytes=stream), stream)
+            _draw([part], statement, terms.squared_unit, functools.partial(add_noise, random_bytes=stream), stream)
             for part, keyed in zip(parts, randomness, strict=True)
             for stream in [keyed.random_bytes(_all_of(part.raw, part.side, _placed(statement, part)))]
         ]
-    drowned = min(first.scale_bits, drowned_bits(noise))
     release_ids, side, counters = zip(*drawn, strict=True)
     return Releases(
         first.name,
         first.spec,
         statement,
-        first.scale_bits - drowned,
+        first.scale_bits - (0 if note else drowned),
         release_ids=list(itertools.chain(*release_ids)),
         side=np.concatenate(side),
         counters=round_off(np.concatenate(counters), drowned),
@@ -178,17 +192,18 @@ def _check_raw(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> None:
         raise ValueError("parts must be of one kind and spec")
 
 
-def _draw(parts: Sequence[Part], statement: PrivacyStatement, add: Any, random_bytes: RandomBytes) -> tuple[Any, ...]:
+def _draw(
+    parts: Sequence[Part], statement: PrivacyStatement, squared_unit: int, add: Any, random_bytes: RandomBytes
+) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
-    scale = 4 ** parts[0].raw.scale_bits
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
     ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
     side = np.stack([part.side for part in parts])
     for column, note in zip(side.T, statement.side, strict=True):
-        column[:] = add(column.copy(), note.sigma_squared * scale)
+        column[:] = add(column.copy(), note.sigma_squared * squared_unit)
     tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
     noisy = [
-        add(np.stack(table), variance * scale).reshape(len(parts), -1)
+        add(np.stack(table), variance * squared_unit).reshape(len(parts), -1)
         for table, variance in zip(tables, statement.sigma_squared_per_level, strict=True)
     ]
     return ids, side, np.concatenate(noisy, axis=1)
@@ -228,8 +243,8 @@ def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
             terms.privacy.rho,
             terms.privacy.relation,
             one_cell=terms.one_cell,
-            window_count=terms.window_count,
-            scale_bits=terms.scale_bits,
+            reach=terms.reach,
+            squared_unit=terms.squared_unit,
         )
         for counter in terms.counters
     )
@@ -238,10 +253,7 @@ def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
     sensitivity = functools.partial(
-        squared_l2_sensitivity_over_time if terms.unit.over_horizon else squared_l2_sensitivity,
-        bounds=terms.bounds,
-        relation=terms.privacy.relation,
-        window_count=terms.window_count,
+        squared_l2_sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach
     )
     part = sketch_share(spec, terms)
     found = tuple(
@@ -249,7 +261,7 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
             squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
             rho=terms.privacy.rho,
             share=part * share,
-            scale_bits=terms.scale_bits,
+            squared_unit=terms.squared_unit,
         )
         for cells, signs, share in raw_type(spec).tables(spec)
     )

@@ -1,6 +1,6 @@
 """The public name of a release: the run that made it, which part of that run it is, and the one draw of its noise.
 
-A run is one execution of a private transform, and its parts are its releases: keys, windows, nodes of a tree. Two draws
+A run is one execution of a private transform, and its parts are its releases: keys, windows, rows over time. Two draws
 of one part, as after a failure, differ in the last third only. An id is made of random bytes and of what is published
 with the release anyway (its key and its window), so that it says nothing of the data.
 """
@@ -20,7 +20,7 @@ RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
 def part_name(which: tuple[Any, ...], start: int, end: int) -> bytes:
     """Return the name of one release of a run, whose window opens and closes at these microseconds since the epoch.
 
-    `which` is its place in the window: () for the only release, ("key", key) or ("level", level of a tree over time).
+    `which` is its place in the window: () for the only release, ("key", key) or ("row", number).
     """
     return encode((encode(which), start, end))
 
@@ -30,12 +30,21 @@ def part_of_run(run: bytes, name: bytes) -> bytes:
     return run + hashlib.blake2b(name, key=run, digest_size=PART_BYTES).digest()
 
 
+def run_of_key(run: bytes, key: Any) -> bytes:
+    """Return the name of the run that makes the rows over time of one key; it says nothing of other keys."""
+    return hashlib.blake2b(encode(key), key=run, digest_size=RUN_BYTES).digest()
+
+
 def run_and_part(release_id: bytes) -> bytes:
     """Return the first two thirds of an id, which `part_of_run` makes."""
     return release_id[: RUN_BYTES + PART_BYTES]
 
 
+def runs(release_ids: Sequence[bytes]) -> set[bytes]:
+    """Return the runs that releases are of."""
+    return {release_id[:RUN_BYTES] for release_id in release_ids}
+
+
 def are_parts_of_one_run(release_ids: Sequence[bytes]) -> bool:
     """Return whether all are of one run, and no two of the same part."""
-    runs = {release_id[:RUN_BYTES] for release_id in release_ids}
-    return len(runs) == 1 and len(set(map(run_and_part, release_ids))) == len(release_ids)
+    return len(runs(release_ids)) == 1 and len(set(map(run_and_part, release_ids))) == len(release_ids)

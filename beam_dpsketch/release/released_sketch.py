@@ -16,7 +16,6 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.release.answers import Frequencies, Many, as_many
 from beam_dpsketch.release.comparing.comparable import Comparable
@@ -26,6 +25,7 @@ from beam_dpsketch.release.decoding.flat import decode_flat
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.item_answers import ItemAnswers
+from beam_dpsketch.release.over_time.notes import RowNote
 from beam_dpsketch.release.side.answers import SideAnswers
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches import RawSketch, raw_type
@@ -58,8 +58,10 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
-        if scale_bits and not isinstance(privacy.bounds, NormBound):
-            raise ValueError("scale_bits must be 0 where no norm scales weights")
+        if scale_bits and not (privacy.bounds.has_norm or privacy.unit.over_horizon):
+            raise ValueError("scale_bits must be 0 where no norm scales weights, and not over time")
+        if isinstance(privacy.over_time, RowNote):
+            raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
 
@@ -72,7 +74,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     def counters(self) -> np.ndarray:
         """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
 
-        They count records: int64, or float64 where a `NormBound` with little noise leaves fractions of a record.
+        They count records: int64, or float64 with fractions where a `NormBound` or a timeline leaves little noise.
         """
         counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
         counters = counters.reshape(self._shape)
@@ -86,7 +88,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     @property
     def _rounding(self) -> float:
         """How far a counter was moved at most when bits that noise drowns were rounded off."""
-        is_rounded = isinstance(self._privacy.bounds, NormBound)
+        is_rounded = self._privacy.bounds.has_norm or self._privacy.unit.over_horizon
         return is_rounded * len(self._privacy.release_ids) / (2 << self._scale_bits)
 
     @property
@@ -132,15 +134,6 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         """
         self._check_same_kind(other)
         return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
-
-    def combine_within_horizon(self: Self, other: ReleasedSketch) -> Self:
-        """Return the release of two nodes of one tree over time together: counters and sigma^2 add, and rho stays.
-
-        `SketchTimeline` combines this way. Nodes of another run are refused. A pipeline that is built once and run
-        twice gives both runs one id: there, keep their nodes apart yourself.
-        """
-        self._check_same_kind(other)
-        return self._plus(other, self._privacy.within_horizon(other._privacy))
 
     def _plus(self: Self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
         """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""

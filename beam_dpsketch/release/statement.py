@@ -24,7 +24,8 @@ from beam_dpsketch.release import statement_text
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.html import html_table
-from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run
+from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
+from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run, runs
 from beam_dpsketch.release.side.notes import SideNote, add_up
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
@@ -44,8 +45,7 @@ class PrivacyStatement:
       relation: the relation between neighbouring inputs.
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
-      window_count: how many windows (releases) one unit could reach; rho covers all of them. For a unit over a horizon,
-        the windows of the horizon; rho covers all nodes of the tree over them.
+      window_count: how many windows (releases) one unit could reach; rho covers all of them.
       disclosed: what is published without noise.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
@@ -58,6 +58,8 @@ class PrivacyStatement:
         grouped counts, that it brings items in.
       keys: how its keys, or items, were chosen; `None` if the data do not choose them, and of a combination of
         different choices.
+      over_time: which row over time it is, or which rows an answer was made of. `None` elsewhere, and of a combination
+        of different ones.
     """
 
     rho: Fraction
@@ -75,6 +77,7 @@ class PrivacyStatement:
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
     keys: KeyNote | GroupNote | None = None
+    over_time: RowNote | AnswerNote | None = None
 
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
@@ -113,6 +116,7 @@ class PrivacyStatement:
         release_id: bytes,
         side: tuple[SideNote, ...] = (),
         keys: KeyNote | GroupNote | None = None,
+        over_time: RowNote | None = None,
     ) -> PrivacyStatement:
         """Return the statement of one release under these terms; what the terms do not say is given."""
         return cls(
@@ -131,6 +135,7 @@ class PrivacyStatement:
             release_ids=(release_id,),
             side=side,
             keys=keys,
+            over_time=over_time,
         )
 
     def _check_parts(self) -> None:
@@ -139,13 +144,15 @@ class PrivacyStatement:
             raise ValueError("bounds must be the NormBound that was chosen, not AutoNorm()")
         if self.norm_spend is not None and not (0 < self.norm_spend < 1 and self.bounds.has_norm):
             raise ValueError("norm_spend must be between 0 and 1, and None without a NormBound")
-        if any(note.scale_bits and not self.bounds.has_norm for note in self.side):
+        if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):
             raise ValueError("scale_bits of a note must be 0 where no norm scales weights")
         names = [name for note in self.side for name in note.names]
         if len(set(names)) < len(names):
             raise ValueError("side must name each count once")
         if self.sketch_share <= 0:
             raise ValueError("the parts of rho must sum to less than 1, so that the sketch has one")
+        if self.over_time is not None and not self.unit.over_horizon:
+            raise ValueError("over_time must be None where the unit is not one over a horizon")
 
     @property
     def sketch_share(self) -> Fraction:
@@ -183,28 +190,21 @@ class PrivacyStatement:
         The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
         other: each input then changes by an addition or a removal, at most half the rho of a replacement.
         """
+        if self.shares_noise_with(other):
+            raise IncompatibleSketchError(
+                "what shares noise cannot be combined: a release with itself, or two answers of one timeline; ask the "
+                "timeline for all windows at once, with between(first, last)"
+            )
         is_one_run = self._has_terms_of(other) and are_parts_of_one_run(self.release_ids + other.release_ids)
-        if units_disjoint or (is_one_run and not self.unit.over_horizon):  # `within_horizon` is for trees over time
+        if units_disjoint or is_one_run:
             return self._joined(other, max(self.rho, other.rho), max(self.delta, other.delta))
         return self._joined(other, self.rho + other.rho, zcdp.composed_delta(self.delta, other.delta))
 
-    def within_horizon(self, other: PrivacyStatement) -> PrivacyStatement:
-        """Return the statement of two nodes of one tree over time together: rho stays.
-
-        The noise of each node was calibrated to what a unit can change in all nodes of the horizon, so rho is the
-        price of the whole tree, paid once, and reading several nodes of it costs no more.
-        """
-        if not self.unit.over_horizon or not self._has_terms_of(other):
-            raise IncompatibleSketchError(
-                "nodes of one horizon have one rho, unit over the horizon, bounds and windows"
-            )
-        joined = self._joined(other, self.rho, self.delta)
-        if not are_parts_of_one_run(joined.release_ids):
-            raise IncompatibleSketchError(
-                "nodes of one horizon are different nodes of one run of one transform; these are of different runs, or "
-                "one of them was released twice"
-            )
-        return joined
+    def shares_noise_with(self, other: PrivacyStatement) -> bool:
+        """Whether the noise of the two is not independent: a release is in both, or rows of one run over time are."""
+        if self.unit.over_horizon and runs(self.release_ids) & runs(other.release_ids):
+            return True
+        return bool(set(self.release_ids) & set(other.release_ids))
 
     def _has_terms_of(self, other: PrivacyStatement) -> bool:
         return all(getattr(self, name) == getattr(other, name) for name in ("rho", "delta", "bounds", "window_count"))
@@ -219,8 +219,6 @@ class PrivacyStatement:
                 )
         if self.period_micros != other.period_micros:
             raise IncompatibleSketchError("releases with periods of different lengths cannot be combined")
-        if set(self.release_ids) & set(other.release_ids):
-            raise IncompatibleSketchError("a release cannot be combined with itself: a release id is in both")
         levels = zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
         return dataclasses.replace(
             self,
@@ -236,6 +234,7 @@ class PrivacyStatement:
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
             delta=delta,
             keys=self.keys if self.keys == other.keys else None,
+            over_time=self.over_time if self.over_time == other.over_time else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -257,6 +256,7 @@ class PrivacyStatement:
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": _rounded_up(self.delta),
             "keys": None if self.keys is None else self.keys.as_dict(),
+            "over_time": None if self.over_time is None else str(self.over_time),
             "release_ids": [release_id.hex() for release_id in self.release_ids],
         }
 

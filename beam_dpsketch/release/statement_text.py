@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from beam_dpsketch.privacy.auto_norm import changed_counts
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
+from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
 
 if TYPE_CHECKING:
     from beam_dpsketch.release.statement import PrivacyStatement
@@ -39,10 +41,7 @@ def facts(statement: PrivacyStatement) -> dict[str, str]:
         **_keys(statement),
         **_holds(statement),
         **_answers(statement),
-        "Noise": (
-            f"a discrete Gaussian with sigma = {noise} on each counter, drawn once in "
-            f"{len(statement.release_ids)} release(s){source}."
-        ),
+        "Noise": f"{_noise(statement, noise)}{source}.",
         **_parts(statement),
         "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
     }
@@ -72,6 +71,23 @@ def _loss(statement: PrivacyStatement) -> str:
         return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
     epsilon = round_up(statement.shown_epsilon, 4)
     return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
+
+
+def _noise(statement: PrivacyStatement, sigma: str) -> str:
+    """Return what noise there is."""
+    note = statement.over_time
+    if isinstance(note, RowNote):
+        return (
+            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {note}"
+            ". rho covers all rows together, for any number of questions, even if later data depend on them"
+        )
+    if isinstance(note, AnswerNote):
+        return (
+            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {note}. Answers of one "
+            "timeline share noise, so they do not combine"
+        )
+    count = len(statement.release_ids)
+    return f"a discrete Gaussian with sigma = {sigma} on each counter, drawn once in {count} release(s)"
 
 
 def _keys(statement: PrivacyStatement) -> dict[str, str]:
@@ -104,7 +120,8 @@ def _bounds(statement: PrivacyStatement) -> str:
     assert isinstance(bounds, RecordBounds)
     records = f"{bounds.max_contributions_per_partition} record(s)"
     if statement.unit.over_horizon:
-        return f"{records} per window, {bounds.max_partitions} of the {window_count} windows, {weights}"
+        keys = f" and key, {bounds.max_partitions} key(s) per window" if bounds.max_partitions > 1 else ""
+        return f"{records} per window{keys}, {window_count} window(s) of the horizon, {weights}"
     partitions, windows = f"{bounds.max_partitions} partition(s)", f"{window_count} window(s)"
     if window_count > 1 or statement.period_micros:
         partitions += " per window"
@@ -126,10 +143,12 @@ def _choice(statement: PrivacyStatement) -> str:
 
 def _holds(statement: PrivacyStatement) -> dict[str, str]:
     """Return about how much is in the release."""
-    if not statement.side:
+    if not statement.side or isinstance(statement.over_time, RowNote):
         return {}
     counts = ", ".join(map(str, statement.side))
-    return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away."}
+    again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
+    each = " A unit counts once for each window." if again and isinstance(statement.over_time, AnswerNote) else ""
+    return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away.{each}"}
 
 
 def _parts(statement: PrivacyStatement) -> dict[str, str]:

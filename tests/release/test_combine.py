@@ -90,11 +90,21 @@ def test_parts_of_runs_that_were_combined_add(kind):
     assert of[1][0].combine(of[1][1]).combine(of[2][0].combine(of[2][1])).privacy.rho == 1
 
 
-def test_nodes_of_a_horizon_add_unless_asked_otherwise(kind):
-    node = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
-    first, second = (by_hand.released(kind, SPEC, FIRST, release_ids=ids(1, part), **node) for part in range(2))
-    assert first.combine(second).privacy.rho == 1
-    assert first.combine_within_horizon(second).privacy.rho == Fraction(1, 2)
+def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
+    over_time = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
+    first, second, other = (
+        by_hand.released(kind, SPEC, FIRST, release_ids=ids(run, part), **over_time)
+        for run, part in ((1, 0), (1, 1), (2, 0))
+    )
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+        first.combine(second)
+    with pytest.raises(IncompatibleSketchError, match="both sides have noise in common"):
+        first.distance(second)
+    both = first.combine(other)
+    assert both.privacy.rho == 1
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+        both.combine(second)
+    assert first.privacy.over_time is both.privacy.over_time is None
 
 
 def test_the_statement_covers_both_inputs(kind):
@@ -154,10 +164,10 @@ def test_raw_sketches_are_refused(kind):
 
 def test_a_release_is_counted_once(kind):
     first = by_hand.released(kind, SPEC, FIRST)
-    with pytest.raises(IncompatibleSketchError, match="a release id is in both"):
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         first.combine(first)
     both = first.combine(by_hand.released(kind, SPEC, SECOND, **OTHER_ID))
-    with pytest.raises(IncompatibleSketchError, match="a release id is in both"):
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         both.combine(first)
 
 

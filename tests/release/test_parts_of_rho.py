@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -36,14 +35,18 @@ from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
 from beam_dpsketch.release import noising
 from beam_dpsketch.release.choosing import keys as choosing
 from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.noising import release, release_part
+from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches import RawSketch, raw_type
 from tests.helpers import norms
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -62,9 +65,20 @@ class Setting(NamedTuple):
     windows: int = 1
     chosen: Fraction = Fraction(33, GRID)
     selection: SelectionRule | None = None
+    mechanism: RowMechanism | None = None
 
     @property
     def terms(self) -> ReleaseTerms:
+        if self.mechanism is not None:
+            return RowTerms(
+                self.privacy,
+                self.bounds,
+                unit=self.unit,
+                window_count=self.windows,
+                output_cells=self.output_cells,
+                selection=self.selection,
+                mechanism=self.mechanism,
+            )
         return ReleaseTerms(
             self.privacy,
             self.bounds,
@@ -97,21 +111,26 @@ def cost_of_note(note: SideNote, setting: Setting, bounds: Bounds) -> Fraction:
         assert note.squared_limit == limit
         factor = 1
         if setting.privacy.relation is REPLACE_ONE:
-            one_number = setting.output_cells == 1 and setting.windows == 1
+            one_number = setting.output_cells == 1 and setting.windows == 1 and setting.mechanism is None
             factor = 4 if bounds.signed and name == "weight" else 1 if one_number else 2
-        costs.add(factor * limit * setting.windows / (2 * note.sigma_squared))
+        costs.add(factor * limit * reach(setting) / (2 * note.sigma_squared))
     (cost,) = costs
     return cost
 
 
-def windows_in_nodes(setting: Setting, bounds: Any) -> Fraction:
-    """Return by how much the squares of a unit grow over its keys and windows."""
-    if not setting.unit.over_horizon:
+def reach(setting: Setting) -> Fraction:
+    """Return by how much the squares of a unit grow over its windows."""
+    if setting.mechanism is None:
         return Fraction(setting.windows)
-    reached = range(bounds.max_partitions)  # neighbouring windows from the first on are the worst ones
-    levels = [Counter(window >> level for window in reached) for level in range(setting.windows.bit_length())]
-    squares = sum(count**2 for nodes in levels for count in nodes.values())
-    return Fraction(squares, bounds.max_partitions)
+    rows = setting.mechanism.windows
+    gram = np.zeros((rows, rows), dtype=object)
+    for row in matrix_rows(setting.mechanism):
+        gram += np.outer(row, row).astype(object)
+    sums = [sum(sorted(line, reverse=True)[: setting.windows]) for line in gram.tolist()]
+    worst = setting.windows * max(sums)
+    if isinstance(setting.mechanism, BinaryTree):  # neighbouring windows from the first on are the worst ones
+        worst = int(gram[: setting.windows, : setting.windows].sum())
+    return Fraction(worst, int(max(gram.diagonal())))
 
 
 def costs_of_tables(statement: PrivacyStatement, setting: Setting) -> Iterator[Fraction]:
@@ -125,13 +144,13 @@ def costs_of_tables(statement: PrivacyStatement, setting: Setting) -> Iterator[F
     tables = zip(norms.tables_of(spec), norms.has_signs(spec), statement.sigma_squared_per_level, strict=True)
     for (cells, _), signs, variance in tables:
         row = 1 if statement.relation is ADD_OR_REMOVE_ONE else 4 if signs or bounds.signed else 2
-        yield row * cells * length * windows_in_nodes(setting, bounds) / (2 * variance)
+        yield row * cells * length * reach(setting) / (2 * variance)
 
 
 def wanted(setting: Setting) -> dict[str, Fraction]:
     """Return the share that each count was asked to have, by its name."""
     asked = setting.privacy.side_counters
-    if asked is None or setting.unit.over_horizon:
+    if asked is None:
         return {}
     shares = {name: getattr(asked, name) or Fraction(0) for name in ("units", "records", "weight")}
     bounds: Any = setting.bounds
@@ -157,8 +176,9 @@ def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
         return Fraction(0)
     assert note is not None
     assert statement.delta == rule.delta
-    squares = setting.windows / (2 * note.sigma_squared)
-    joint, added = statement.bounds.has_norm, statement.relation is ADD_OR_REMOVE_ONE
+    windows = 1 if setting.mechanism else setting.windows  # over time, keys are chosen once
+    squares = windows / (2 * note.sigma_squared)
+    joint, added = statement.bounds.has_norm or setting.mechanism is not None, statement.relation is ADD_OR_REMOVE_ONE
     if joint:
         squares *= (1 if added else 2) * note.grid**2
     else:
@@ -168,6 +188,13 @@ def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
     else:
         assert squares >= statement.rho * note.share, "votes cost less than what sketches lose to them"
     return note.share
+
+
+def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
+    """Return the release, or a row, of a sketch without data."""
+    part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64))
+    (found,) = release_parts([part], terms, row=0 if isinstance(terms, RowTerms) else None)
+    return found
 
 
 def check(setting: Setting) -> None:
@@ -181,7 +208,7 @@ def check(setting: Setting) -> None:
         before, terms = terms, terms.with_norm(setting.chosen)
         assert terms.share_left == before.share_left, "the choice changes the part of the sketch"
     raw = raw_type(setting.spec)(setting.spec).in_units_of(terms.scale_bits)
-    statement = release_part(raw, np.zeros(len(terms.counters), dtype=np.int64), terms).privacy
+    statement = released(raw, terms).privacy
     assert (statement.norm_spend or 0) * rho == sum(parts), "the choice is not said"
     found = {name: note.share for note in statement.side for name in note.names}
     assert found == wanted(setting), "other counts or shares than asked for"
@@ -196,7 +223,7 @@ def check(setting: Setting) -> None:
     assert all(part > 0 for part in parts), "a part is not above 0"
     if setting.selection is not None:
         return
-    alone = release(raw, terms).privacy
+    alone = released(raw, terms.without_side_counters()).privacy
     assert alone.side == ()
     assert sum(costs_of_tables(alone, setting), Fraction(0)) == rho * (1 - (alone.norm_spend or 0))
 
@@ -233,7 +260,9 @@ def settings(draw: st.DrawFn) -> Setting:
         unit, bounds = draw(st.sampled_from(RECORDS)), st.builds(RecordBounds, st.just(1), **WEIGHTS)
     elif kind == "horizon":
         unit = PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-        bounds = st.builds(RecordBounds, st.integers(1, 3), max_partitions=st.integers(1, 2), **WEIGHTS)
+        bounds = st.builds(RecordBounds, st.integers(1, 3), max_partitions=st.integers(1, 2), **WEIGHTS) | st.builds(
+            NormBound, st.fractions(Fraction(1, 2), 50, max_denominator=100), **WEIGHTS, **LIMITS
+        )
     else:
         unit = draw(st.sampled_from(IDS))
         bounds = {
@@ -242,20 +271,21 @@ def settings(draw: st.DrawFn) -> Setting:
             "chosen": st.builds(AutoNorm, st.fractions(Fraction(1, 1000), Fraction(1, 2)), **WEIGHTS, **LIMITS),
         }[kind]
     bound, selection = draw(bounds), None
-    if kind in ("record", "records", "norm") and draw(st.booleans()):
+    if kind != "chosen" and draw(st.booleans()):
         keys = bound.max_partitions if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
         share = draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 5), max_denominator=1000))
         selection = SelectionRule(delta=DELTA, max_keys=keys, share=share)
-    windows = st.sampled_from([2, 4, 16]) if kind == "horizon" else st.integers(1, 3)
+    mechanism = st.builds(BinnedRoot, st.integers(3, 12)) | st.builds(BinaryTree, st.integers(3, 12))
     return Setting(
         draw(specs()),
         privacy,
         bound,
         unit,
         draw(st.none() | st.integers(1, 4)),
-        draw(windows),
+        draw(st.integers(1, 3)),
         Fraction(draw(st.integers(GRID, 50 * GRID)), GRID),
         selection,
+        draw(mechanism) if kind == "horizon" else None,
     )
 
 
@@ -388,12 +418,12 @@ FAULTS: dict[str, Plant] = {
         lambda counter: counter._replace(share=counter.share * (2 if counter.name == "scaled" else 1))
     ),
     "signs forgotten": sigma_squared_of(lambda counter: counter._replace(signed=False)),
-    "windows forgotten": sensitivity(window_count=1),
-    "several cells as one": sensitivity(one_cell=True, window_count=1),
+    "windows forgotten": sensitivity(reach=1),
+    "several cells as one": sensitivity(one_cell=True, reach=1),
     "adding for replacing": lambda patch: patch.setattr(
         SideCounter,
         "squared_sensitivity",
-        lambda counter, relation, *, one_cell, window_count=1: counter.squared_limit * window_count,
+        lambda counter, relation, *, one_cell, reach=1: counter.squared_limit * reach,
     ),
     "limits of more cells than there are": limits_without_cells,
     "tables without their shares": tables_without_shares,

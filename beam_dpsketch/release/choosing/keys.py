@@ -23,6 +23,7 @@ from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.sensitivity import row_factor
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.key_note import KeyNote
@@ -94,14 +95,14 @@ def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
         return None
     share, remaining = _shares(terms.selection, spec, terms)
     rho, relation = terms.privacy.rho * share, terms.privacy.relation
-    return _calibrated(terms.selection, rho, relation, terms.window_count, terms.share_left, remaining)
+    return _calibrated(terms.selection, rho, relation, terms.selections, terms.share_left, remaining)
 
 
 def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
     """Return how keys are chosen where nothing else is released, with all of rho."""
     assert isinstance(terms.selection, SelectionRule)
     relation, whole = terms.privacy.relation, Fraction(1)
-    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.window_count, whole, Fraction(0))
+    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.selections, whole, Fraction(0))
 
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
@@ -127,7 +128,7 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
         move += table.share / row_factor(has_signs=table.has_signs, bounds=bounds, relation=relation)
-    return SketchCost(move, bounds.has_norm)
+    return SketchCost(move, bounds.has_norm or isinstance(terms, RowTerms))
 
 
 @functools.lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ class Comparable(ABC):
     """What each release answers about itself and another one.
 
     The other release must be of the same kind and spec, seed included. A release that is inside both is refused,
-    because the noise of both sides would be the same. So are ranges of windows that share a node of a timeline.
+    because the noise of both sides would be the same. So are two answers of one timeline.
     Methods then raise `IncompatibleSketchError`. A Count-Min of width 1 raises `ValueError`.
 
     Products and distances are about single items: of trees, they are read from the finest level.
@@ -100,7 +100,12 @@ class Comparable(ABC):
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         self._check_comparable(before)
-        difference = self._difference(before)
+        return self._changes(before, self._difference(before), k, candidates, confidence)
+
+    def _changes(
+        self, before: Any, difference: ReleasedSketch, k: int, candidates: Many | None, confidence: float
+    ) -> Changes:
+        """Return `movers`, given this release minus the one before."""
         found = self._changed_candidates(before, k) if candidates is None else as_many(candidates)[0]
         largest = Difference(difference).top_k(k, found, confidence)
         items = as_list(largest.item)
@@ -113,18 +118,19 @@ class Comparable(ABC):
         if not isinstance(other, Comparable):
             raise TypeError(f"other must be a release, got {type(other).__name__}")
         self._check_same_kind(other, "compared")
-        if set(self.privacy.release_ids) & set(other.privacy.release_ids):
+        if self.privacy.shares_noise_with(other.privacy):
             raise IncompatibleSketchError(
-                "a release that is inside both has the same noise on both sides: compare releases that share none; "
-                "second_moment() is the product of a release with itself"
+                "both sides have noise in common: compare releases that share none, and windows of one timeline by its "
+                "minus, distance and movers; second_moment() is the product of a release with itself"
             )
 
     def _noise_variance(self, level: int = -1) -> float:
         """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
-        privacy, has_norm = self.privacy, self.privacy.bounds.has_norm
-        releases, bits = len(privacy.release_ids), SCALE_BITS if has_norm else 0
+        privacy = self.privacy
+        is_fine = privacy.bounds.has_norm or privacy.unit.over_horizon
+        releases, bits = len(privacy.release_ids), SCALE_BITS if is_fine else 0
         noise = noise_variance(privacy.sigma_squared_per_level[level], releases=releases, scale_bits=bits)
-        return noise + has_norm * releases / 12 / 4**self._scale_bits
+        return noise + is_fine * releases / 12 / 4**self._scale_bits
 
     _scale_bits: int
 

@@ -16,6 +16,8 @@ import zstandard
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.release.format import release_format
+from beam_dpsketch.release.over_time.notes import RowNote
+from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.release.side.notes import SideNote
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 
 class Releases:
-    """One or more releases; iterating makes a `ReleasedSketch` of each.
+    """One or more releases; iterating makes a `ReleasedSketch`, or a `TimelineRow`, of each.
 
     Args:
       kind: the name of their kind.
@@ -59,10 +61,14 @@ class Releases:
     def __len__(self) -> int:
         return len(self._release_ids)
 
-    def __iter__(self) -> Iterator[ReleasedSketch]:
+    def __iter__(self) -> Iterator[ReleasedSketch | TimelineRow]:
         kind, spec, _, scale_bits = self._common
-        for statement, counters in zip(self._statements(), self._counters, strict=True):
-            yield KINDS[kind](spec, counters.astype(np.int64), statement, scale_bits)
+        for statement, values in zip(self._statements(), self._counters, strict=True):
+            counters = values.astype(np.int64)
+            if isinstance(statement.over_time, RowNote):
+                yield TimelineRow(kind, spec, counters, statement, scale_bits)
+            else:
+                yield KINDS[kind](spec, counters, statement, scale_bits)
 
     def take(self, places: Sequence[int]) -> Releases:
         """Return those at these places, one or more."""

@@ -17,22 +17,22 @@ from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import Item, decode, encode
-from beam_dpsketch.release.format.fields import U8, U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
+from beam_dpsketch.release.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
+from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.timeline import TimelineNode
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
-Stored: TypeAlias = "ReleasedSketch | TimelineNode | tuple[Item, ReleasedSketch]"
-Kind = TypeVar("Kind", bound="ReleasedSketch | TimelineNode")
-Released = TypeVar("Released", bound=ReleasedSketch)
+Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch | TimelineRow]"
+Kind = TypeVar("Kind", bound="ReleasedSketch | TimelineRow")
 
 HEADER = b"DPSKFILE\x01\x00"
 RECORDS: dict[str, dict[str, Field]] = {
     "release": {},
     "pair": {"key": Text((1 << 32) - 1, U32)},
-    "node": {"level": U8, "index": U64},
+    "row": {},
+    "row_pair": {"key": Text((1 << 32) - 1, U32)},
 }
-"""What comes before the release in each kind of record."""
+"""What comes before the release, or the row, in each kind of record."""
 RECORD_KIND = Choice(tuple(RECORDS))
 DIGEST_BYTES = 16
 _CHUNK = 1 << 20
@@ -44,17 +44,15 @@ def read_releases(file_pattern: LocalPath) -> list[Stored]: ...
 @overload
 def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 @overload
-def read_releases(
-    file_pattern: LocalPath, kind: type[Released], *, keyed: Literal[True]
-) -> list[tuple[Item, Released]]: ...
+def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Return what `WriteReleases` wrote to local files: releases, (key, release) pairs or `TimelineNode`s.
+    """Return what `WriteReleases` wrote to local files: releases, `TimelineRow`s, or pairs of a key and one of them.
 
     Files are read in the order of their names: those of windows in the order of time.
 
     Args:
       file_pattern: a path, or a pattern with the wildcards of `glob`.
-      kind: the class that every release must have, or `TimelineNode`. The static type of the result follows from it.
+      kind: the class that every release must have, or `TimelineRow`. The static type of the result follows from it.
       keyed: whether the files must hold (key, release) pairs; only with `kind`.
 
     Raises:
@@ -142,14 +140,11 @@ class RecordWriter:
 
 
 def to_record(element: Stored) -> bytes:
-    """Return a release, a (key, release) pair or a `TimelineNode` as bytes."""
-    fields: Mapping[str, Any] = {}
-    if isinstance(element, TimelineNode):
-        kind, fields, released = "node", vars(element), element.release
-    elif isinstance(element, tuple):
-        kind, fields, released = "pair", {"key": encode(element[0])}, element[1]
-    else:
-        kind, released = "release", element
+    """Return a release, a row, or a pair of a key and one of them as bytes."""
+    key, released = element if isinstance(element, tuple) else (None, element)
+    kinds = ("row", "row_pair") if isinstance(released, TimelineRow) else ("release", "pair")
+    kind = kinds[isinstance(element, tuple)]
+    fields: Mapping[str, Any] = {"key": encode(key)} if isinstance(element, tuple) else {}
     return RECORD_KIND.write(kind) + write_fields(RECORDS[kind], fields) + released.to_bytes()
 
 
@@ -158,10 +153,9 @@ def from_record(data: bytes) -> Stored:
     reader = Reader(data)
     kind = RECORD_KIND.read(reader)
     fields = read_fields(RECORDS[kind], reader)
-    released = ReleasedSketch.from_bytes(data[reader.position :])
-    if kind == "node":
-        return TimelineNode(**fields, release=released)
+    of_kind = TimelineRow if kind in ("row", "row_pair") else ReleasedSketch
+    released = of_kind.from_bytes(data[reader.position :])
     try:
-        return (decode(fields["key"]), released) if kind == "pair" else released
+        return (decode(fields["key"]), released) if fields else released
     except ValueError:
         raise FormatError("a key is damaged") from None

@@ -19,11 +19,14 @@ from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.key_selection import METHODS
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.format import fields
 from beam_dpsketch.release.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.release.groups.group_note import GroupNote
+from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
 from beam_dpsketch.release.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.release.side.notes import NAMES, SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -125,6 +128,15 @@ _KEY_NOTE = Object(
     },
 )
 _GROUP_NOTE = Object(GroupNote, {"max_items": U32, "threshold": U64, "most": U64, "scale_bits": U8})
+_NOTHING = Object(type(None), {})
+_MECHANISM = fields.OneOf(
+    (
+        Object(BinnedRoot, {"windows": U32, "ratio": U8, "weight_bits": U8, "gain_bits": U8}),
+        Object(BinaryTree, {"windows": U32}),
+    )
+)
+_ROW_NOTE = Object(RowNote, {"mechanism": _MECHANISM, "number": U32, "dropped_bits": U8})
+_ANSWER_NOTE = Object(AnswerNote, {"mechanism": _MECHANISM, "windows": U32})
 _STATEMENT = Object(
     PrivacyStatement,
     {
@@ -142,7 +154,8 @@ _STATEMENT = Object(
         "norm_spend": fields.Optional(fields.Exact),
         "side": Repeated(_SIDE_NOTE),
         "delta": fields.OrZero(fields.Exact),
-        "keys": fields.OneOf((Object(type(None), {}), _KEY_NOTE, _GROUP_NOTE)),
+        "keys": fields.OneOf((_NOTHING, _KEY_NOTE, _GROUP_NOTE)),
+        "over_time": fields.OneOf((_NOTHING, _ROW_NOTE, _ANSWER_NOTE)),
     },
 )
 

@@ -145,8 +145,8 @@ class SideAnswers(ABC):
             )
         raise ValueError(
             f"this release does not count {name}: make it in a pipeline, with PrivacySpec(side_counters="
-            f"SideCounters({field}=...)), the default; release() and continual release count nothing, and a "
-            "combination counts what all its parts count alike"
+            f"SideCounters({field}=...)), the default; release() counts nothing, and a combination counts what all its "
+            "parts count alike"
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.release.answers import Interval, short
 from beam_dpsketch.release.noise_margin import noise_margin
@@ -59,8 +59,8 @@ class SideNote:
         if any(each.denominator > _MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
             raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
         _validate.whole(low=-_MAX_VALUE, high=_MAX_VALUE - 1, value=self.value)
-        if self.scale_bits not in (0, SCALE_BITS):
-            raise ValueError(f"scale_bits must be 0 or {SCALE_BITS}")
+        if self.scale_bits not in (0, ROW_SCALE_BITS, SCALE_BITS):
+            raise ValueError(f"scale_bits must be 0, {ROW_SCALE_BITS} or {SCALE_BITS}")
 
     @property
     def estimate(self) -> float:

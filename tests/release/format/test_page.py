@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import ReleasedSketch
+from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.release.format import release_file
 from tests.helpers import golden, golden_trees
-from tests.helpers.by_hand import COUNTS, NODE, SKETCH
+from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 from tests.release.format import page
 
 PAGE = page.PAGE.read_text(encoding="utf-8")
@@ -71,6 +71,10 @@ class ByPage:
         return int.from_bytes(self.take(bits // 8), "little", signed=not kind.startswith("u"))
 
 
+CHOSEN = ("Domain", "Bounds", "Bound", "KeyNote", "GroupNote", "RowNote", "AnswerNote", "BinnedRoot", "BinaryTree")
+"""What is one of several types."""
+
+
 def said(value: Any, table: str | None = None) -> Any:
     """A value of the package as a reader by the page sees it."""
     if value is None:
@@ -91,13 +95,29 @@ def said(value: Any, table: str | None = None) -> Any:
     if name not in TABLES:
         return value
     fields = {field: said(getattr(value, field)) for field, _, _ in TABLES[name]}
-    return {"is": name, **fields} if name.endswith(("Domain", "Bounds", "Bound", "KeyNote", "GroupNote")) else fields
+    return {"is": name, **fields} if name.endswith(CHOSEN) else fields
 
 
 def test_the_tables_of_the_page_are_those_of_the_package() -> None:
     """If not: `python -m tests.release.format.page` makes them anew."""
     assert set(TABLES) == set(page.tables())
     assert page.made_anew(PAGE) == PAGE
+
+
+@pytest.mark.parametrize("name", golden.rows())
+def test_a_row_is_read_by_the_page_alone(name: str) -> None:
+    row = golden.rows()[name]
+    read = ByPage(row.to_bytes())
+    assert read.table("start of a release")["kind"] == row.kind
+    assert read.table("spec of a count_sketch") == said(row.spec, "spec of a count_sketch")
+    statement = read.table("statement")
+    assert statement == said(row.privacy, "statement")
+    how = read.table("counters")
+    size, note = int(how["dtype"].removeprefix("<i")), row.privacy.over_time
+    assert note is not None
+    unit = Fraction(2**note.dropped_bits, 2 ** how["scale_bits"])
+    counters = [int.from_bytes(read.take(size), "little", signed=True) * unit for _ in range(row.counters.size)]
+    assert counters == row.counters.tolist()
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -119,7 +139,7 @@ def test_a_release_is_read_by_the_page_alone(name: str) -> None:
 def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
     path = tmp_path / "file"
     writer = release_file.RecordWriter(path.open("wb"))
-    for element in (SKETCH, ("Oslo", COUNTS), NODE):
+    for element in (SKETCH, ("Oslo", COUNTS), ROW, ("Oslo", ROW)):
         writer.write(release_file.to_record(element))
     writer.close()
     data = path.read_bytes()
@@ -133,8 +153,9 @@ def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
         record = ByPage(read.take(size))
         assert digest_before(read) == read.take(16)
         kind = record.table("start of a record")["kind"]
-        fields = record.table(f"record of a {kind}") if kind != "release" else {}
-        found.append((kind, fields, ReleasedSketch.from_bytes(record.left)))
-    key, place = {"key": b"sOslo"}, {"level": NODE.level, "index": NODE.index}
-    assert found == [("release", {}, SKETCH), ("pair", key, COUNTS), ("node", place, NODE.release)]
+        fields = record.table(f"record of a {kind}") if kind.endswith("pair") else {}
+        of_kind = TimelineRow if kind.startswith("row") else ReleasedSketch
+        found.append((kind, fields, of_kind.from_bytes(record.left)))
+    key = {"key": b"sOslo"}
+    assert found == [("release", {}, SKETCH), ("pair", key, COUNTS), ("row", {}, ROW), ("row_pair", key, ROW)]
     assert digest_before(read) == read.left

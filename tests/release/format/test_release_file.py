@@ -24,19 +24,19 @@ from beam_dpsketch import (
     ReleasedCountSketch,
     ReleasedSketch,
     SketchSpec,
-    TimelineNode,
+    TimelineRow,
     read_releases,
 )
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.release.format.release_file import RecordWriter, from_record, read_records, to_record
 from tests.helpers import by_hand, strategies
-from tests.helpers.by_hand import COUNTS, NODE, SKETCH
+from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 
 SPEC = SketchSpec(depth=1, width=3)
 OTHER = by_hand.released(CountSketch, SPEC, [[6, 0, -1]])
 releases = st.sampled_from([SKETCH, OTHER, COUNTS])
-nodes = st.builds(TimelineNode, st.integers(0, 255), st.integers(0, (1 << 64) - 1), releases)
-elements = st.one_of(releases, st.tuples(strategies.items, releases), nodes)
+rows = st.sampled_from([ROW, by_hand.row(0)])
+elements = st.one_of(releases, rows, st.tuples(strategies.items, releases | rows))
 
 
 def written(*values: Any) -> bytes:
@@ -65,7 +65,7 @@ def is_refused_or_written_again(data: bytes) -> bool:
         return True
 
 
-SMALL = written(SKETCH, ("Oslo", COUNTS), NODE)
+SMALL = written(SKETCH, ("Oslo", COUNTS), ROW, (7, ROW))
 END = SMALL[-24:]
 
 
@@ -85,12 +85,19 @@ def test_the_layout_is_the_one_that_the_page_describes() -> None:
     data = b"DPSKFILE\x01\x00"
     for each in (b"\x00" + release, b"\x01\x05\x00\x00\x00sOslo" + COUNTS.to_bytes()):
         data = sealed(data + record(each))
-    data = sealed(data + record(b"\x02\x02" + (5).to_bytes(8, "little") + release))
+    data = sealed(data + record(b"\x02" + ROW.to_bytes()))
+    data = sealed(data + record(b"\x03" + len(encode(7)).to_bytes(4, "little") + encode(7) + ROW.to_bytes()))
     assert sealed(data + bytes(8)) == SMALL
 
 
-def test_a_key_that_looks_like_a_node_stays_a_key() -> None:
-    pair = (("TimelineNode", 2, 5), SKETCH)
+def test_a_row_and_a_release_are_not_taken_for_each_other() -> None:
+    for kind, element in ((b"\x00", ROW), (b"\x02", SKETCH)):
+        with pytest.raises(FormatError, match="row over time"):
+            from_record(kind + element.to_bytes())
+
+
+def test_a_key_that_looks_like_a_row_stays_a_key() -> None:
+    pair = (("TimelineRow", 2, 5), SKETCH)
     assert from_record(to_record(pair)) == pair
 
 
@@ -222,7 +229,7 @@ class Drops(io.BytesIO):
 
 
 def test_short_reads_are_not_the_end() -> None:
-    assert list(map(from_record, read_records(Drops(SMALL)))) == [SKETCH, ("Oslo", COUNTS), NODE]
+    assert list(map(from_record, read_records(Drops(SMALL)))) == [SKETCH, ("Oslo", COUNTS), ROW, (7, ROW)]
 
 
 @pytest.fixture
@@ -250,7 +257,7 @@ def test_local_files_are_read_in_the_order_of_their_names(folder: Path) -> None:
     ("name", "arguments", "found"),
     [
         ("out-1", {"kind": ReleasedCountMin}, "ReleasedCountSketch"),
-        ("out-1", {"kind": TimelineNode}, "ReleasedCountSketch"),
+        ("out-1", {"kind": TimelineRow}, "ReleasedCountSketch"),
         ("out-1", {"kind": ReleasedCountSketch, "keyed": True}, "ReleasedCountSketch"),
         ("out-1", {"keyed": True}, "ReleasedCountSketch"),
         ("pairs", {"kind": ReleasedCountMin}, r"\(key, ReleasedCountMin\) pairs"),

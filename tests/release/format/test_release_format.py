@@ -26,10 +26,13 @@ from beam_dpsketch import (
     PrivacyUnit,
     ReleasedSketch,
     SketchSpec,
+    TimelineRow,
     release,
 )
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.over_time.notes import AnswerNote
 from tests.helpers import by_hand, golden, strategies
 from tests.helpers.raw import of_kind
 
@@ -198,10 +201,11 @@ def test_golden_releases_have_their_known_answers():
     assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
     assert it["count_min_combined"].privacy.rho == Fraction(5, 6)
     assert it["count_min_combined"].privacy.sigma_squared == 18
-    over_horizon = it["count_min_over_horizon"]
-    assert over_horizon.counters.tolist() == [[8, 1]]
-    assert over_horizon.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-    assert (over_horizon.privacy.rho, over_horizon.privacy.window_count) == (Fraction(1, 2), 64)
+    over_time = it["count_min_over_time"]
+    assert over_time.counters.tolist() == [[2.0, 0.25]]
+    assert over_time.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert (over_time.privacy.rho, over_time.privacy.window_count) == (Fraction(1, 2), 7)
+    assert over_time.privacy.over_time == AnswerNote(BinaryTree(64), 33)
     in_period = it["count_min_in_period"].privacy
     assert (in_period.unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
     assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
@@ -225,13 +229,30 @@ def test_golden_releases_have_their_known_answers():
     )
 
 
-@pytest.mark.parametrize("name", ["bad_first_layout", "bad_second_layout", "bad_third_layout", "bad_fourth_layout"])
+LAYOUTS = ["first", "second", "third", "fourth", "fifth", "sixth"]
+
+
+@pytest.mark.parametrize("name", [f"bad_{each}_layout" for each in LAYOUTS])
 def test_layouts_before_the_first_version_are_refused_by_name(name):
     """Releases of a sketch of 3 by 8 counters, as they were written before 0.1.0."""
     data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()
     assert golden.sealed(data[: -golden.DIGEST_BYTES]) == data
     with pytest.raises(FormatError, match="not a release"):
         ReleasedSketch.from_bytes(data)
+
+
+@pytest.mark.parametrize("name", golden.rows())
+def test_golden_rows_are_read_as_they_were_written(name):
+    it, expected = TimelineRow.from_bytes(golden.path(name).read_bytes()), golden.rows()[name]
+    assert (it.kind, it.spec, it.privacy, it.number) == (
+        expected.kind,
+        expected.spec,
+        expected.privacy,
+        expected.number,
+    )
+    assert it.counters.tolist() == [7 * 8, -300 * 8, 0]
+    with pytest.raises(FormatError, match="row over time"):
+        ReleasedSketch.from_bytes(expected.to_bytes())
 
 
 @pytest.mark.parametrize("name", [name for name in golden.good() if name.startswith(("dyadic", "prefix"))])

@@ -223,7 +223,7 @@ def test_trees_of_words_combine_too() -> None:
 
 def test_what_cannot_be_combined_is_refused() -> None:
     first, second = two_trees()
-    with pytest.raises(IncompatibleSketchError, match="a release id is in both"):
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         first.combine(first)
     other = TreeSpec.for_memory(IntegerDomain(0, 998))
     for stranger in (

@@ -209,7 +209,7 @@ def test_any_parts_can_be_combined_in_any_order(data: Any) -> None:
         ({"squared_limit": Fraction(1, 3**5000)}, "denominators up to"),
         ({"sigma_squared": 1 + Fraction(1, 3**5000)}, "denominators up to"),
         ({"value": 1 << 63}, "value must be between"),
-        ({"scale_bits": 5}, "scale_bits must be 0 or 16"),
+        ({"scale_bits": 5}, "scale_bits must be 0, 8 or 16"),
     ],
 )
 def test_notes_that_cannot_be_true_are_refused(changes: dict[str, Any], message: str) -> None:
