@@ -14,15 +14,15 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import Item
 from beam_dpsketch.release.format import release_file
-from beam_dpsketch.release.format.release_file import Kind, Released, Stored
-from beam_dpsketch.release.timeline import TimelineNode
+from beam_dpsketch.release.format.release_file import Kind, Stored
+from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 
 
 class WriteReleases(beam.PTransform):
-    """Write releases, (key, release) pairs or `TimelineNode`s to files whose names begin with `file_path_prefix`.
+    """Write releases, rows over time, or pairs of a key and one of them, to files named by their prefix.
 
     In the global window the runner chooses the number of files, `prefix-00000-of-0000n.dpsketch`. In other windows,
     of bounded and unbounded input, each window has one file with all its releases:
@@ -128,7 +128,7 @@ def read_releases(file_pattern: str) -> list[Stored]: ...
 @overload
 def read_releases(file_pattern: str, kind: type[Kind]) -> list[Kind]: ...
 @overload
-def read_releases(file_pattern: str, kind: type[Released], *, keyed: Literal[True]) -> list[tuple[Item, Released]]: ...
+def read_releases(file_pattern: str, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 def read_releases(file_pattern: str, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
     """Return what `beam_dpsketch.read_releases` does, from files on any filesystem that Beam knows."""
     paths = [found.path for found in FileSystems.match([file_pattern])[0].metadata_list]
@@ -140,8 +140,9 @@ def _read(found: Any) -> Iterator[Any]:
 
 
 def _to_record(element: Any) -> bytes:
-    """Return a release, a (key, release) pair or a `TimelineNode` as bytes."""
-    if not isinstance(element, TimelineNode):
+    """Return a release, a row, or a pair of a key and one of them as bytes."""
+    row = element[1] if isinstance(element, tuple) and len(element) == 2 else element
+    if not isinstance(row, TimelineRow):
         key, released = key_and_release(element)
         element = (key, released) if isinstance(element, tuple) else released
     return release_file.to_record(element)

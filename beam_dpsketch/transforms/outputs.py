@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from beam_dpsketch.release.answers import Frequencies
+from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 
@@ -31,6 +32,8 @@ def key_and_release(element: Any) -> tuple[Any, ReleasedSketch]:
     """Return key (`None` without one) and release of an element of any private transform."""
     key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
     released = value.release if isinstance(value, TopK) else value
+    if isinstance(released, TimelineRow):
+        raise TypeError("a row over time answers nothing by itself: read all rows of a run with SketchTimeline")
     if not isinstance(released, ReleasedSketch):
         raise TypeError(
             f"an element must be what a private transform gives: a release or a (key, release) pair, got "

@@ -8,15 +8,17 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pytest
+from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, RecordBounds
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from tests.engines.conftest import Engine
 from tests.helpers.max_windows import BOUNDS, FIXED, assert_within, per_key
-from tests.helpers.pipelines import SPEC, ExactCounters, Sink
+from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, Sink, seen_by_sink
 from tests.helpers.stream_cases import PER_KEY, outputs
 
-SECRET = "SECRET_OF_TESTS"
+SECRET, OF_TESTS = "SECRET_OF_TESTS", "planted-secret-4711-" * 3
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
 TIGHT = RecordBounds(max_contributions_per_partition=2, max_partitions=3)
 
@@ -57,6 +59,33 @@ def published(folder: Path) -> dict[Any, list[Any]]:
 def frequencies(idempotent: bool) -> beam.PTransform:
     transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
     return transform.with_idempotent_noise(**TERMS) if idempotent else transform
+
+
+class Rows(beam.PTransform):
+    """(`None`, row) over time with idempotent noise, of elements in any windows."""
+
+    def __init__(self, horizon: Horizon) -> None:
+        super().__init__()
+        self._horizon = horizon
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        transform = PrivateContinualFrequencies.Globally(
+            SPEC, PrivacySpec(rho=0.1), self._horizon, unit=Record(), item="page"
+        ).with_idempotent_noise(release_id="rows", secret=EnvironmentSecret(SECRET))
+        return pcoll | "NoWindows" >> beam.WindowInto(GlobalWindows()) | transform | "Keyed" >> beam.Map(without_key)
+
+
+def without_key(row: Any) -> tuple[None, Any]:
+    return None, row
+
+
+def assert_rows(folder: Path, source: Any, horizon: Horizon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row is there, with one value: the bytes that a run in memory gives of all that was sent."""
+    monkeypatch.setenv(SECRET, OF_TESTS)
+    there = seen_by_sink(lambda pipeline: source(pipeline) | Rows(horizon), runner=FN_API)
+    here = {(each.number, each.to_bytes()) for values in published(folder).values() for each in values}
+    assert here == {(row.number, row.to_bytes()) for _, row in there}
+    assert sorted(number for number, _ in here) == [*range(horizon.rows.row_count)]
 
 
 def assert_second_values(idempotent: bool, folder: Path) -> None:

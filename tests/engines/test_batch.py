@@ -14,6 +14,7 @@ from beam_dpsketch import (
     AssumePublicKeys,
     AutoNorm,
     IntegerDomain,
+    KeySelection,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -22,6 +23,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms import (
     BoundContributions,
     EnvironmentSecret,
@@ -171,12 +173,49 @@ def test_one_release_of_each_key_and_window_says_the_same(name: str, engine: Eng
     assert not {released.to_bytes() for released in here.values()} & {each.to_bytes() for each in there.values()}
 
 
-def test_every_node_of_a_horizon_is_the_exact_sum_of_its_windows(
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_continual_rows_are_exact(which: Mechanism, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = continual.bounded(continual.frequencies(mechanism=which))
+    rows = continual.sums(monkeypatch, build, *engine.options, runner=engine.runner)
+    assert continual.same(rows, continual.expected(continual.VISITS, mechanism=which))
+
+
+@pytest.mark.parametrize("keys", [PublicKeys(["ann", "bob"], "who"), AssumePublicKeys("who")], ids=["public", "found"])
+def test_no_continual_row_is_late(keys: PublicKeys | AssumePublicKeys, engine: Engine) -> None:
+    """All data are in the last windows; what groups rows by their window has all of them."""
+    visits = [continual.Visit("ann", "a", continual.START + 81.0), continual.Visit("bob", "b", continual.START + 101.0)]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        rows = continual.bounded(continual.per_key(keys), visits)(pipeline)
+        numbers = rows | beam.MapTuple(lambda key, row: (key, row.number)).with_output_types(tuple[str, int])
+        return numbers | beam.GroupByKey() | beam.MapTuple(lambda key, together: (key, list(together)))
+
+    seen = seen_by_sink(build, *engine.options, runner=engine.runner)
+    assert sorted(seen) == [(key, [number]) for key in ("ann", "bob") for number in range(continual.WINDOWS)]
+
+
+def test_continual_rows_of_chosen_keys_are_those_of_the_runner_in_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = continual.bounded(continual.frequencies())
-    nodes = continual.sums(monkeypatch, build, *engine.options, runner=engine.runner)
-    assert continual.same(nodes, continual.expected(continual.VISITS))
+    """The same keys, and the same bytes of each row, by a secret."""
+    monkeypatch.setenv("OF_TESTS", "a secret of the tests, of 32 bytes or more")
+    transform = continual.per_key(
+        KeySelection(0.2, "who"),
+        privacy=PrivacySpec(rho=0.9, delta=0.5),
+        unit=PrivacyId("item", NormBound(5, max_keys=1)),
+    ).with_idempotent_noise(release_id="crowd", secret=EnvironmentSecret("OF_TESTS"))
+    crowd = [
+        continual.Visit(f"key {key}", f"voter {voter} of {key}", continual.START + 90.0 - key - voter)
+        for key in range(12)
+        for voter in range(1 + 2 * key)
+    ]
+    here, there = (
+        {(key, row.number): row.to_bytes() for key, row in seen_by_sink(build, *options, runner=runner)}
+        for build in [continual.bounded(transform, crowd)]
+        for runner, options in ((engine.runner, engine.options), (FN_API, ()))
+    )
+    assert here == there
+    assert 0 < len({key for key, _ in here}) < 12
 
 
 @pytest.mark.parametrize("name", ["global", "keyed, declared", "ids"])

@@ -71,7 +71,8 @@ def test_continual_delays(
     streaming: bool, departures: list, options: list[str], on_engine: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     on_engine += ["--streaming"] if streaming else []
-    test_streaming_pipelines.test_continual_delays("flight", 62, departures, [*options, *on_engine], tmp_path, capsys)
+    own = [*options, *on_engine]
+    test_streaming_pipelines.test_continual_delays("flight", "binned", 32, departures, own, tmp_path, capsys)
 
 
 def test_demo(

@@ -15,9 +15,19 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_dpsketch import KeySelection, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch import Horizon, KeySelection, PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.engines.checks import SECRET, TERMS, Published, assert_second_values, frequencies, published
+from tests.engines.checks import (
+    OF_TESTS,
+    SECRET,
+    TERMS,
+    Published,
+    Rows,
+    assert_rows,
+    assert_second_values,
+    frequencies,
+    published,
+)
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, wait_for
 from tests.helpers.pipelines import FN_API, REPOSITORY, SPEC, ExactCounters
@@ -37,7 +47,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
     """A pool that starts a worker process for each job; the options that send jobs to it."""
     port, log = free_port(), tmp_path_factory.mktemp("workers") / "log.txt"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(REPOSITORY), SECRET: "planted-secret-4711-" * 3}
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(REPOSITORY), SECRET: OF_TESTS}
     command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
     with log.open("w") as output:
         pool = subprocess.Popen(command, env=environment, stderr=output, start_new_session=True)
@@ -121,6 +131,18 @@ def test_values_of_what_is_published_twice(
     assert_second_values(idempotent, tmp_path)
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_continual_rows_have_one_value_though_a_worker_died(
+    source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker dies after it has published some rows; what runs again finds all of them, with the same bytes."""
+    horizon = Horizon(0, 15, END // 15)
+    die, nothing = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path)), beam.Map(lambda it: it)
+    run_until_done(lambda job: publish(job, source, nothing, Rows(horizon), die, tmp_path), engine, workers)
+    assert (tmp_path / "died").exists()
+    assert_rows(tmp_path, bounded, horizon, monkeypatch)
+
+
 CHOSEN = PrivateFrequencies.PerKey(
     SPEC,
     PrivacySpec(rho=0.9, delta=0.5),
@@ -135,7 +157,7 @@ def test_keys_are_chosen_once_though_a_worker_died(
     source: str, engine: Engine, workers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What runs again chooses the same keys, and those of a run without failures."""
-    monkeypatch.setenv(SECRET, "planted-secret-4711-" * 3)
+    monkeypatch.setenv(SECRET, OF_TESTS)
     transform = CHOSEN.with_idempotent_noise(**TERMS)
     die = beam.ParDo(DieAt(PUBLISHED + 1, tmp_path))
     run_until_done(lambda job: publish(job, source, beam.Map(lambda it: it), transform, die, tmp_path), engine, workers)

@@ -20,9 +20,18 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_dpsketch import PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.engines.checks import SECRET, Published, assert_second_values, frequencies, published
+from tests.engines.checks import (
+    OF_TESTS,
+    SECRET,
+    Published,
+    Rows,
+    assert_rows,
+    assert_second_values,
+    frequencies,
+    published,
+)
 from tests.engines.flink import FlinkCluster
 from tests.engines.processes import wait_until
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters
@@ -42,11 +51,13 @@ CHECKPOINTED = (
 BOUNDED = PrivateFrequencies.Globally(
     SPEC, PrivacySpec(rho=0.1), item="kind", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=1))
 )
+HORIZON = Horizon(START, 1, SECONDS)
 TO_PUBLISH: dict[str, beam.PTransform] = {
     "exact": ExactCounters(CASES["ids, keyed"][1]()),
     "bounded": ExactCounters(BOUNDED),
     "idempotent": frequencies(idempotent=True),
     "fresh": frequencies(idempotent=False),
+    "rows": Rows(HORIZON),
 }
 
 
@@ -158,7 +169,7 @@ def test_a_batch_goes_on_though_a_task_manager_was_killed(
     idempotent: bool, flink_cluster: FlinkCluster, tmp_path: Path
 ) -> None:
     """Two jobs in one: exact counters, and releases, of which some are published when the task manager is killed."""
-    options = flink_cluster.worker_processes(**{SECRET: "planted-secret-4711-" * 3})
+    options = flink_cluster.worker_processes(**{SECRET: OF_TESTS})
     branch = "idempotent" if idempotent else "fresh"
     pipeline = beam.Pipeline(runner="FlinkRunner", options=PipelineOptions(options))
     elements = bounded(pipeline) | in_windows(60)
@@ -183,11 +194,14 @@ def a_worker(cluster: FlinkCluster, process: Path) -> None:
 
 @pytest.mark.parametrize("kill", [a_task_manager, a_worker])
 def test_a_stream_goes_on_from_its_checkpoint(
-    kill: Callable[[FlinkCluster, Path], None], flink_cluster: FlinkCluster, tmp_path: Path
+    kill: Callable[[FlinkCluster, Path], None],
+    flink_cluster: FlinkCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Windows are published, then a checkpoint is taken, then others are published, then something is killed."""
     process = tmp_path / "process"
-    options = [*flink_cluster.worker_processes(**{SECRET: "planted-secret-4711-" * 3}), *CHECKPOINTED]
+    options = [*flink_cluster.worker_processes(**{SECRET: OF_TESTS}), *CHECKPOINTED]
     pipeline = beam.Pipeline(runner="FlinkRunner", options=PipelineOptions(options))
     beats = pipeline | beam.Impulse() | beam.ParDo(Beats(tmp_path)) | beam.ParDo(WritesItsProcess(process))
     publish(beats | beam.WindowInto(FixedWindows(1)), tmp_path, TO_PUBLISH)
@@ -200,7 +214,7 @@ def test_a_stream_goes_on_from_its_checkpoint(
         wait_until(lambda: last_published(tmp_path) > START + SECONDS / PARTS)
         kill(flink_cluster, process)
         part(tmp_path, 2).touch()
-        places = {name: SECONDS * (1 if name == "bounded" else PAGES) for name in TO_PUBLISH}
+        places = {name: SECONDS * (1 if name in ("bounded", "rows") else PAGES) for name in TO_PUBLISH}
         wait_until(lambda: all(len(published(tmp_path / name)) == places[name] for name in places))
         assert flink_cluster.checkpoints()["counts"]["restored"] >= 1
     finally:
@@ -208,7 +222,8 @@ def test_a_stream_goes_on_from_its_checkpoint(
     assert_exact(tmp_path, exact_counters())
     for values in published(tmp_path / "bounded").values():
         assert (np.abs(values).sum(axis=-1) == USERS).all()
-    for idempotent, name in ((True, "idempotent"), (False, "fresh")):
+    assert_rows(tmp_path / "rows", beats_in_time, HORIZON, monkeypatch)
+    for idempotent, name in ((True, "idempotent"), (False, "fresh"), (True, "rows")):
         print(f"{kill.__name__}, {name}:", end=" ")
         assert_second_values(idempotent, tmp_path / name)
 
@@ -218,12 +233,13 @@ def last_published(folder: Path) -> float:
     return min(max((start for start, _ in published(folder / name)), default=0.0) for name in TO_PUBLISH)
 
 
+def beats_in_time(pipeline: beam.Pipeline) -> beam.PCollection:
+    """All that the source sends, in memory."""
+    times = START + np.arange(BEATS) / PER_SECOND
+    timed = [TimestampedValue(beat(seconds), seconds) for seconds in times.tolist()]
+    return pipeline | beam.Create(timed) | beam.Map(lambda each: each)
+
+
 def exact_counters() -> dict[Any, Any]:
     """Of all that the source sends, in memory."""
-    times = START + np.arange(BEATS) / PER_SECOND
-
-    def source(pipeline: beam.Pipeline) -> beam.PCollection:
-        timed = [TimestampedValue(beat(seconds), seconds) for seconds in times.tolist()]
-        return pipeline | beam.Create(timed) | beam.Map(lambda each: each)
-
-    return outputs(source, TO_PUBLISH["exact"], 1, runner=FN_API)
+    return outputs(beats_in_time, TO_PUBLISH["exact"], 1, runner=FN_API)

@@ -13,10 +13,11 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_dpsketch import NormBound, PrivacyId, Record, TimeRange
+from beam_dpsketch import NormBound, PrivacyId, PublicKeys, Record, RecordBounds, TimeRange
 from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state, summing
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
@@ -154,14 +155,53 @@ def test_each_window_has_a_norm(engine: Engine) -> None:
     assert found == outputs(unbounded(VISITS), ExactCounters(transform), 60, runner=FN_API)
 
 
-def test_every_node_of_a_horizon_without_late_records(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return for_any_runner(continual.live())(pipeline) | continual.frequencies()
-
-    nodes = continual.sums(monkeypatch, build, *with_late_data(engine), runner=engine.runner)
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_continual_rows_without_late_records(
+    which: Mechanism, step: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watermark stops at the end of each window, or jumps over some; windows come out of order then."""
+    build = streamed(continual.frequencies(mechanism=which), step)
+    rows = continual.sums(monkeypatch, build, *with_late_data(engine), runner=engine.runner)
     visits = continual.VISITS
-    without, with_late = map(continual.expected, (visits, [*visits, continual.LATE]))
-    assert_nothing_lost(nodes, without, with_late, dropped=not engine.in_order)
+    without, with_late = (continual.expected(each, mechanism=which) for each in (visits, [*visits, continual.LATE]))
+    if engine.in_order:  # the late record is in all rows from its window on, or in none
+        assert continual.same(rows, without) or continual.same(rows, with_late)
+    else:
+        assert continual.same(rows, without)
+
+
+def streamed(transform: beam.PTransform, step: int) -> Callable[[beam.Pipeline], beam.PCollection]:
+    return lambda pipeline: for_any_runner(continual.live(step=step))(pipeline) | transform
+
+
+CONTINUAL = {
+    "ids": PrivacyId("item", RecordBounds(9, max_partitions=2), max_windows=continual.WINDOWS),
+    "norm": PrivacyId("item", NormBound(20), max_windows=continual.WINDOWS),
+    "records": Record(),
+}
+
+
+@pytest.mark.parametrize("unit", CONTINUAL.values(), ids=CONTINUAL)
+def test_continual_rows_of_keys(unit: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key of a list has all rows, also the one without data; bounds that nobody exceeds take nothing."""
+    transform = continual.per_key(PublicKeys(["ann", "absent"], "who"), unit=unit)
+    rows = continual.sums(monkeypatch, streamed(transform, 3), *with_late_data(engine), runner=engine.runner)
+    visits = [visit for visit in continual.VISITS if visit.who == "ann"]
+    wanted = {"ann": continual.expected(visits), "absent": continual.expected([])}
+    assert continual.same(rows, continual.of_each(wanted, wanted.__getitem__))
+
+
+def test_continual_rows_are_out_when_their_window_closes(engine: Engine) -> None:
+    """What is grouped downstream, window by window, is the row that closed with the window."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        rows = streamed(continual.frequencies(), 3)(pipeline)
+        numbers = rows | beam.Map(lambda row: ("", row.number)).with_output_types(tuple[str, int])
+        return numbers | beam.GroupByKey() | beam.MapTuple(lambda _, together: list(together))
+
+    seen = seen_by_sink(build, *with_late_data(engine), runner=engine.runner)
+    assert sorted(seen) == [[number] for number in range(continual.WINDOWS)]
 
 
 @pytest.mark.parametrize("name", ["global", "declared", "keyed", "ids"])

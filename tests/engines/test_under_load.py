@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 
-from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, TimelineNode
-from beam_dpsketch.release import noising
+from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, TimelineRow
 from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.engines.checks import assert_nothing_lost
 from tests.engines.conftest import Engine
 from tests.engines.processes import busy
+from tests.helpers.continual import without_noise
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
 from tests.helpers.stream_cases import CASES, END, IDS_ONLY, LATE, RANGE, VISITS, globally
 from tests.helpers.streams import Timed, WithStart, for_any_runner, in_windows, stepped
@@ -54,7 +54,7 @@ def counters(source: Source, *options: str, runner: str) -> Counters:
         ] | beam.Flatten()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(noising, "add_noise", lambda exact, sigma_squared: exact.copy())
+        without_noise(patched)
         seen = seen_by_sink(build, *options, runner=runner)
     assert len(dict(seen)) == len(seen)
     return dict(seen)
@@ -62,8 +62,8 @@ def counters(source: Source, *options: str, runner: str) -> Counters:
 
 def placed(started: tuple[float, Any], kind: str) -> tuple[tuple[str, Any], np.ndarray]:
     start, output = started
-    if isinstance(output, TimelineNode):
-        return (kind, (output.level, output.index)), output.release.counters
+    if isinstance(output, TimelineRow):
+        return (kind, output.number), output.counters
     key, released = output if isinstance(output, tuple) else (None, output)
     return (kind, (start, key)), released.counters
 

@@ -147,7 +147,7 @@ def a_vote_for_each_record(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(rule: Any, groups: Any, *terms: Any) -> Any:
         found = exact(rule, groups, *terms)
-        return found | {"votes": pa.array(found["votes"].to_numpy() * np.bincount(groups._groups))}
+        return found | {"votes": pa.array(found["votes"].to_numpy() * np.bincount(groups.numbers))}
 
     patch.setattr(side_sums, "_votes", wrong)
 

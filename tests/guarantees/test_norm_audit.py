@@ -139,7 +139,9 @@ def signed_sums(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rounded_to_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(norm_bounding, "scaled", lambda weights, factors: weights * factors + (1 << 15) >> np.int64(16))
+    monkeypatch.setattr(
+        norm_bounding, "scaled", lambda weights, factors, _: weights * factors + (1 << 15) >> np.int64(16)
+    )
 
 
 def clamped_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +292,7 @@ def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def too_many_bits_rounded_off(monkeypatch: pytest.MonkeyPatch) -> None:
     right = noising.drowned_bits
-    monkeypatch.setattr(noising, "drowned_bits", lambda variances: right(variances) + 3)
+    monkeypatch.setattr(noising, "drowned_bits", lambda variances, unit: right(variances, unit) + 3)
 
 
 def rounded_off_twice(monkeypatch: pytest.MonkeyPatch) -> None:

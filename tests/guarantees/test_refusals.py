@@ -18,6 +18,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from beam_dpsketch import (
     AssumePublicKeys,
+    AutoNorm,
     Horizon,
     NormBound,
     PrivacyBudget,
@@ -401,12 +402,12 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch",
     ),
-    "a norm over a horizon": (
+    "an automatic norm over a horizon": (
         lambda: PrivateContinualFrequencies.Globally(
-            SPEC, PRIVACY, Horizon(0, 60, 4), unit=PrivacyId("user", NormBound(3))
+            SPEC, PRIVACY, Horizon(0, 60, 4), unit=PrivacyId("user", AutoNorm())
         ),
         ValueError,
-        r"bounds must be RecordBounds in continual release, as in PrivacyId\('user', RecordBounds\(10",
+        r"bounds must not be AutoNorm\(\) in continual release: take the norm of an earlier release",
     ),
     "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "takes 1 positional argument"),
     "a norm of records": (

@@ -27,6 +27,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     SketchSpec,
+    SketchTimeline,
     TextDomain,
     TimeRange,
     TreeSpec,
@@ -35,7 +36,7 @@ from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
-from tests.helpers.continual import START, frequencies, same, sums, unpacked
+from tests.helpers.continual import HORIZON, START, WINDOWS, exact, frequencies, unpacked
 from tests.helpers.pipelines import SPEC, exact_sums, seen_by_sink
 from tests.helpers.tolerances import two_sample_p_value
 
@@ -188,22 +189,24 @@ def test_a_delete_takes_back_an_insert_of_its_own_window_only(unit: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
-    [Record(max_weight=1, signed=True), PrivacyId("who", RecordBounds(1, max_partitions=2, max_weight=1, signed=True))],
+    [Record(max_weight=1, signed=True), PrivacyId("who", RecordBounds(1, max_weight=1, signed=True), max_windows=2)],
     ids=UNITS,
 )
-def test_nodes_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefixes that end later are as if the record had never been there; the nodes before say that it was."""
+def test_windows_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefixes that end later are as if the record had never been there; those that end before say that it was."""
     private = frequencies(weight="weight", unit=unit)
 
-    def nodes(*changes: tuple[float, int]) -> dict[Any, Any]:
-        rows = [{"who": "ann", "item": "a", "weight": weight, "time": time} for time, weight in changes]
-        stamped = [window.TimestampedValue(row, START + row["time"]) for row in rows]
-        return sums(monkeypatch, lambda pipeline: pipeline | beam.Create(stamped) | beam.Map(unpacked) | private)
+    def prefixes(*changes: tuple[float, int]) -> np.ndarray:
+        elements = [{"who": "ann", "item": "a", "weight": weight, "time": time} for time, weight in changes]
+        stamped = [window.TimestampedValue(each, START + each["time"]) for each in elements]
+        rows = exact(monkeypatch, lambda pipeline: pipeline | beam.Create(stamped) | beam.Map(unpacked) | private)
+        timeline = SketchTimeline(rows, HORIZON)
+        return np.array([np.rint(timeline.prefix(last).counters).ravel() for last in range(WINDOWS)])
 
-    deleted, without = nodes((5, 1), (15, -1)), nodes()
-    assert same(nodes((5, 1), (6, -1)), without)
-    places = [place for place in without if not np.array_equal(deleted[place], without[place])]
-    assert sorted(places) == [(0, 0), (0, 1)]
+    deleted, without = prefixes((5, 1), (15, -1)), prefixes()
+    assert not without.any()
+    assert not prefixes((5, 1), (6, -1)).any()
+    assert [bool(each.any()) for each in deleted] == [True] + [False] * (WINDOWS - 1)
 
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.

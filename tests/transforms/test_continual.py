@@ -1,4 +1,4 @@
-"""Continual release: every node of the horizon once, exactly, with noise of its own, on bounded and on live input."""
+"""Continual release: every row of the horizon once, exactly, with noise of its own, on bounded and on live input."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    CountSketch,
+    AutoNorm,
     Horizon,
     IntegerDomain,
+    ListedItems,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -32,92 +34,129 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.release import noising
+from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.release.statement import Disclosure
-from beam_dpsketch.transforms import PrivateContinualQuantiles
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
 from tests.helpers.continual import (
     HORIZON,
     SIZE,
     START,
     VISITS,
     WINDOWS,
-    Counters,
     Visit,
     bounded,
+    exact,
     expected,
     frequencies,
+    in_order,
     live,
+    made_by,
+    matrix,
+    of_windows,
     released,
     same,
+    streamed,
     sums,
     unpacked,
 )
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, seen_by_sink
 
-EDGES = [START - 0.001, START, START + 9.999, START + 10, START + 79.999, START + 80]
-"""Just before the horizon, in windows 0, 0, 1 and 7, just after it."""
+EDGES = [START - 0.001, START, START + 9.999, START + 10, START + 109.999, START + 110]
+"""Just before the horizon, in windows 0, 0, 1 and 10, just after it."""
 AUDITED = SketchSpec(depth=4, width=512)
-LOUD = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
+LOUD = PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None)
 
 
 @pytest.mark.one_fast_case
+@pytest.mark.parametrize("which", MECHANISMS)
 @pytest.mark.parametrize("spec", [SPEC, COUNT_MIN], ids=["count_sketch", "count_min"])
-def test_every_node_is_the_exact_sum_of_its_windows(spec: SketchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows without data are nodes too, and records outside the horizon are in none."""
-    assert same(sums(monkeypatch, bounded(frequencies(spec))), expected(VISITS, spec))
+def test_every_row_is_the_exact_combination_of_windows(
+    spec: SketchSpec, which: Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows without data are in rows too, and records outside the horizon are in none."""
+    rows = sums(monkeypatch, bounded(frequencies(spec, mechanism=which)))
+    assert same(rows, expected(VISITS, spec, which))
+    assert not same(rows, expected([*VISITS, VISITS[4]], spec, which))
 
 
 def test_edges_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     visits = [Visit("ann", "a", time) for time in EDGES]
-    nodes = sums(monkeypatch, bounded(frequencies(), visits))
-    assert same(nodes, expected(visits))
-    assert [int(np.abs(nodes[0, index]).sum() / SPEC.depth) for index in range(WINDOWS)] == [2, 1, 0, 0, 0, 0, 0, 1]
+    assert same(sums(monkeypatch, bounded(frequencies(), visits)), expected(visits))
+    assert np.abs(of_windows(visits)).sum(axis=1).tolist() == [2 * 3, 3, *[0] * 8, 3]
 
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(("start", "size"), [(0, 10), (0.001, 0.001), (107.5, 2.25), (1.7e9, 86_400)])
 def test_windows_of_any_start_and_length(start: float, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One record at the start of each window but the second, so that each node has as many as it has windows."""
+    """One record at the start of each window but the second: window t counts as much as the weight of the others."""
     visits = [Visit("ann", "a", start + size * index) for index in range(WINDOWS) if index != 1]
-    nodes = sums(monkeypatch, bounded(frequencies(horizon=Horizon(start, size, WINDOWS)), visits))
-    for (level, index), counters in nodes.items():
-        assert np.abs(counters).max() == (1 << level) - (index == 1 >> level)
+    rows = sums(monkeypatch, bounded(frequencies(horizon=Horizon(start, size, WINDOWS)), visits))
+    weights = matrix() @ np.array([1, 0, *[1] * (WINDOWS - 2)])
+    assert [int(np.abs(row).max()) for row in rows.values()] == weights.tolist()
 
 
-def test_empty_input_is_released_as_well() -> None:
-    nodes = released(frequencies(), [])
-    assert sorted((node.level, node.index) for node in nodes) == sorted(expected([]))
-    assert len({node.release.privacy.release_ids for node in nodes}) == 15
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_empty_input_is_released_as_well(which: Mechanism) -> None:
+    rows = released(frequencies(mechanism=which), [])
+    assert [row.number for row in rows] == [*expected([], mechanism=which)]
+    assert len({row.privacy.release_ids for row in rows}) == len(rows)
+    assert len({row.privacy.release_ids[0][:16] for row in rows}) == 1
 
 
 def test_the_statement() -> None:
-    nodes = released(frequencies())
-    for node in nodes:
-        statement = node.release.privacy
-        assert statement.unit is PrivacyUnit.RECORD_OVER_HORIZON
-        assert statement.relation is ADD_OR_REMOVE_ONE
-        assert (statement.rho, statement.window_count) == (Fraction(1, 10), WINDOWS)
-        assert statement.disclosed is Disclosure.NONE
-        assert statement.sigma_squared == Fraction(SPEC.depth * 4, 2) / Fraction(1, 10)
-    line = SketchTimeline(nodes, HORIZON)
+    """The noise of a counter is that of one record, as in one release: sigma^2 = depth / (2 rho share)."""
+    rows = released(frequencies())
+    for number, row in enumerate(rows):
+        statement = row.privacy
+        assert (row.number, row.window, row.mechanism) == (number, number, made_by("binned").rows)
+        assert (statement.unit, statement.relation) == (PrivacyUnit.RECORD_OVER_HORIZON, ADD_OR_REMOVE_ONE)
+        assert (statement.rho, statement.disclosed) == (Fraction(1, 10), Disclosure.NONE)
+        assert statement.sigma_squared == Fraction(SPEC.depth, 2) / (Fraction(1, 10) * Fraction(49, 50))
+    line = SketchTimeline(rows, HORIZON)
     assert line.available == WINDOWS
     assert line.prefix(6).privacy.rho == Fraction(1, 10)
 
 
+def test_answers_without_noise_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters, records, units and totals of every range of windows; ann and bob are in window 0, ann alone in 3."""
+    unit = PrivacyId("who", RecordBounds(9), max_windows=WINDOWS)
+    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(unit=unit))), HORIZON)
+    windows = of_windows(VISITS)
+    for first, last in ((0, 0), (0, WINDOWS - 1), (2, 2), (1, 4), (6, 10)):
+        answer = line.between(first, last)
+        start, end = START + SIZE * first, START + SIZE * (last + 1)
+        within = [visit for visit in VISITS if start <= visit.time < end]
+        present = {(visit.who, (visit.time - START) // SIZE) for visit in within}
+        np.testing.assert_allclose(answer.counters.ravel(), windows[first : last + 1].sum(axis=0), atol=1e-3)
+        assert math.isclose(answer.records().estimate, len(within), abs_tol=1e-3)
+        assert math.isclose(answer.total().estimate, len(within), abs_tol=1e-3)
+        assert math.isclose(answer.units().estimate, len(present), abs_tol=1e-3)
+
+
+def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The alarms of even rows against odd ones; sigma^2 is that of one record, times the longest column of C.
+
+    Residuals are in the units in which noise is drawn, to the last bit.
+    """
+    monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
+    rows, wanted = released(frequencies(AUDITED, LOUD, mechanism=which)), expected(VISITS, AUDITED, which)
+    residuals = [row.counters.astype(np.int64) - wanted[row.number] for row in rows]
+    length = int(np.square(matrix(which)).sum(axis=0).max())
+    even, odd = (np.concatenate(half) for half in (residuals[:-1:2], residuals[1::2]))
+    return audit(even, odd, Fraction(4 * AUDITED.depth, 2) * length)
+
+
 @pytest.mark.slow
-def test_noise_is_drawn_once_for_each_node_and_independently() -> None:
-    """Residuals of all nodes, halves against each other: shared or repeated noise would correlate."""
-    nodes = sorted(released(frequencies(spec=AUDITED, privacy=LOUD)), key=lambda node: (node.level, node.index))
-    residuals = []
-    for node in nodes[:-1]:  # an even number
-        windows = [START + SIZE * end for end in (node.windows[0], node.windows[-1] + 1)]
-        items = [visit.item for visit in VISITS if windows[0] <= visit.time < windows[1]]
-        residuals.append((node.release.counters - CountSketch(AUDITED).accumulate(items).counters).ravel())
-    halves = np.concatenate(residuals[::2]), np.concatenate(residuals[1::2])
-    assert audit(*halves, Fraction(4 * 4 * 4, 2)) == set()
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_noise_is_drawn_once_for_each_row_and_independently(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """False alarms have probability 6e-9 at most. Shared or repeated noise would correlate."""
+    assert audited(which, monkeypatch) == set()
 
 
-def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_shared_by_rows_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sample, drawn = mechanism.discrete_gaussian.sample, []
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
@@ -125,105 +164,154 @@ def test_noise_shared_by_nodes_would_be_found(monkeypatch: pytest.MonkeyPatch) -
         return np.resize(drawn[0], size)  # the same again for each of those drawn at once
 
     monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
-    nodes = released(frequencies(spec=AUDITED, privacy=LOUD), [])
-    residuals = [node.release.counters.ravel() for node in nodes[:-1]]
-    alarms = audit(np.concatenate(residuals[::2]), np.concatenate(residuals[1::2]), Fraction(4 * 4 * 4, 2))
-    assert "cross-correlation" in alarms
+    assert "cross-correlation" in audited("tree", monkeypatch)
+
+
+def test_noise_of_a_record_and_not_of_a_row_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each window were in one row only, with weight 1."""
+    add, squared = noising.add_noise, made_by("tree").rows.squared_length
+    monkeypatch.setattr(noising, "add_noise", lambda counters, variance, **given: add(counters, variance / squared))
+    assert "variance" in audited("tree", monkeypatch)
 
 
 @pytest.mark.slow
 def test_a_replayed_bundle_shows_one_value() -> None:
-    nodes = seen_by_sink(bounded(frequencies()), "--direct_runner_bundle_repeat=3")
     seen = collections.defaultdict(set)
-    for node in nodes:
-        seen[node.level, node.index].add(node.release.to_bytes())
-    assert len(seen) == 15
-    assert {len(values) for values in seen.values()} == {1}
+    for row in seen_by_sink(bounded(frequencies()), "--direct_runner_bundle_repeat=3"):
+        seen[row.number].add(row.to_bytes())
+    assert {number: len(values) for number, values in seen.items()} == dict.fromkeys(range(WINDOWS), 1)
 
 
 class WithTimes(beam.DoFn):
-    """A node with the start and the end of its window, and its timestamp."""
+    """A row with the start and the end of its window, and its timestamp."""
 
     def process(self, element: Any, where: Any = beam.DoFn.WindowParam, when: Any = beam.DoFn.TimestampParam) -> Any:
         yield element, float(where.start), float(where.end), float(when)
 
 
-def test_nodes_come_in_the_last_of_their_windows() -> None:
-    outputs = released(frequencies() | "Times" >> beam.ParDo(WithTimes()))
-    assert len(outputs) == 15
-    for node, start, end, when in outputs:
-        assert start == START + SIZE * node.windows[-1]
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_rows_come_in_the_last_of_their_windows(which: Mechanism) -> None:
+    outputs = seen_by_sink(bounded(frequencies(mechanism=which) | "Times" >> beam.ParDo(WithTimes())))
+    assert len(outputs) == made_by(which).rows.row_count
+    for row, start, end, when in outputs:
+        assert start == START + SIZE * row.window
         assert start <= when < end == start + SIZE
 
 
 @pytest.mark.slow
-def test_a_stream_gives_the_same_nodes_without_late_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sums(monkeypatch, lambda pipeline: pipeline | live() | frequencies(), "--streaming", runner=BUNDLE_BASED)
-    assert same(found, expected(VISITS))
+@pytest.mark.parametrize("step", [1, 3, 4])
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_a_stream_gives_the_same_rows_without_late_records(
+    which: Mechanism, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watermark stops at the end of each window, or jumps over some."""
+    build = streamed(frequencies(mechanism=which), live(step=step))
+    found = sums(monkeypatch, build, "--streaming", runner=BUNDLE_BASED)
+    assert same(found, expected(VISITS, mechanism=which))
+
+
+def by_window(source: Any, which: Mechanism, *options: str, runner: str) -> list[list[int]]:
+    """The numbers of the rows that a step sees together which groups what it gets, window by window."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        rows = source(frequencies(mechanism=which))(pipeline)
+        return rows | beam.Map(lambda row: (None, row.number)) | beam.GroupByKey()
+
+    return sorted(sorted(numbers) for _, numbers in seen_by_sink(build, *options, runner=runner))
+
+
+CLOSING = {
+    "binned": [[number] for number in range(WINDOWS)],
+    "tree": [[0], [1, 2], [3], [4, 5, 6], [7], [8, 9], [10], [11, 12, 13, 14], [15], [16, 17], [18]],
+}
 
 
 @pytest.mark.slow
-def test_nodes_of_a_stream_are_out_when_their_last_window_closes() -> None:
-    """What is grouped downstream, window by window, is what closed with the window."""
+@pytest.mark.parametrize("step", [1, 3, WINDOWS + 1])
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_rows_of_a_stream_are_out_when_their_last_window_closes(which: Mechanism, step: int) -> None:
+    """What is grouped downstream, window by window, is what closed with the window, and nothing is late."""
+    found = by_window(lambda it: streamed(it, live(step=step)), which, "--streaming", runner=BUNDLE_BASED)
+    assert found == CLOSING[which]
 
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        nodes = pipeline | live() | frequencies()
-        return nodes | beam.Map(lambda node: (None, (node.level, node.index))) | beam.GroupByKey()
 
-    groups = [sorted(places) for _, places in seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)]
-    assert sorted(groups) == sorted(
-        [
-            [(0, 0)],
-            [(0, 1), (1, 0)],
-            [(0, 2)],
-            [(0, 3), (1, 1), (2, 0)],
-            [(0, 4)],
-            [(0, 5), (1, 2)],
-            [(0, 6)],
-            [(0, 7), (1, 3), (2, 1), (3, 0)],
-        ]
-    )
+@pytest.mark.parametrize("options", [(), ("--streaming",)], ids=["batch", "streaming"])
+def test_no_row_of_bounded_input_is_late(options: tuple[str, ...]) -> None:
+    """A runner that drops what is late drops rows that come after the end of their window has been."""
+    assert by_window(bounded, "binned", *options, runner=BUNDLE_BASED) == CLOSING["binned"]
 
 
 def test_privacy_ids_are_bounded_over_the_whole_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann has 5 records in one window and one in each of four others: two windows are kept, two records in each."""
-    bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2)
+    unit = PrivacyId("who", RecordBounds(2), max_windows=2)
     visits = [visit for visit in VISITS if visit.who != "bob"]
-    nodes = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", bounds)), visits))
-    records = [int(np.abs(nodes[0, index]).max()) for index in range(WINDOWS)]
+    line = SketchTimeline(exact(monkeypatch, bounded(frequencies(unit=unit), visits)), HORIZON)
+    records = [round(line.between(index, index).records().estimate) for index in range(WINDOWS)]
     assert sum(count > 0 for count in records) == 2
     assert sum(records) in (2, 3)
-    assert int(np.abs(nodes[3, 0]).sum()) > 0
-    for level in range(3):
-        for index in range(WINDOWS >> (level + 1)):
-            children = nodes[level, 2 * index] + nodes[level, 2 * index + 1]
-            np.testing.assert_array_equal(nodes[level + 1, index], children)
+    assert round(line.prefix(WINDOWS - 1).records().estimate) == sum(records)
 
 
 @pytest.mark.slow
-def test_privacy_ids_within_the_bounds_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=9, max_partitions=8)
-    transform = frequencies(unit=PrivacyId("who", bounds), privacy=PrivacySpec(rho=0.1, relation=REPLACE_ONE))
-    assert same(sums(monkeypatch, bounded(transform)), expected(VISITS))
-    statement = released(transform)[0].release.privacy
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_privacy_ids_within_the_bounds_lose_nothing(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = PrivacyId("who", RecordBounds(9), max_windows=8)
+    transform = frequencies(unit=unit, privacy=PrivacySpec(rho=0.1, relation=REPLACE_ONE), mechanism=which)
+    assert same(sums(monkeypatch, bounded(transform)), expected(VISITS, mechanism=which))
+    statement = released(transform)[0].privacy
     assert statement.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-    assert "9 record(s) per window, 8 of the 8 windows" in str(statement)
-    levels = 8 * 1 + 4 * 4 + 2 * 16 + 1 * 64
-    assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81 * levels, 2) / Fraction(1, 10)
+    reach, share = made_by(which).rows.squared_reach(8), Fraction(24, 25)
+    assert statement.sigma_squared == Fraction(4 * SPEC.depth * 81, 2) * reach / (Fraction(1, 10) * share)
 
 
 @pytest.mark.slow
 def test_of_the_ids_of_a_stream_the_first_windows_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann and bob have data in windows 0 and 1 and in later ones; the late record of bob is in none."""
 
-    def nodes(**bounds: int) -> Counters:
-        transform = frequencies(unit=PrivacyId("who", RecordBounds(**bounds)))
-        return sums(monkeypatch, lambda pipeline: pipeline | live() | transform, "--streaming", runner=BUNDLE_BASED)
+    def rows(records: int, windows: int) -> Any:
+        transform = frequencies(unit=PrivacyId("who", RecordBounds(records), max_windows=windows))
+        return sums(monkeypatch, streamed(transform), "--streaming", runner=BUNDLE_BASED)
 
-    assert same(nodes(max_contributions_per_partition=9, max_partitions=8), expected(VISITS))
+    assert same(rows(9, WINDOWS), expected(VISITS))
     first = [visit for visit in VISITS if START <= visit.time < START + 2 * SIZE]
     two_of_ann = [visit for visit in first if visit != VISITS[4]] + [VISITS[4]] * 2
-    assert same(nodes(max_contributions_per_partition=2, max_partitions=2), expected(two_of_ann))
+    assert same(rows(2, 2), expected(two_of_ann))
+
+
+def test_a_norm_within_which_all_are_scales_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", NormBound(9)))))
+    assert same(rows, expected(VISITS))
+
+
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_a_norm_scales_an_id_in_all_windows_alike(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of ann is one factor times her windows, and moves rows by no more than the norm."""
+    ann = [visit for visit in VISITS if visit.who == "ann"]
+    rows = sums(monkeypatch, bounded(frequencies(unit=PrivacyId("who", NormBound(3)), mechanism=which), ann))
+    wanted, C = expected(ann, mechanism=which), matrix(which)  # noqa: N806
+    factors = {
+        round(value / whole, 2)
+        for number in rows
+        for value, whole in zip(rows[number].tolist(), wanted[number].tolist(), strict=True)
+        if whole
+    }
+    length = sum(np.square(row).sum() for row in rows.values()) / np.square(C).sum(axis=0).max() / SPEC.depth
+    assert max(factors) - min(factors) <= 0.0201
+    assert 0.9 * 3 <= math.sqrt(length) <= 3
+
+
+@pytest.mark.slow
+def test_on_a_stream_each_window_has_a_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ann's five records in window 0 are as long as two; her one record in each other window is not scaled."""
+    ann = [visit for visit in VISITS if visit.who == "ann"]
+    unit = PrivacyId("who", NormBound(2), max_windows=WINDOWS)
+    visits = streamed(frequencies(unit=unit))
+    line = SketchTimeline(exact(monkeypatch, visits, "--streaming", runner=BUNDLE_BASED), HORIZON)
+    largest = [float(np.abs(line.between(index, index).counters).max()) for index in (0, 1, 3)]
+    assert len(ann) == 9
+    assert 1.98 <= largest[0] <= 3.01
+    assert 0.99 <= largest[2] <= 1.01
 
 
 def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,18 +320,54 @@ def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch)
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25) | frequencies()
 
-    nodes = sums(monkeypatch, build)
-    assert same(nodes, expected([Visit("", item, START + 25.0) for item in "abb"]))
+    assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "abb"]))
+
+
+def test_records_of_a_batch_are_bounded_by_privacy_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_pydict({"item": ["a", "a", "b"], "who": ["ann", "ann", "bob"]})
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        timed = pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25)
+        return timed | frequencies(unit=PrivacyId("who", RecordBounds(1), max_windows=1))
+
+    assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "ab"]))
+
+
+def test_deletions_leave_the_rows_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights with signs: what is deleted in the window of its insert is in no row."""
+    visits = [beam.Row(item=visit.item, weight=1, time=visit.time) for visit in VISITS]
+    gone = [beam.Row(item="gone", weight=weight, time=START + 21.0) for weight in (2, -1, -1)]
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        timed = pipeline | beam.Create([*visits, *gone]) | beam.Map(lambda row: window.TimestampedValue(row, row.time))
+        return timed | frequencies(unit=Record(max_weight=2, signed=True), weight="weight")
+
+    assert same(sums(monkeypatch, build), expected(VISITS))
+
+
+def test_listed_items_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact counts of two items; others are in none."""
+    rows = sums(monkeypatch, bounded(frequencies(ListedItems(["b", "absent"]))))
+    counts = [sum(visit.item == "b" and visit.time // 1 - START in range(10 * w, 10 * w + 10) for visit in VISITS)
+              for w in range(WINDOWS)]  # fmt: skip
+    weights = matrix() @ np.array(counts)
+    assert sum(counts) == 9
+    assert {number: sorted(row.tolist()) for number, row in rows.items()} == {
+        number: sorted([0, weight]) for number, weight in enumerate(weights.tolist())
+    }
 
 
 @pytest.mark.slow
-def test_quantiles_over_time() -> None:
+@pytest.mark.parametrize("which", MECHANISMS)
+def test_quantiles_over_time(which: Mechanism) -> None:
+    """Sigma of ranks is about 40 of 25,000: bounds of 2 % are more than ten times as far off."""
+    horizon = Horizon(START, SIZE, 8, which)
     transform = PrivateContinualQuantiles.Globally(
-        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), HORIZON, unit=Record()
+        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), horizon, unit=Record()
     )
     values = [window.TimestampedValue(i % 1000, START + (i // 1000) * 2) for i in range(40_000)]
-    nodes = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
-    answer = SketchTimeline(nodes, HORIZON).between(1, 5)
+    rows = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
+    answer = SketchTimeline(in_order(rows), horizon).between(1, 5)
     assert isinstance(answer, ReleasedDyadicCountSketch)
     assert abs(answer.quantile(0.5) - 500) <= 20
     assert math.isclose(answer.total().estimate, 25_000, rel_tol=0.02)
@@ -257,10 +381,12 @@ def test_starts_and_sizes_may_be_those_of_beam() -> None:
 def test_explanation_and_settings() -> None:
     text = frequencies().explain()
     assert "count_sketch: 1 table, 48 counters" in text
-    assert "15 releases over 8 windows, rho for all of them together" in text
-    assert "up to 4 of them adds up in a prefix, of up to 6 in another range" in text
+    assert "Rows: 11 over 11 windows, rho for all of them together" in text
     assert "rho = 0.1, ADD_OR_REMOVE_ONE" in text
-    assert "sigma = 7.746" in text  # the root of depth * levels / (2 rho) = 60
+    assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
+    norm = frequencies(unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()
+    assert "the length of 20 record(s) of one item, in each of 5 window(s); up to 20" in norm
+    assert "window(s)" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
     assert frequencies().display_data()["windows"] == WINDOWS
     assert frequencies().default_label() == "PrivateContinualFrequencies.Globally"
 
@@ -291,43 +417,46 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
         elements | frequencies(item=None)
 
 
-def test_records_of_a_batch_are_bounded_by_privacy_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = pa.RecordBatch.from_pydict({"item": ["a", "a", "b"], "who": ["ann", "ann", "bob"]})
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        timed = pipeline | beam.Create([batch]) | beam.Map(window.TimestampedValue, START + 25)
-        return timed | frequencies(unit=PrivacyId("who", RecordBounds(1)))
-
-    assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "ab"]))
-
-
-REFUSED_HORIZONS: dict[str, tuple[tuple[Any, Any, Any], str]] = {
-    "not a power of two": ((START, SIZE, 6), "windows must be a power of two, got 6"),
-    "one window": ((START, SIZE, 1), "windows must be between 2 and 1048576"),
+REFUSED_HORIZONS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "one window": ((START, SIZE, 1), "windows must be between 2 and 131072"),
+    "too many windows": ((START, SIZE, (1 << 17) + 1), "windows must be between 2 and 131072"),
     "no length": ((START, 0, WINDOWS), "window_size must be greater than 0"),
     "before 1970": ((-0.5, SIZE, WINDOWS), "start must be in 1970 or later"),
     "start between milliseconds": ((1e-4, SIZE, WINDOWS), "start must be whole milliseconds"),
     "size between milliseconds": ((START, 0.5001, WINDOWS), "window_size must be whole milliseconds"),
+    "no such mechanism": ((START, SIZE, WINDOWS, "root"), "mechanism must be one of 'binned', 'tree', got 'root'"),
     "too far": ((MAX_TIMESTAMP, SIZE, WINDOWS), "must end before the last timestamp"),
 }
 
 
 @pytest.mark.parametrize(("horizon", "message"), REFUSED_HORIZONS.values(), ids=REFUSED_HORIZONS)
-def test_horizons_that_cannot_be_are_refused(horizon: tuple[Any, Any, Any], message: str) -> None:
+def test_horizons_that_cannot_be_are_refused(horizon: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Horizon(*horizon)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no unit": ({"unit": None}, r'unit must be PrivacyId\("field", NormBound\(...\)\).*, or Record\(\).* got NoneType'),
-    "no horizon": ({"horizon": (START, SIZE, WINDOWS)}, "horizon must be a Horizon, got tuple"),
-    "limited windows": (
-        {"unit": PrivacyId("who", RecordBounds(1), max_windows=2)},
-        "max_windows must be left out in continual release: bounds.max_partitions says",
+    "a chosen norm": ({"unit": PrivacyId("who", AutoNorm())}, r"bounds must not be AutoNorm\(\) in continual release"),
+    "a period": (
+        {"unit": PrivacyId("who", NormBound(3), period=100)},
+        "period must be left out in continual release: .* over the whole horizon",
+    ),
+    "any number of windows": (
+        {"unit": PrivacyId("who", RecordBounds(1))},
+        "max_windows must be given with RecordBounds in continual release, .* the 11 windows",
     ),
     "too many windows": (
-        {"unit": PrivacyId("who", RecordBounds(1, max_partitions=9))},
-        "max_partitions must be at most the 8 windows",
+        {"unit": PrivacyId("who", RecordBounds(1), max_windows=12)},
+        "max_windows must be at most the 11 windows of the horizon, got 12",
+    ),
+    "too many windows of a norm": (
+        {"unit": PrivacyId("who", NormBound(1), max_windows=12)},
+        "max_windows must be at most the 11 windows of the horizon, got 12",
+    ),
+    "partitions": (
+        {"unit": PrivacyId("who", RecordBounds(1, max_partitions=2), max_windows=2)},
+        "max_partitions must be 1 without keys",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
     "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec or ListedItems, got IntegerDomain"),
@@ -338,3 +467,24 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         frequencies(**arguments)
+
+
+def test_a_horizon_must_be_given() -> None:
+    with pytest.raises(TypeError, match="horizon must be a Horizon, got tuple"):
+        PrivateContinualFrequencies.Globally(SPEC, LOUD, (START, SIZE, WINDOWS), unit=Record())  # type: ignore
+
+
+@pytest.mark.parametrize("is_bounded", [True, False], ids=["bounded", "unbounded"])
+def test_windows_of_a_norm_are_given_for_streams_alone(is_bounded: bool) -> None:
+    elements = beam.Pipeline(runner=FN_API) | beam.Create([VISITS[4]])
+    elements.is_bounded = is_bounded
+    unit, message = (
+        (
+            PrivacyId("who", NormBound(1), max_windows=2),
+            "max_windows must be left out with a NormBound on bounded input",
+        )
+        if is_bounded
+        else (PrivacyId("who", NormBound(1)), "max_windows must be given with a NormBound on unbounded input")
+    )
+    with pytest.raises(WindowingError, match=message):
+        elements | frequencies(unit=unit)

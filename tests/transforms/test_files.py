@@ -25,7 +25,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
-    TimelineNode,
+    TimelineRow,
     TimeRange,
     WindowingError,
     release,
@@ -124,21 +124,30 @@ def test_windows_that_fire_twice_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (unbounded, BUNDLE_BASED)])
-def test_nodes_of_a_timeline_come_back_as_nodes(source: Any, runner: str, tmp_path: Path) -> None:
-    """When a window closes, all nodes that end with it are in its file."""
+def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Path) -> None:
+    """When a window closes, its row is in its file."""
     horizon = Horizon(start=0, window_size=3600, windows=2)
     with beam.Pipeline(runner=runner) as pipeline:
-        nodes = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, unit=Record())
-        nodes | WriteReleases(str(tmp_path / "out"))
+        rows = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, unit=Record())
+        rows | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
     assert SketchTimeline(first, horizon).available == 1
     assert SketchTimeline(both, horizon).available == 2
     found = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out-*")))
-    assert all(isinstance(node, TimelineNode) for node in found)
-    assert {(node.level, node.index): node.release for node in both} == {
-        (node.level, node.index): node.release for node in found
-    }
+    assert all(isinstance(row, TimelineRow) for row in found)
+    assert {row.number: row for row in both} == {row.number: row for row in found}
+
+
+def test_rows_of_keys_come_back_with_their_keys(tmp_path: Path) -> None:
+    horizon, keys = Horizon(start=0, window_size=3600, windows=2), PublicKeys(["a", 7])
+    per_key = PrivateContinualFrequencies.PerKey(SPEC, PRIVACY, horizon, unit=Record(), keys=keys)
+    with beam.Pipeline(runner=FN_API) as pipeline:
+        pairs = bounded(pipeline) | beam.Map(lambda item: ("a", item))
+        pairs | per_key | WriteReleases(str(tmp_path / "out"))
+    found = read_releases(str(tmp_path / "out-*"), TimelineRow, keyed=True)
+    timelines = SketchTimeline.by_key(found, horizon)
+    assert {key: timeline.available for key, timeline in timelines.items()} == {"a": 2, 7: 2}
 
 
 def test_unbounded_releases_in_the_global_window_are_not_written(tmp_path: Path) -> None:

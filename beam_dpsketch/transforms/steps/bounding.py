@@ -51,7 +51,8 @@ def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | N
     """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
     bounds, counters = sketch_input.bounds, sketch_input.counters
     if isinstance(bounds, RecordBounds):
-        return RecordRule(bounds, choose_priorities(idempotent_noise), counters, sketch_input.selection)
+        priorities, over_time = choose_priorities(idempotent_noise), sketch_input.over_time
+        return RecordRule(bounds, priorities, counters, sketch_input.selection, over_time)
     least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
     assert isinstance(least, NormBound)
     return NormRule(least, sketch_input, counters, sketch_input.selection)

@@ -105,7 +105,8 @@ class _RuleOverWindows(RecordRule):
 
     def __init__(self, sketch_input: SketchInput, priorities: Priorities, max_windows: int) -> None:
         assert isinstance(sketch_input.bounds, RecordBounds)
-        super().__init__(sketch_input.bounds, priorities, sketch_input.counters, sketch_input.selection)
+        counters, selection = sketch_input.counters, sketch_input.selection
+        super().__init__(sketch_input.bounds, priorities, counters, selection, sketch_input.over_time)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:

@@ -7,7 +7,9 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
@@ -25,9 +27,16 @@ class ExactSums(beam.PTransform):
     def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
+        selection = plan.terms.selection
+        assert not isinstance(selection, GroupRule)
         self._sketch_input = dataclasses.replace(
-            declaration.sketch_input, counters=plan.terms.counters, selection=declaration.selection
+            declaration.sketch_input, counters=plan.terms.counters, selection=selection, over_time=plan.rows
         )
+
+    @property
+    def sketch_input(self) -> SketchInput:
+        """What is summed."""
+        return self._sketch_input
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         starts, per_key, sketch_input = self._plan.starts, self._declaration.is_keyed, self._sketch_input

@@ -92,14 +92,19 @@ class PrivateTransform(ReadsElements):
         check_runner(elements, self._idempotent_noise)
 
 
+def check_max_partitions(declaration: Declaration) -> None:
+    """Refuse bounds for several partitions where there is one."""
+    bounds = declaration.unit.bounds
+    if not declaration.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
+        raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+
+
 class PrivateRelease(PrivateTransform):
     """Turn elements into one release, or one per key; the transforms for users choose the sketch."""
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        bounds = declaration.unit.bounds
-        if not declaration.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
-            raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+        check_max_partitions(declaration)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         window_plan, per_key = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed

@@ -22,7 +22,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name, run_of_key
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, name_run, release_randomness
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
@@ -47,7 +47,6 @@ class ReleaseOnce(DrawsNoise):
     Args:
       terms: of each release.
       per_key: whether elements are (key, accumulator).
-      level: the level of these nodes in a tree over time; `None` if they are not nodes.
       idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
       choice: how keys are chosen; `None` releases all of them.
       run: names the run if the step is not given a name while it runs; `None` makes each release a run of its own.
@@ -58,14 +57,13 @@ class ReleaseOnce(DrawsNoise):
         terms: ReleaseTerms,
         *,
         per_key: bool = False,
-        level: int | None = None,
         choice: KeyChoice | None = None,
         idempotent_noise: IdempotentNoise | None = None,
         run: bytes | None = None,
     ) -> None:
         super().__init__(idempotent_noise)
         self._terms = terms
-        self._per_key, self._level, self._choice, self._run = per_key, level, choice, run
+        self._per_key, self._choice, self._run = per_key, choice, run
         self.start_bundle()
 
     def start_bundle(self) -> None:
@@ -92,7 +90,7 @@ class ReleaseOnce(DrawsNoise):
         waiting = self._chosen(self._waiting)
         self.start_bundle()
         # A norm that the data chose is part of the terms, and may be another one in each window.
-        for sums in _grouped(waiting, [each.accumulator.max_norm for each in waiting]):
+        for sums in _grouped(waiting, [(each.accumulator.max_norm, each.accumulator.row) for each in waiting]):
             releases = self._release(sums)
             places = [(each.window, each.timestamp, each.pane) for each in sums]
             for numbers in _grouped(range(len(sums)), places):
@@ -110,19 +108,20 @@ class ReleaseOnce(DrawsNoise):
 
     def _release(self, sums: Sequence[_Waiting]) -> Releases:
         """Release sums that have the same terms, each with noise of its own."""
-        terms, names, runs = self._terms_of(sums[0].accumulator), self._names(sums), [each.run for each in sums]
-        if self._randomness is not None:
-            runs = [name_run(self._randomness)] * len(sums)
+        terms, row = self._terms_of(sums[0].accumulator), sums[0].accumulator.row
         sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
         parts = [
-            Part(sketch, each.accumulator.total_side[: len(terms.counters)], name, run)
-            for sketch, each, name, run in zip(sketches, sums, names, runs, strict=True)
+            Part(sketch, each.accumulator.total_side[: len(terms.counters)], *self._place(each))
+            for sketch, each in zip(sketches, sums, strict=True)
         ]
-        return release_parts(parts, terms, self._secrets(sums))
+        return release_parts(parts, terms, self._secrets(sums), row=row)
 
-    def _names(self, sums: Sequence[_Waiting]) -> list[bytes]:
-        """Return which release of the run each is."""
-        return [part_name(self._part(each.key), each.window.start.micros, each.window.end.micros) for each in sums]
+    def _place(self, each: _Waiting) -> tuple[bytes, bytes | None]:
+        """Return which release of the run it is, and the run; the rows of each key are a run of their own."""
+        run = each.run if self._randomness is None else name_run(self._randomness)
+        if run is None or each.accumulator.row is None or not self._per_key:
+            return _name(each, *self._which(each)), run
+        return _name(each, "row", each.accumulator.row), run_of_key(run, each.key)
 
     def _secrets(self, sums: Sequence[_Waiting]) -> list[KeyedRandomness] | None:
         """Return the randomness of each under idempotent noise."""
@@ -130,9 +129,7 @@ class ReleaseOnce(DrawsNoise):
             return None
         keyed = self._randomness
         assert keyed is not None
-        return [
-            release_randomness(keyed, name, each.pane.index) for name, each in zip(self._names(sums), sums, strict=True)
-        ]
+        return [release_randomness(keyed, _name(each, *self._which(each)), each.pane.index) for each in sums]
 
     def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
         """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
@@ -141,19 +138,25 @@ class ReleaseOnce(DrawsNoise):
         assert accumulator.max_norm is not None
         return self._terms.with_norm(accumulator.max_norm)
 
-    def _part(self, key: Any) -> tuple[Any, ...]:
+    def _which(self, each: _Waiting) -> tuple[Any, ...]:
         """Return which release of its window it is."""
-        if self._level is not None:
-            return "level", self._level
-        return ("key", key) if self._per_key else ()
+        key, row = ("key", each.key) if self._per_key else (), each.accumulator.row
+        return key if row is None else (*key, "row", row)
+
+
+def _name(each: _Waiting, *which: Any) -> bytes:
+    return part_name(which, each.window.start.micros, each.window.end.micros)
 
 
 class MakeFinal(beam.PTransform):
-    """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself."""
+    """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself.
 
-    def __init__(self, *, per_key: bool = False) -> None:
+    `kind` is `ReleasedSketch` or `TimelineRow`.
+    """
+
+    def __init__(self, *, per_key: bool = False, kind: type = ReleasedSketch) -> None:
         super().__init__()
-        self._output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
+        self._output_type = tuple[Any, kind] if per_key else kind  # type: ignore[valid-type]
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         # As bytes: runners keep what a Reshuffle has decoded in memory.

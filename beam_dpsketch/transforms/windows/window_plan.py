@@ -15,6 +15,7 @@ from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.units import PrivacyId
+from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 from beam_dpsketch.transforms.windows.time_range import window_starts
 from beam_dpsketch.transforms.windows.window_limit import limit_periods
@@ -29,6 +30,7 @@ class WindowPlan(NamedTuple):
       periods: the windows in which `max_windows` of a privacy id count; `None` if its windows are not limited.
       is_global: whether there is only the global window.
       max_windows: in how many windows of a period a privacy id counts.
+      rows: how windows become rows over time; `None` if each is released for itself.
     """
 
     terms: ReleaseTerms
@@ -36,6 +38,7 @@ class WindowPlan(NamedTuple):
     periods: WindowFn | None
     is_global: bool
     max_windows: int = 1
+    rows: WindowRows | None = None
 
     @classmethod
     def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
@@ -48,7 +51,7 @@ class WindowPlan(NamedTuple):
             )
         has_norm = limit is not None and limit.has_norm and not in_global
         if limit is not None and has_norm:
-            _check_norm(limit, elements)
+            check_norm(limit, elements)
         elif window_count > 1 and limit is not None and limit.max_windows is None:
             raise WindowingError(
                 "SlidingWindows with a PrivacyId would let one privacy id into any number of overlapping windows; say "
@@ -71,14 +74,14 @@ class WindowPlan(NamedTuple):
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
             )
-        disclosed = _disclosed(declaration, in_global or starts is not None)
+        disclosed = what_shows(declaration, in_global or starts is not None)
         windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
         cells = terms.output_cells and windows and terms.output_cells * windows
         terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)
         return cls(terms, starts, periods, in_global, terms.window_count)
 
 
-def _disclosed(declaration: Declaration, windows_are_public: bool) -> Disclosure:
+def what_shows(declaration: Declaration, windows_are_public: bool) -> Disclosure:
     """Return what is published without noise."""
     if declaration.hides_keys_and_windows:
         return Disclosure.NONE  # a window shows only in the keys, or items, that are released
@@ -100,7 +103,7 @@ def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.
     return terms.period_micros // step or (None if starts is None else len(starts))
 
 
-def _check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
+def check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
     """Refuse limits that do not suit a norm."""
     if elements.is_bounded and limit.max_windows is not None:
         raise WindowingError(

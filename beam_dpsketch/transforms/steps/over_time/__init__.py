@@ -1,0 +1,1 @@
+"""Continual release: from the windows of a horizon to rows with noise."""

@@ -1,0 +1,75 @@
+"""The path of continual release: sum each window exactly, make rows of windows, draw the noise of each row once."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.release.choosing.keys import choose_keys
+from beam_dpsketch.release.format.batch import Releases
+from beam_dpsketch.release.over_time.horizon import Horizon
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.idempotent_noise import application
+from beam_dpsketch.transforms.steps.over_time.horizon_plan import check_horizon, horizon_plan, row_terms, windows_of
+from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
+from beam_dpsketch.transforms.steps.private_release import PrivateTransform, check_max_partitions
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce
+from beam_dpsketch.transforms.windows.guard import check_no_windowing
+
+
+class ContinualRelease(PrivateTransform):
+    """Turn elements into the `TimelineRow`s of a horizon, or of each key; the transforms for users choose the sketch.
+
+    Args:
+      declaration: what is released.
+      horizon: the windows.
+    """
+
+    def __init__(self, declaration: Declaration, horizon: Horizon) -> None:
+        _validate.instance(Horizon, horizon=horizon)
+        check_horizon(declaration, horizon)
+        check_max_partitions(declaration)
+        self._horizon = horizon
+        super().__init__(declaration)
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        check_no_windowing(pcoll)
+        self._check_elements(pcoll)
+        horizon, per_key = self._horizon, self._declaration.is_keyed
+        plan = horizon_plan(pcoll, self._declaration, horizon)
+        windowed = pcoll | "Windows" >> beam.WindowInto(windows_of(horizon))
+        exact = ExactSums(self._declaration, plan, self._idempotent_noise)
+        sums = windowed | "ExactSums" >> exact
+        self.check_release_id(pcoll)
+        # The run is named while the pipeline is built. `SketchTimeline` refuses rows of another run by it, but keeps
+        # no rho for it: rho is that of all rows anyway.
+        terms, run = plan.terms.paying_for(application(pcoll)), os.urandom(RUN_BYTES)
+        settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
+        all_rows = AllRows(settings, choose_keys(self._declaration.spec, terms), self._idempotent_noise)
+        finds_keys = per_key and self._declaration.public_keys is None
+        # One window longer than the horizon: Prism may fire a timer before elements of the same time.
+        longer = windows_of(horizon, horizon.windows + 1)
+        rows = RowsOverTime(settings, longer, all_rows, finds_keys=finds_keys)
+        release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=self._idempotent_noise, run=run)
+        return (
+            sums
+            | "Rows" >> rows
+            | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
+            | "ReleaseOnce" >> beam.ParDo(release_once).with_output_types(tuple[Any, Releases])
+            | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        return {**super().display_data(), "windows": self._horizon.windows, "mechanism": self._horizon.mechanism}
+
+    def _terms(self) -> RowTerms:
+        limit = self._declaration.privacy_id
+        is_bounded = limit is None or limit.max_windows is None
+        return row_terms(self._declaration, self._horizon.rows, is_bounded=is_bounded)

@@ -1,0 +1,228 @@
+"""Exact sums of windows to exact rows over time, in the order of windows, for each key.
+
+Guarantee: rows are those of `RowEncoder`, in any order of arrival. Each window counts once: a second sum of one raises.
+On streams a row comes out as soon as all windows up to its own are there; a window that never comes raises after the
+end of the horizon. On bounded input a window without data counts as empty. No row is older than what holds the
+watermark back for it, so no runner drops it as late.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import apache_beam as beam
+import numpy as np
+from apache_beam import coders
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
+from beam_dpsketch.release.over_time.horizon import Horizon
+from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, release_randomness
+from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
+from beam_dpsketch.transforms.windows.guard import check_first_firing
+
+Window: TypeAlias = tuple[int, bytes]
+"""Its number, and the bytes of its accumulator."""
+SHARDS = 64
+
+
+class RowSettings(NamedTuple):
+    """What makes rows of windows.
+
+    Attributes:
+      horizon: when the windows are.
+      mechanism: which rows there are.
+      sketch_input: what the accumulators hold.
+      per_key: whether elements are (key, accumulator).
+    """
+
+    horizon: Horizon
+    mechanism: RowMechanism
+    sketch_input: SketchInput
+    per_key: bool
+
+    def index(self, element: Any, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
+        """Return the encoded key of a window's sum, and the window."""
+        check_first_firing(pane)
+        key, accumulator = (encode(element[0]), element[1]) if self.per_key else (b"", element)
+        return key, (self.horizon.index(window.start.micros), accumulator.to_bytes())
+
+    def end(self, window: int) -> Timestamp:
+        """Return the last millisecond of a window."""
+        return Timestamp(micros=self.horizon.edges(window)[1] - MILLISECOND)
+
+    def push(self, encoder: RowEncoder, key: bytes, accumulator: bytes | None) -> Iterator[TimestampedValue]:
+        """Yield the accumulator of each row that the next window brings, at the end of the window."""
+        end = self.end(encoder.next_window)
+        for number, row in encoder.push(self._vector(accumulator)):
+            exact = SketchAccumulator.of_row(self.sketch_input, number, row)
+            yield TimestampedValue((decode(key), exact) if self.per_key else exact, end)
+
+    def _vector(self, accumulator: bytes | None) -> np.ndarray:
+        if accumulator is None:
+            return SketchAccumulator(self.sketch_input).to_vector()
+        return SketchAccumulator.from_bytes(self.sketch_input, accumulator).to_vector()
+
+
+class RowsOverTime(beam.PTransform):
+    """Turn accumulators of windows, or (key, accumulator), into those of rows, in the one window of the horizon.
+
+    Args:
+      settings: what makes the rows.
+      horizon: the horizon, and some time after it, as one window.
+      all_rows: makes the rows of a key from all of its windows.
+      finds_keys: whether the data say which keys there are.
+    """
+
+    def __init__(self, settings: RowSettings, horizon: WindowFn, all_rows: AllRows, *, finds_keys: bool) -> None:
+        super().__init__()
+        self._settings, self._horizon, self._all_rows, self._finds_keys = settings, horizon, all_rows, finds_keys
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        indexed = pcoll | "Index" >> beam.Map(self._settings.index).with_output_types(tuple[bytes, tuple[int, bytes]])
+        together = indexed | "Horizon" >> self._into_horizon()
+        if not pcoll.is_bounded:
+            # Also on runners that lose what timers emit: the one timer here emits nothing.
+            keep_keys_together(pcoll.pipeline)
+            return together | "InOrder" >> beam.ParDo(RowsInOrder(self._settings))
+        windows = together | "AllWindows" >> beam.GroupByKey()
+        if self._finds_keys:
+            windows = self._back_to_first_window(windows)
+        return windows | "AllRows" >> beam.ParDo(self._all_rows)
+
+    def _into_horizon(self) -> beam.WindowInto:
+        """Return the step into the window of the horizon, where what is grouped has the time of its first window."""
+        return beam.WindowInto(self._horizon, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+
+    def _back_to_first_window(self, windows: beam.PCollection) -> beam.PCollection:
+        """Bring keys without data in the first window back to its time, for which the watermark is made to wait."""
+        typed = tuple[int, Any]
+        first = [TimestampedValue((shard, None), self._settings.end(0)) for shard in range(SHARDS)]
+        waiting = (
+            windows.pipeline
+            | "Impulse" >> beam.Impulse()
+            | "First" >> beam.FlatMap(lambda _: first).with_output_types(typed)
+        )
+        waiting = waiting | "FirstInHorizon" >> self._into_horizon()
+        sharded = windows | "Shard" >> beam.Map(_with_shard).with_output_types(typed)
+        shards = (sharded, waiting) | beam.Flatten() | "ByShard" >> beam.GroupByKey()
+        return shards | "Keys" >> beam.FlatMapTuple(_keys_of_shard)
+
+
+def _with_shard(windows: tuple[bytes, Iterable[Window]]) -> tuple[int, tuple[bytes, list[Window]]]:
+    key, each = windows
+    return zlib.crc32(key) % SHARDS, (key, list(each))
+
+
+def _keys_of_shard(shard: int, keys: Iterable[Any]) -> Iterator[Any]:
+    return (each for each in keys if each is not None)
+
+
+class AllRows(DrawsNoise):
+    """All windows of a key to all rows, or to none if the key is not chosen."""
+
+    def __init__(
+        self, settings: RowSettings, choice: KeyChoice | None, idempotent_noise: IdempotentNoise | None
+    ) -> None:
+        super().__init__(idempotent_noise)
+        self._settings, self._choice = settings, choice
+
+    def process(self, element: tuple[bytes, Iterable[Window]]) -> Iterator[TimestampedValue]:
+        key, windows = element[0], {}
+        for number, accumulator in element[1]:
+            _check_new(number in windows)
+            windows[number] = accumulator
+        if self._choice is not None and not self._is_chosen(self._choice, key, windows.values()):
+            return
+        encoder = RowEncoder(self._settings.mechanism)
+        for number in range(self._settings.mechanism.windows):
+            yield from self._settings.push(encoder, key, windows.pop(number, None))
+
+    def _is_chosen(self, choice: KeyChoice, key: bytes, windows: Iterable[bytes]) -> bool:
+        """Return whether the votes of all windows together bring the key in."""
+        votes, secrets = np.zeros(2, dtype=np.int64), None
+        for each in windows:
+            votes += SketchAccumulator.from_bytes(self._settings.sketch_input, each).total_side[-2:]
+        if self._randomness is not None:
+            horizon = self._settings.horizon
+            part = part_name(("key", decode(key)), horizon.start_micros, horizon.end_micros)
+            secrets = [release_randomness(self._randomness, part, 0)]
+        return bool(find_chosen(choice, votes[np.newaxis], secrets)[0])
+
+
+class RowsInOrder(beam.DoFn):
+    """Windows of a key, in any order, to rows as soon as all windows before are there."""
+
+    ENCODER = ReadModifyWriteStateSpec("encoder", coders.BytesCoder())
+    EARLY = BagStateSpec("early", coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())))
+    NEXT = ReadModifyWriteStateSpec("next", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))
+    END = TimerSpec("after horizon", TimeDomain.WATERMARK)
+    _ENCODER, _EARLY = beam.DoFn.StateParam(ENCODER), beam.DoFn.StateParam(EARLY)
+    _NEXT, _END = beam.DoFn.StateParam(NEXT), beam.DoFn.TimerParam(END)
+
+    def __init__(self, settings: RowSettings) -> None:
+        self._settings = settings
+
+    def process(
+        self,
+        element: tuple[bytes, Window],
+        window: Any = beam.DoFn.WindowParam,
+        encoder: Any = _ENCODER,
+        early: Any = _EARLY,
+        place: Any = _NEXT,
+        end: Any = _END,
+    ) -> Iterator[TimestampedValue]:
+        key, (number, accumulator) = element
+        known = place.read()
+        if known is None:
+            end.set(window.max_timestamp())
+        expected, waiting = known or (0, 0)
+        _check_new(number < expected)
+        if number > expected:
+            early.add((number, accumulator))
+            place.write((expected, waiting + 1))
+            return
+        there = {number: accumulator}
+        if waiting:
+            for later, each in early.read():
+                _check_new(later in there)
+                there[later] = each
+            early.clear()
+        saved = encoder.read()
+        mechanism = self._settings.mechanism
+        rows = RowEncoder(mechanism) if saved is None else RowEncoder.from_bytes(mechanism, saved)
+        while rows.next_window in there:
+            yield from self._settings.push(rows, key, there.pop(rows.next_window))
+        for each in there.items():
+            early.add(each)
+        place.write((rows.next_window, len(there)))
+        if rows.next_window < mechanism.windows:
+            encoder.write(rows.to_bytes())
+        else:
+            encoder.clear()
+
+    @on_timer(END)
+    def at_end(self, place: Any = _NEXT) -> None:
+        """Raise if a window is missing after the end of the horizon."""
+        expected, _ = place.read() or (0, 0)
+        if expected < self._settings.mechanism.windows:
+            raise RuntimeError(
+                f"window {expected} of the horizon never came, so no row after it could be released; the runner lost it"
+            )
+
+
+def _check_new(is_known: bool) -> None:
+    if is_known:
+        raise RuntimeError("a window of the horizon came twice; the runner fired it again, so nothing more is released")
