@@ -81,7 +81,7 @@ class Advice(NamedTuple):
 
 
 def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
-    """Return advice on a release that is not a node over a horizon.
+    """Return advice on a release that is not over a horizon.
 
     Args:
       spec: the sketch.

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from beam_dpsketch.planning.advice import Advice, ErrorAt
+from beam_dpsketch.planning.over_time import noise_of_answers
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
-from beam_dpsketch.privacy.sensitivity import tree_height
+from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.sketches import raw_type
@@ -41,16 +42,23 @@ def lines(plan: Plan) -> Iterator[str]:
     yield from bounds_line(terms)
     if (choice := choose_keys(spec, terms)) is not None:
         yield f"Keys: {choice.note}."
-    if terms.unit.over_horizon:
-        height = tree_height(terms.window_count)
-        yield (
-            f"Nodes: {2 * terms.window_count - 1} releases over {terms.window_count} windows, rho for all of them "
-            f"together. The noise of up to {height} of them adds up in a prefix, of up to {2 * (height - 1)} in "
-            "another range of windows."
-        )
+    if isinstance(terms, RowTerms):
+        yield from _over_time(terms, max(sigmas))
     elif terms.window_count > 1:
         yield f"Windows: rho covers the {terms.window_count} windows in which a unit may count."
     yield from _expected(plan)
+
+
+def _over_time(terms: RowTerms, sigma: float) -> Iterator[str]:
+    """Yield what rows there are, and how much noise answers have."""
+    mechanism = terms.mechanism
+    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows, rho for all of them together."
+    if (noise := noise_of_answers(mechanism)) is not None:
+        window, half, every = (f"{each * sigma:.4g}" for each in noise.values())
+        yield (
+            f"Answers at the end: sigma = {window} on each counter of one window, {half} of the first half, {every} of "
+            "all windows."
+        )
 
 
 def privacy_line(terms: ReleaseTerms) -> str:
@@ -64,15 +72,17 @@ def privacy_line(terms: ReleaseTerms) -> str:
 def bounds_line(terms: ReleaseTerms) -> Iterator[str]:
     """Yield how much of a unit counts."""
     bounds = terms.bounds
-    partition = "window" if terms.unit.over_horizon else "partition"
     if isinstance(bounds, RecordBounds):
+        windows = f", in {terms.window_count} window(s)" if terms.unit.over_horizon else ""
         yield (
             f"Bounds: at most {bounds.max_contributions_per_partition} record(s) of weight {bounds.max_weight} per "
-            f"{partition}, {bounds.max_partitions} {partition}(s) a unit."
+            f"partition, {bounds.max_partitions} partition(s) a unit{windows}."
         )
     elif isinstance(bounds, NormBound):
+        each = terms.unit.over_horizon and terms.window_count > 1
+        windows = f", in each of {terms.window_count} window(s)" if each else ""
         yield (
-            f"Bounds: a unit is scaled down to the length of {bounds.shown_norm} record(s) of one item; "
+            f"Bounds: a unit is scaled down to the length of {bounds.shown_norm} record(s) of one item{windows}; "
             f"{bounds.not_scaled}."
         )
     elif isinstance(bounds, AutoNorm):

@@ -35,6 +35,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.release.noising import calibrate
 from tests.helpers.raw import of_kind, raw_of
 
@@ -216,6 +218,6 @@ def test_of_listed_items_the_noise_is_all_there_is_to_expect() -> None:
     found = released(ListedHistogram(spec).accumulate(truth)).interval(truth)
     assert set(found.upper - found.estimate) == {known.half_width}
     assert plan(spec, TERMS, 100).is_mostly_noise
-    over_time = dataclasses.replace(TERMS, unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON, window_count=8)
+    over_time = RowTerms(PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinnedRoot(8))
     assert plan(spec, over_time, 100).half_width is None
     assert "Estimates" not in str(plan(spec, over_time, 100))
