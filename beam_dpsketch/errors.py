@@ -20,5 +20,9 @@ class WindowingError(ValueError):
     """Under this windowing of the input, a release would not happen exactly once per key and window."""
 
 
+class ConfigError(ValueError):
+    """A setting cannot be used; the message begins with its path, such as `unit.norm.max_norm`."""
+
+
 class ElementsWarning(UserWarning):
     """Elements may not be what a transform needs: their types are unknown, or values of a sample would be clamped."""

@@ -1,0 +1,161 @@
+"""Read one block of settings by a table: a reader for each name. Errors begin with the path of what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias, TypeVar
+
+from beam_dpsketch.config.paths import join, refusal, shown, unknown
+from beam_dpsketch.config.text import parse
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.sketches.listed_items import MAX_ITEMS
+
+Reader: TypeAlias = "Callable[[Any, str], Any]"
+T = TypeVar("T")
+
+MAX_DEPTH = 16
+MAX_VALUES = MAX_ITEMS + (1 << 16)
+_MAX_NUMBER = 1 << 64
+_OF_BEAM_YAML = ("__line__", "__uuid__")
+_ABOUT_AN_ARGUMENT = re.compile(r"([a-z_.]+)(?= must )", re.ASCII)
+
+
+def plain(settings: Any, path: str) -> Any:
+    """Return blocks as dicts, sequences as lists and values as they are; drop what is `None`.
+
+    Text is read as JSON or YAML. Anything with `_asdict()` or `as_dict()` is a block: named tuples, rows of Beam.
+    """
+    if isinstance(settings, str):
+        settings = parse(settings, path)
+    return _Walk(MAX_VALUES).visit(settings, path, 0)
+
+
+@dataclasses.dataclass
+class _Walk:
+    """A walk over settings that stops after MAX_VALUES: a few anchors of YAML can stand for billions of values."""
+
+    left: int
+
+    def visit(self, value: Any, path: str, depth: int) -> Any:
+        self._count(1, path)
+        if depth > MAX_DEPTH:
+            raise refusal(path, f"blocks are nested more than {MAX_DEPTH} deep")
+        if isinstance(value, (str, bytes, bool)) or value is None:
+            return value
+        if isinstance(value, numbers.Real):
+            return _plain_number(value, path)
+        if isinstance(value, (datetime.date, datetime.time)):
+            raise refusal(path, f'put times in quotes, as "{value.isoformat()}"')
+        as_dict = getattr(value, "_asdict", None) or getattr(value, "as_dict", None)
+        if not isinstance(value, Mapping) and callable(as_dict):
+            value = as_dict()
+        if isinstance(value, Mapping):
+            return self._block(value, path, depth)
+        if isinstance(value, (list, tuple)):
+            return self._list(value, path, depth)
+        raise refusal(path, f"expected text, a number, a list or a block of settings, got {type(value).__name__}")
+
+    def _list(self, value: Sequence[Any], path: str, depth: int) -> list[Any]:
+        if all(type(each) is str for each in value):  # much faster, for lists of a million items
+            self._count(len(value), path)
+            return list(value)
+        return [self.visit(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(value)]
+
+    def _count(self, values: int, path: str) -> None:
+        self.left -= values
+        if self.left < 0:
+            raise refusal(path, f"there are more than {MAX_VALUES} values in all; anchors of YAML count each time")
+
+    def _block(self, value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+        block = {}
+        for name, each in value.items():
+            if not isinstance(name, str):
+                raise refusal(path, f"names of settings must be text, got {type(name).__name__}")
+            if each is not None and name not in _OF_BEAM_YAML:
+                block[name] = self.visit(each, join(path, name), depth + 1)
+        return block
+
+
+def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
+    """Return a number of Python, also for one of numpy."""
+    if isinstance(value, numbers.Integral) and abs(int(value)) > _MAX_NUMBER:
+        raise refusal(path, "the number is too large: no setting takes more than 2**64")
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return value if isinstance(value, Fraction) else float(value)
+
+
+def read_block(
+    settings: Any, path: str, known: Mapping[str, Reader], required: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the values of a block by name.
+
+    Args:
+      settings: the block, plain or as text.
+      path: where it is.
+      known: the reader of each setting that it may have.
+      required: the settings that it must have, each with words on what it is.
+    """
+    given = plain(settings, path)
+    if not isinstance(given, dict):
+        raise refusal(path, f"expected a block with {', '.join(known)}; got {shown(given)}")
+    for name in given:
+        if name not in known:
+            raise unknown(path, name, known)
+    read = {name: known[name](value, join(path, name)) for name, value in given.items()}
+    for name, words in (required or {}).items():
+        if name not in read:
+            raise refusal(join(path, name), f"is missing; {words}")
+    return read
+
+
+def read_list(settings: Any, path: str, read: Reader) -> list[Any]:
+    """Return the values of a list."""
+    given = plain(settings, path)
+    if not isinstance(given, list):
+        raise refusal(path, f"expected a list, got {'text' if isinstance(given, str) else shown(given)}")
+    return [read(value, f"{path}[{place}]") for place, value in enumerate(given)]
+
+
+def take_one(given: Mapping[str, Any], path: str, names: Iterable[str], words: str) -> str:
+    """Return the one of these names that is given; refuse none and two."""
+    found = [name for name in names if name in given]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise refusal(path, words)
+    raise refusal(path, f"{' and '.join(found)} are given at once; {words}")
+
+
+def refuse_others(given: Mapping[str, Any], path: str, known: Iterable[str], words: str) -> None:
+    """Refuse settings that do not go with one that is given."""
+    for name in given:
+        if name not in known:
+            raise refusal(join(path, name), words)
+
+
+def make(path: str, maker: Callable[..., T], given: Mapping[str, Any], where: Mapping[str, str] | None = None) -> T:
+    """Call the maker of a value object; put the path before its errors.
+
+    Args:
+      path: where the block is.
+      maker: the constructor.
+      given: its arguments by name.
+      where: paths by what a message begins with; those of the arguments are known.
+    """
+    places = {**{name: join(path, name) for name in given}, **(where or {})}
+    try:
+        return maker(**given)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as error:
+        message = str(error)
+    argument = _ABOUT_AN_ARGUMENT.match(message)
+    if argument and argument[0] in places:
+        raise refusal(places[argument[0]], message[argument.end() + 1 :])
+    raise refusal(path, message)

@@ -1,0 +1,43 @@
+"""Say in a message where a setting is, and show what was written there in few characters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from beam_dpsketch.errors import ConfigError
+
+_MAX_SHOWN = 40
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a setting in the block at this path."""
+    name = name if name.isprintable() and len(name) <= _MAX_SHOWN else ascii(name[:_MAX_SHOWN])
+    return f"{path}.{name}" if path else name
+
+
+def refusal(path: str, message: str) -> ConfigError:
+    """Return the error about the setting at this path; an empty path is all of the settings."""
+    return ConfigError(f"{path or 'settings'}: {message}")
+
+
+def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
+    """Return the error about a name that is not one of the known ones, with the nearest of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name[:_MAX_SHOWN], known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    return refusal(join(path, name), f"unknown setting; {hint}")
+
+
+def shown(value: Any) -> str:
+    """Return a short text or a number as it was written, and of anything else what it is."""
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= _MAX_SHOWN else "a long text"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return {dict: "a block", list: "a list", bytes: "bytes", type(None): "nothing"}.get(
+        type(value), type(value).__name__
+    )

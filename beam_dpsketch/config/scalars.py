@@ -1,0 +1,158 @@
+"""Read single settings: numbers, texts, choices, times and durations. Numbers may be written as text."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch.config.blocks import Reader
+from beam_dpsketch.config.paths import refusal, shown
+
+_MAX_DIGITS = 64
+_MAX_EXACT_FLOAT = 1 << 53
+_UTC = datetime.timezone.utc
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
+_INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
+_RATIO = re.compile(r"[-+]?\d+/[1-9]\d*", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
+_MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
+_READ_AS_NOTHING = "nothing; YAML reads null and ~ as nothing: put it in quotes"
+_READ_AS_BOOLEAN = "YAML reads yes, no, on and off as booleans: put it in quotes"
+
+
+def read_text(value: Any, path: str) -> str:
+    """Return a text that is not empty, such as the name of a field."""
+    if isinstance(value, str) and value:
+        return value
+    hint = f"; {_READ_AS_BOOLEAN}" if isinstance(value, bool) else ""
+    raise refusal(path, f"expected text, such as the name of a field, got {shown(value)}{hint}")
+
+
+def read_number(value: Any, path: str) -> int | float:
+    """Return a finite number, given as such or as text: YAML reads 1e-6 as text."""
+    number = _number(value)
+    if number is None:
+        raise refusal(path, f"expected a number, got {shown(value)}")
+    if not math.isfinite(number):
+        raise refusal(path, "expected a finite number")
+    return number
+
+
+def read_exact(value: Any, path: str) -> int | float | Fraction:
+    """Return a finite number, which may also be a ratio, such as 1/50."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS and _RATIO.fullmatch(value.strip()):
+        return Fraction(value.strip())
+    return read_number(value, path)
+
+
+def read_fraction(value: Any, path: str) -> Fraction:
+    """Return a number as a fraction; a float means its decimal spelling."""
+    number = read_exact(value, path)
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def read_whole(value: Any, path: str) -> int:
+    """Return a whole number; 10.0 and 1e6 are such."""
+    number = _number(value)
+    if isinstance(number, float) and number.is_integer() and abs(number) <= _MAX_EXACT_FLOAT:
+        return int(number)
+    if not isinstance(number, int):
+        raise refusal(path, f"expected a whole number, got {shown(value)}")
+    return number
+
+
+def read_flag(value: Any, path: str) -> bool:
+    """Return true or false."""
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise refusal(path, f"expected true or false, got {shown(value)}")
+
+
+def read_choice(choices: Mapping[str, Any]) -> Reader:
+    """Return the reader of one of these words, which returns what the word stands for."""
+
+    def read(value: Any, path: str) -> Any:
+        if not isinstance(value, str) or value.lower() not in choices:
+            raise refusal(path, f"expected one of {', '.join(choices)}, got {shown(value)}")
+        return choices[value.lower()]
+
+    return read
+
+
+def read_or_none(read: Reader) -> Reader:
+    """Return the reader that also takes the word `none`."""
+    return lambda value, path: None if value == "none" else read(value, path)
+
+
+def read_bytes(value: Any, path: str) -> bytes:
+    """Return bytes, given as such or in hexadecimal digits; errors do not show them, because they may be a secret."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return bytes.fromhex(value)
+    except (TypeError, ValueError):
+        raise refusal(path, 'expected bytes in hexadecimal digits, two for each, in quotes, as "00ff"') from None
+
+
+def read_time(value: Any, path: str) -> datetime.datetime:
+    """Return a point in time, in UTC, from ISO text (without a zone: UTC) or seconds since 1970."""
+    try:
+        if isinstance(value, str) and _TIME.fullmatch(value):
+            time = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
+            return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return _EPOCH + datetime.timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        raise refusal(path, f"not a time of the calendar: {shown(value)}") from None
+    raise refusal(path, f'expected a time, as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')
+
+
+def read_duration(value: Any, path: str) -> datetime.timedelta:
+    """Return a length of time from a text such as 30m, 1h or 7d, or from seconds."""
+    written = _DURATION.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_DIGITS else None
+    number = None if written else _number(value)
+    if written:
+        micros = Fraction(written[1]) * _MICROS[written[2]]
+    elif number is not None and math.isfinite(number):
+        micros = read_fraction(number, path) * _MICROS["s"]
+    else:
+        raise refusal(path, f"expected a length of time, as 30m, 1h or 7d, or seconds, got {shown(value)}")
+    if micros.denominator != 1:
+        raise refusal(path, "expected a length of time without parts of a microsecond")
+    try:
+        return datetime.timedelta(microseconds=micros.numerator)
+    except OverflowError:
+        raise refusal(path, "the length of time is too large") from None
+
+
+def read_item(value: Any, path: str) -> Any:
+    """Return an item or a key: text, a whole number, a list of such (a tuple), or bytes, also as {hex: "00ff"}."""
+    if isinstance(value, list):
+        return tuple(read_item(each, f"{path}[{place}]") for place, each in enumerate(value))
+    if isinstance(value, dict) and set(value) == {"hex"}:
+        return read_bytes(value["hex"], f"{path}.hex")
+    if isinstance(value, (str, bytes, int)) and not isinstance(value, bool):
+        return value
+    found = {bool: f"a boolean; {_READ_AS_BOOLEAN}", type(None): _READ_AS_NOTHING, float: "a number with a point"}
+    kind = found.get(type(value)) or shown(value)
+    raise refusal(path, f"expected text, a whole number or a list of these, got {kind}")
+
+
+def _number(value: Any) -> int | float | None:
+    """Return a number, or what a text says; `None` if it is not one. Booleans are not numbers."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    text = value.strip() if isinstance(value, str) and len(value) <= _MAX_DIGITS else ""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else None

@@ -1,0 +1,55 @@
+"""Read YAML 1.1, and refuse what it would misread in silence. The one module that needs PyYAML.
+
+YAML 1.1 reads 010 as 8 and 1:30 as 90, and PyYAML keeps the last of two equal names. Merge keys can turn a few lines
+into gigabytes. Each of these is an error here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from beam_dpsketch.config.paths import join
+
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)")
+_MERGE, _TEXT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
+_ANOTHER_NUMBER = "YAML would read this as another number; put it in quotes if it is a text"
+
+
+class StrictLoader(yaml.SafeLoader):
+    """Plain values only, each name once, no merge keys, and no octal or sexagesimal numbers."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                raise _problem(key, "merge keys (<<) are not read; write the settings out")
+            if key.tag != _TEXT or not isinstance(key.value, str):
+                raise _problem(key, "names of settings must be text; put the name in quotes")
+            if key.value in seen:
+                raise _problem(key, f"{join('', key.value)} is given twice; keep one of them")
+            seen.add(key.value)
+        return node
+
+    def construct_integer(self, node: Any) -> int:
+        """Return a decimal or hexadecimal integer."""
+        if not _INTEGER.fullmatch(str(node.value)):
+            raise _problem(node, _ANOTHER_NUMBER)
+        return self.construct_yaml_int(node)
+
+    def construct_decimal(self, node: Any) -> float:
+        """Return a float."""
+        if ":" in node.value:
+            raise _problem(node, _ANOTHER_NUMBER)
+        return self.construct_yaml_float(node)
+
+
+StrictLoader.add_constructor("tag:yaml.org,2002:int", StrictLoader.construct_integer)
+StrictLoader.add_constructor("tag:yaml.org,2002:float", StrictLoader.construct_decimal)
+
+
+def _problem(node: Any, problem: str) -> Exception:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)

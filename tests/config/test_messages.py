@@ -1,0 +1,139 @@
+"""Each wrong settings file has a message that begins with a path, and no other error comes out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import ConfigError, config
+from beam_dpsketch.config import blocks, read_items, read_keys, read_privacy, read_release, read_spec, read_unit
+from tests.config.examples import KEY, PRIVACY, RELEASES, UNIT, release
+from tests.config.snapshots import FILES, SNAPSHOTS, snapshots
+
+
+def test_messages_of_wrong_files_are_those_on_record() -> None:
+    """`python -m tests.config.snapshots` writes them anew."""
+    assert len(FILES) >= 30
+    assert snapshots() == SNAPSHOTS.read_text(encoding="utf-8")
+
+
+def test_each_message_on_record_begins_with_a_path() -> None:
+    found = re.findall(r"^  (.*)$", SNAPSHOTS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(found) == len(FILES)
+    assert [words for words in found if not re.match(r"[a-z_.]+(\[\d+\])*: \S", words)] == []
+
+
+@pytest.mark.parametrize("settings", RELEASES, ids=range(len(RELEASES)))
+def test_every_name_is_checked_at_every_depth(settings: dict[str, Any]) -> None:
+    """A misspelled name in any block is refused with its path; the next name is proposed."""
+
+    def misspelled(value: Any, path: str) -> Any:
+        for name, each in value.items():
+            if name in ("type", "kind"):
+                continue
+            wrong = {**value, f"{name}x": each}
+            yield wrong, f"{path}{name}x: "
+            if isinstance(each, dict):
+                for inner, place in misspelled(each, f"{path}{name}."):
+                    yield {**value, name: inner}, place
+
+    found = list(misspelled(settings, ""))
+    assert len(found) >= 6
+    for wrong, place in found:
+        with pytest.raises(ConfigError) as caught:
+            read_release(wrong)
+        assert str(caught.value).startswith(place)
+        assert "unknown setting; " in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["kind", "item", "privacy", "unit", "domain", "k"])
+def test_what_is_missing_is_named(name: str) -> None:
+    settings = release("top_k", domain="ipv4", k=5)
+    for left in ({key: each for key, each in settings.items() if key != name}, {**settings, name: None}):
+        with pytest.raises(ConfigError, match=f"^{name}: is missing; "):
+            read_release(left)
+
+
+def test_the_path_of_the_caller_comes_first() -> None:
+    with pytest.raises(ConfigError, match=r"^releases\[3\]\.privacy\.delta: is missing"):
+        read_release(release("frequencies", privacy={"epsilon": 1}), "releases[3]")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({**UNIT, "record": {}}, "unit: privacy_id and record are given at once; "),
+        ({"privacy_id": True, "norm": "auto"}, "unit.privacy_id: expected text, .*boolean.*put it in quotes"),
+        ({"privacy_id": "p", "norm": {"max_norm": True}}, "unit.norm.max_norm: expected a number, got the boolean"),
+        ({"privacy_id": "p", "norm": {"max_norm": 2, "max_per_item": 0}}, "unit.norm.max_per_item: must be between"),
+        ({"privacy_id": "p", "norm": {"max_norm": 2, "signed": 1}}, "unit.norm.signed: expected true or false, got 1"),
+        ({"privacy_id": "p", "norm": {"auto": {"spend": 0.9}}}, "unit.norm.auto.spend: must be at most 1/2"),
+        ({"privacy_id": "p", "norm": {"auto": {}, "max_norm": 3}}, "unit.norm.max_norm: unknown setting"),
+        ({"privacy_id": "p", "records": {}}, "unit.records.max_contributions_per_partition: is missing"),
+        ({"privacy_id": "p", "norm": "auto", "max_windows": 1.5}, "unit.max_windows: expected a whole number, got 1.5"),
+        ({"privacy_id": "p", "norm": "auto", "period": -5}, "unit: period must be|unit.period: must be greater than 0"),
+        ([], "unit: give privacy_id"),
+    ],
+    ids=str,
+)
+def test_wrong_units(settings: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"^(?:{words})"):
+        read_unit(settings)
+
+
+def test_what_may_be_secret_or_long_is_not_shown() -> None:
+    """The key of a hash, items and keys are not in messages, nor in the errors that caused them."""
+    secret = "never-shown"
+    for read, settings in (
+        (read_spec, {"item_hash": "blake2b", "item_key": secret}),
+        (read_spec, {"item_hash": "blake2b", "item_key": KEY + "00"}),
+        (read_keys, {"public": [secret, 1.5], "field": "f"}),
+        (read_keys, {"public": [secret, "\ud800"], "field": "f"}),
+        (read_items, [secret, [secret, {secret: 1}]]),
+        (read_items, [secret, 1 << 64]),
+        (read_privacy, {"epsilon": secret * 1000, "delta": 1e-6}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read(settings)
+        words = str(caught.value).replace(KEY, secret)
+        assert secret not in words
+        assert len(words) < 500
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_names_that_cannot_be_printed_are_escaped() -> None:
+    for name in ("\ud800", "\x1b[2J", "x" * 1000):
+        with pytest.raises(ConfigError) as caught:
+            read_privacy({name: 1})
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 200
+
+
+def test_a_settings_object_of_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MAX_VALUES", 10_000)
+    value: Any = ["x"] * 10
+    for _ in range(9):
+        value = [value] * 10
+    with pytest.raises(ConfigError, match="more than 10000 values"):
+        read_items(value)
+
+
+def test_a_cycle_is_refused() -> None:
+    cycle: dict[str, Any] = {}
+    cycle["privacy"] = cycle
+    with pytest.raises(ConfigError, match=f"nested more than {blocks.MAX_DEPTH} deep"):
+        read_release(cycle)
+
+
+def test_a_mistake_of_the_package_is_not_taken_for_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only errors about values become messages; anything else is a defect and stays visible."""
+
+    def broken(**given: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("beam_dpsketch.config.privacy.PrivacySpec", broken)
+    with pytest.raises(AssertionError):
+        config.read_privacy(PRIVACY)

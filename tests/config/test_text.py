@@ -1,0 +1,90 @@
+"""Text that JSON or YAML would misread, or that would take long to read, is refused with a place."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from beam_dpsketch import ConfigError, config
+from tests.config.snapshots import message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\na: 2", "line 2, column 1: a is given twice"),
+        ("privacy: {rho: 1, rho: 2}", "line 1, column 19: rho is given twice"),
+        ('{"privacy": {"rho": 1, "rho": 2}}', "rho is given twice"),
+        ("a: 1\n<<: {b: 2}", "merge keys"),
+        ("1: a", "names of settings must be text"),
+        ("on: a", "names of settings must be text"),
+        ("[a, b]: c", "names of settings must be text"),
+        ("item: 010", "read this as another number"),
+        ("item: 1:30", "read this as another number"),
+        ("item: 1:30.5", "read this as another number"),
+        ("item: 0b11", "read this as another number"),
+        ("item: 2024-13-45", "put it in quotes"),
+        ("item: !!timestamp x", "put it in quotes"),
+        ("item: !!bool x", "put it in quotes"),
+        ("item: !!int x", "read this as another number"),
+        ("item: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("item: *nowhere", "undefined alias"),
+        ("item: {a: [1, 2}", "line 1, column 16"),
+        ("a: 1\n\t- c", "line 2, column 1"),
+        ("a: 1\n---\na: 2", "another document"),
+        ("\0", "special characters are not allowed|not YAML"),
+        ('{"a": NaN}', "NaN is not a number"),
+        ('{"a": -Infinity}', "-Infinity is not a number"),
+        ('{"a": ' + "9" * 5000 + "}", "too many digits"),
+        ("a: " + "9" * 5000, "put it in quotes"),
+        ("a: 0x" + "f" * 5000, "a: the number is too large"),
+        ("[" * 10**5, "nested too deeply"),
+        ('{"a":' * 10**5, "nested too deeply"),
+        ("- " * 10**4 + "a", "nested too deeply"),
+        ("a: &a [*a]", "nested more than 16 deep"),
+        ("- a", "expected a block with .*; got a list"),
+        ("a b", "expected a block with .*; got 'a b'"),
+        ("", "expected a block"),
+        ("# nothing", "expected a block"),
+        ("!!set {a, b}", "expected text, a number, a list or a block"),
+        ("a: !!set {a, b}", "a: expected text, a number, a list or a block"),
+    ],
+    ids=range(36),
+)
+def test_text_that_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        config.read_release(text)
+    assert len(str(caught.value)) < 400
+
+
+def test_strict_numbers_are_still_numbers() -> None:
+    for text, number in (
+        ("10", 10),
+        ("-0", 0),
+        ("1_000", 1000),
+        ("0x1F", 31),
+        ("+7", 7),
+        ("2.5", 2.5),
+        ("1.0e-6", 1e-6),
+    ):
+        domain = config.read_domain(f"{{type: float, low: -1, high: 2000, resolution: {text if number > 0 else 1}}}")
+        assert number <= 0 or domain.resolution == number
+
+
+def test_yaml_binary_and_text_tags_are_read() -> None:
+    assert config.read_items("[!!binary AP8=, !!str 010]").items == (b"\0\xff", "010")
+
+
+def test_without_pyyaml_json_and_words_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "beam_dpsketch.config.strict_yaml", raising=False)
+    assert config.read_domain("ipv4") == config.read_domain('{"type": "ipv4"}')
+    assert message("privacy: {rho: 1}") == "settings: expected JSON; to read YAML, install PyYAML"
+
+
+def test_lines_that_beam_yaml_notes_are_not_settings() -> None:
+    noted = {"rho": 0.1, "__line__": 3, "__uuid__": "x"}
+    assert config.read_privacy(noted) == config.read_privacy({"rho": 0.1})
+    with pytest.raises(ConfigError, match="__file__: unknown setting"):
+        config.read_privacy({"rho": 0.1, "__file__": 3})
