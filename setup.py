@@ -42,6 +42,7 @@ setup(
         "zstandard>=0.22",
     ],
     extras_require=EXTRAS,
+    entry_points={"console_scripts": ["dpsketch = beam_dpsketch.cli.main:main"]},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",

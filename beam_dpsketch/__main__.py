@@ -1,0 +1,8 @@
+"""`python -m beam_dpsketch` is the command `dpsketch`."""
+
+import sys
+
+from beam_dpsketch.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

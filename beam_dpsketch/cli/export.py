@@ -1,0 +1,87 @@
+"""`dpsketch export`: releases as a table with one row each, for warehouses and spreadsheets."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import io
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from beam_dpsketch.cli.faults import DONE, UsageError, note
+from beam_dpsketch.cli.inspecting import describe
+from beam_dpsketch.cli.output import as_csv, as_json
+from beam_dpsketch.cli.stored import Stored, read_stored
+from beam_dpsketch.cli.text import finite, shown
+
+FORMATS = ("parquet", "csv", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--output", required=True, metavar="X.parquet|csv|json", help="the file to write")
+    parser.add_argument("--replace", action="store_true", help="replace the file if it is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write one row for each release, or refuse to replace a file."""
+    kind = os.path.splitext(arguments.output)[1].removeprefix(".")
+    if kind not in FORMATS:
+        raise UsageError("--output must end with .parquet, .csv or .json, which says what to write")
+    if os.path.lexists(arguments.output) and not arguments.replace:
+        raise UsageError(f"{arguments.output} is there already; --replace replaces it")
+    stored = read_stored(arguments.files)
+    if arguments.replace and os.path.realpath(arguments.output) in {os.path.realpath(each.path) for each in stored}:
+        raise UsageError("--output must not be one of the files that are read")
+    data = _parquet(stored) if kind == "parquet" else _text(stored, kind)
+    with open(arguments.output, "wb" if arguments.replace else "xb") as file:
+        file.write(data)
+    note(f"wrote {len(stored)} release(s) to {arguments.output}")
+    return DONE
+
+
+def to_row(stored: Stored) -> dict[str, Any]:
+    """Return what `inspect` shows, the statement, all release ids, and the bytes, which `from_bytes` reads."""
+    released = stored.released
+    ids = [release_id.hex() for release_id in released.privacy.release_ids]
+    return {**describe(stored), "release_ids": ids, "statement": str(released.privacy), "release": released.to_bytes()}
+
+
+def _text(stored: list[Stored], kind: str) -> bytes:
+    """Return the rows as CSV or JSON, with the bytes in base 64."""
+    rows = [{**(row := to_row(each)), "release": base64.b64encode(row["release"]).decode()} for each in stored]
+    if kind == "csv":
+        rows = [{**row, "release_ids": " ".join(row["release_ids"])} for row in rows]
+    return (as_csv(rows) if kind == "csv" else as_json(rows)).encode("utf-8", "backslashreplace")
+
+
+def _parquet(stored: list[Stored]) -> bytes:
+    """Return the rows as Parquet, with the types of `_SCHEMA`."""
+    import pyarrow.parquet as pq  # only here: it takes time to import
+
+    rows = [{**row, "key": None if row["key"] is None else _valid(shown(row["key"]))} for row in map(to_row, stored)]
+    columns = {name: [finite(row[name]) for row in rows] for name in _SCHEMA.names if name != "release"}
+    table = pa.table({**columns, "release": [row["release"] for row in rows]}, schema=_SCHEMA)
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def _valid(text: str) -> str:
+    """Return text with escapes for what is not valid Unicode."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+_SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("file", "key", "window", "kind", "row", "over"), pa.string()),
+        "bytes": pa.int64(),
+        **dict.fromkeys(("rho", "epsilon", "delta", "keys_delta"), pa.float64()),
+        **dict.fromkeys(("relation", "protected", "holds", "release_id"), pa.string()),
+        "release_ids": pa.list_(pa.string()),
+        "statement": pa.string(),
+        "release": pa.binary(),
+    }
+)

@@ -1,0 +1,91 @@
+"""`dpsketch inspect`: what is in files of releases, and how well it is protected."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch.cli.faults import DONE
+from beam_dpsketch.cli.output import print_rows
+from beam_dpsketch.cli.stored import Stored, read_stored
+from beam_dpsketch.cli.text import write
+from beam_dpsketch.cli.values import describe_size
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.release_id import PART_BYTES, RUN_BYTES
+from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.release.statement_text import round_up
+
+RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--privacy", action="store_true", help="print the whole privacy statement of each release")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line a release."""
+    stored = read_stored(arguments.files)
+    rows = [describe(each) for each in stored]
+    if arguments.privacy and arguments.format == "json":
+        rows = [{**row, "statement": each.released.privacy.as_dict()} for row, each in zip(rows, stored, strict=True)]
+    elif arguments.privacy and arguments.format == "csv":
+        rows = [{**row, "statement": str(each.released.privacy)} for row, each in zip(rows, stored, strict=True)]
+    print_rows(rows, arguments.format)
+    if arguments.privacy and arguments.format == "table":
+        for each in stored:
+            write(sys.stdout, f"\n{each.title}:\n{each.released.privacy}\n")
+    return DONE
+
+
+def describe(stored: Stored) -> dict[str, Any]:
+    """Return what there is to say of a release, by column. Losses are rounded up."""
+    released = stored.released
+    statement = released.privacy
+    if isinstance(released, TimelineRow):
+        kind, row, holds = released.kind, f"{released.number} of {released.mechanism.row_count}", None
+    else:
+        kind, row, holds = released.name, None, released._about
+    return {
+        **stored.place,
+        "kind": kind,
+        "row": row,
+        "over": describe_size(released),
+        "bytes": len(released.to_bytes()),
+        **shown_losses(statement),
+        "relation": statement.relation.name,
+        "protected": statement.unit.value,
+        "holds": None if holds is None else str(holds),
+        "release_id": short_id(statement),
+    }
+
+
+def shown_losses(statement: PrivacyStatement) -> dict[str, Any]:
+    """Return the losses of a statement, each rounded up in its last digit; `keys_delta` is `None` if it is 0."""
+    return {
+        "rho": round_up(statement.rho, RHO_DIGITS),
+        "epsilon": rounded_epsilon(statement.shown_epsilon),
+        "delta": round_up(statement.shown_delta, DELTA_DIGITS),
+        "keys_delta": rounded_delta(statement.delta),
+    }
+
+
+def rounded_epsilon(epsilon: float) -> float:
+    """Return an epsilon in a few digits, rounded up."""
+    return epsilon if math.isinf(epsilon) else round_up(epsilon, EPSILON_DIGITS)
+
+
+def rounded_delta(delta: Fraction) -> float | None:
+    """Return the delta of chosen keys or items in a few digits, rounded up; `None` for 0."""
+    return round_up(delta, DELTA_DIGITS) if delta else None
+
+
+def short_id(statement: PrivacyStatement) -> str:
+    """Return the beginnings of the parts of a release id: equal ones are of one run, before the first dash."""
+    first = statement.release_ids[0]
+    parts = (first[:4], first[RUN_BYTES:][:2], first[RUN_BYTES + PART_BYTES :][:2])
+    more = f" and {len(statement.release_ids) - 1} more" if len(statement.release_ids) > 1 else ""
+    return "-".join(part.hex() for part in parts) + more

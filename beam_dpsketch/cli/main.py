@@ -1,0 +1,83 @@
+"""`dpsketch`: the commands, and what becomes of their errors.
+
+Guarantee: the exit code is 0 where all was answered, 1 where an answer cannot be given, and 2 for wrong usage and for
+files that cannot be read. An error is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from beam_dpsketch import __version__
+from beam_dpsketch.cli import export, inspecting, query, spent
+from beam_dpsketch.cli.faults import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note
+from beam_dpsketch.cli.output import SHAPES
+from beam_dpsketch.errors import FormatError
+
+_FILES = "files of releases, patterns with wildcards, or folders; give them before the options"
+_COMMANDS: dict[str, tuple[Any, str]] = {
+    "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),
+    "query": (query, "ask releases; costs no privacy, however often"),
+    "export": (export, "write releases to a table, one row each, with privacy fields and bytes"),
+    "spent": (spent, "add up what all releases in some files cost together"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Args:
+      arguments: those of the command line; `None` takes them from the process.
+    """
+    try:
+        parsed = _parser().parse_args(arguments)
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+        return code
+    except AnswerError as error:
+        return _fail(error, NO_ANSWER)
+    except BrokenPipeError:  # who reads has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes stdout
+        return DONE
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else error, WRONG_USAGE)
+    except (UsageError, FormatError) as error:
+        return _fail(error, WRONG_USAGE)
+    except MemoryError:
+        return _fail("there is not enough memory for this answer", NO_ANSWER)
+    except KeyboardInterrupt:
+        return _fail("interrupted", NO_ANSWER)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dpsketch",
+        description="Look at private releases in files, and ask them. Reading costs no privacy.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, (module, summary) in _COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", allow_abbrev=False)
+        command.add_argument("files", nargs="+", metavar="FILE", help=_FILES)
+        if module is not export:
+            command.add_argument("--format", choices=SHAPES, default="table", help="how to print (table)")
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _fail(message: object, code: int) -> int:
+    note(message)
+    return code

@@ -1,0 +1,61 @@
+"""`dpsketch spent`: what all releases in some files cost together."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch.cli.accounting import Spent, add_up
+from beam_dpsketch.cli.faults import DONE, note
+from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
+from beam_dpsketch.cli.output import print_rows
+from beam_dpsketch.cli.stored import read_stored
+from beam_dpsketch.cli.values import read_open_share
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.release.statement_text import round_up
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--delta",
+        type=read_open_share,
+        help="the delta at which epsilon is shown; else the smallest that a release shows its own at",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line for each unit and relation, and what it means."""
+    spent = add_up(each.released.privacy for each in read_stored(arguments.files))
+    print_rows([_row(each, arguments.delta) for each in spent], arguments.format)
+    note(
+        "each line says how well its releases together protect what is named, if all are about the same people; "
+        "rounded up. Releases that are not in these files add to it."
+    )
+    if len(spent) > 1:
+        note("lines with different units or relations are promises of different kinds, and do not add up to one number")
+    return DONE
+
+
+def _row(spent: Spent, delta: float | None) -> dict[str, Any]:
+    delta = spent.shown_delta if delta is None else delta
+    return {
+        "releases": spent.release_count,
+        "runs": spent.run_count,
+        "rho": round_up(spent.rho, RHO_DIGITS),
+        "epsilon": rounded_epsilon(_epsilon(spent, delta)),
+        "delta": round_up(delta, DELTA_DIGITS),
+        "keys_delta": rounded_delta(spent.lost),
+        "relation": spent.relation.name,
+        "protected": spent.unit.value,
+        "period_seconds": spent.period_micros / 1_000_000 or None,
+    }
+
+
+def _epsilon(spent: Spent, delta: float) -> float:
+    """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
+    if Fraction(repr(delta)) <= spent.lost:
+        return math.inf
+    return zcdp.epsilon(rho=spent.rho, delta=zcdp.left_of_delta(delta, spent.lost))

@@ -1,0 +1,115 @@
+"""Releases out of files, with what their names and records say: the file, the window and the key."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from beam_dpsketch.cli.faults import UsageError
+from beam_dpsketch.cli.text import shown
+from beam_dpsketch.release.format.release_file import read_releases
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+
+SUFFIX = ".dpsketch"
+_TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
+_WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A release, or a row over time, and where it was found.
+
+    Attributes:
+      path: its file.
+      key: its output key; `None` without one.
+      released: the release or the row.
+    """
+
+    path: str
+    key: Any
+    released: ReleasedSketch | TimelineRow
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The columns that say where it was found."""
+        return {"file": os.path.basename(self.path), "key": self.key, "window": window_of(self.path)}
+
+    @property
+    def title(self) -> str:
+        """The same in words, for messages."""
+        return self.path if self.key is None else f"{self.path}, key {shown(self.key)}"
+
+
+def read_stored(names: Sequence[str]) -> list[Stored]:
+    """Return all that files hold, in the order of their names.
+
+    Args:
+      names: paths, patterns with wildcards, and folders, which stand for all release files in them and below.
+
+    Raises `UsageError` where a name stands for no file, `FormatError` for another kind of file, and `OSError`.
+    """
+    paths = {os.path.realpath(path): path for name in names for path in _paths(name)}  # a file that is named twice
+    return [stored for path in paths.values() for stored in _read(path)]
+
+
+def window_of(path: str) -> str | None:
+    """Return the window in the name of a file, as an ISO 8601 interval; `None` without one.
+
+    >>> window_of("out/hours-20130101T050000Z-20130101T060000Z.dpsketch")
+    '2013-01-01T05:00:00Z/2013-01-01T06:00:00Z'
+    """
+    found = _WINDOW.search(path)
+    if not found or found.end() < len(path):
+        return None
+    try:
+        return "/".join(map(_spaced, found.groups()))
+    except ValueError:
+        return None
+
+
+def _spaced(time: str) -> str:
+    moment = datetime.datetime.strptime(time, "%Y%m%dT%H%M%S.%f" if "." in time else "%Y%m%dT%H%M%S")
+    return f"{moment.isoformat()}Z"
+
+
+def _paths(name: str) -> list[str]:
+    if "\0" in name:
+        raise UsageError("no file has a name with a zero byte")
+    if os.path.isdir(name):
+        found = sorted(_inside(name))
+        missing = f"no file in {name} ends with {SUFFIX}"
+    else:
+        found = [name] if os.path.exists(name) else sorted(glob.glob(name))
+        missing = f"no file matches {name}" + ("; only local files are read: copy it here" if "://" in name else "")
+    if not found:
+        raise UsageError(missing)
+    if folders := [path for path in found if os.path.isdir(path)]:
+        found = [path for path in found if path not in folders]
+        found += [inside for each in folders for inside in _paths(each)]
+    return found
+
+
+def _inside(folder: str) -> Iterator[str]:
+    """Yield the release files of a folder, also behind links; a folder that cannot be read must not be passed over."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    seen = {os.path.realpath(folder)}
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        real = {name: os.path.realpath(os.path.join(parent, name)) for name in folders}
+        folders[:] = [name for name, path in real.items() if path not in seen]  # links may go round in circles
+        seen.update(real.values())
+        yield from (os.path.join(parent, name) for name in files if name.endswith(SUFFIX))
+
+
+def _read(path: str) -> Iterator[Stored]:
+    for element in read_releases(path):
+        key, released = element if isinstance(element, tuple) else (None, element)
+        yield Stored(path, key, released)

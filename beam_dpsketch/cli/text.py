@@ -1,0 +1,65 @@
+"""Values as text: for tables, for JSON, and for a terminal that must not be steered by what a file holds."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import math
+from typing import Any, TextIO
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: bytes in hex, times in ISO 8601, tuples as lists, numbers as Python's own."""
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, ipaddress.IPv4Address):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [plain(part) for part in value]
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return value
+
+
+def finite(value: Any) -> Any:
+    """Return a plain value with `None` for numbers that JSON lacks: what is not known, and what has no bound."""
+    if isinstance(value, list):
+        return [finite(part) for part in value]
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shown(value: Any) -> str:
+    """Return a value in words: of a tuple, its parts in brackets; nothing for `None` and NaN."""
+    value = plain(value)
+    if isinstance(value, list):
+        return f"({', '.join(map(shown, value))})"
+    return "" if value is None or value != value else str(value)
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it: numbers in six digits."""
+    value = plain(value)
+    return printable(f"{value:.6g}" if isinstance(value, float) and value == value else shown(value))
+
+
+def printable(text: str) -> str:
+    """Return text with escapes in place of what a terminal would act on, such as the end of a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
+    )
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write text to a stream, with escapes in place of characters that its encoding lacks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,0 +1,90 @@
+"""Console blocks of pages: run each command, compare what it prints, or write it anew.
+
+python -m tests.cli.consoles
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import tempfile
+
+from beam_dpsketch import ReleasedSketch, TimelineRow
+from beam_dpsketch.cli.main import main
+from beam_dpsketch.release.format.release_file import RecordWriter, to_record
+from tests.helpers import golden
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = (ROOT / "docs" / "command.md", pathlib.Path(__file__).with_name("golden.md"))
+_BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+
+
+def make_folder(folder: pathlib.Path) -> None:
+    """Fill a folder with the files that the blocks are about."""
+    shutil.copytree(ROOT / "docs" / "releases", folder, dirs_exist_ok=True)
+    (folder / "vectors").mkdir()
+    for name, element in {**golden.good(), **golden.rows()}.items():
+        kind = type(element)
+        stored = kind.from_bytes(golden.path(name).read_bytes())
+        assert isinstance(stored, (ReleasedSketch, TimelineRow))
+        writer = RecordWriter((folder / "vectors" / f"{name}.dpsketch").open("wb"))
+        writer.write(to_record(stored))
+        writer.close()
+    (folder / "cities.txt").write_text("Oslo\nBergen\nRome\nMilan\n")
+    (folder / "visits.csv").write_text("city\nOslo\n")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Run a command in this process; return its exit code, and what it prints to stdout and stderr in this order."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            code = main(arguments)
+        except SystemExit as stopped:  # of --help
+            code = int(stopped.code or 0)
+    return code, printed.getvalue()
+
+
+def blocks(page: pathlib.Path) -> list[str]:
+    """Return the console blocks of a page."""
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def run_block(block: str) -> str:
+    """Return a block as its commands print it now; `[1]` is an exit code other than 0."""
+    made = []
+    for line in (line for line in block.splitlines() if line.startswith("$ ")):
+        program, *arguments = shlex.split(line[2:])
+        assert program == "dpsketch", line
+        code, printed = run(*arguments)
+        made.append(f"{line}\n{printed}" + (f"[{code}]\n" if code else ""))
+    return "".join(made)
+
+
+def is_equal(first: str, second: str) -> bool:
+    """Whether two texts are equal, up to the last digits of numbers, which depend on the processor."""
+    numbers = [list(map(float, _NUMBER.findall(text))) for text in (first, second)]
+    if _NUMBER.sub("#", first) != _NUMBER.sub("#", second):
+        return False
+    return all(abs(one - other) <= 1e-5 * abs(one) for one, other in zip(*numbers, strict=True))
+
+
+def write_anew() -> None:
+    """Run all blocks of all pages and write what they print."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(pathlib.Path(folder))
+        os.chdir(folder)
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            page.write_text(_BLOCK.sub(lambda block: run_block(block.group()), text), encoding="utf-8")
+        os.chdir(ROOT)
+
+
+if __name__ == "__main__":
+    write_anew()

@@ -1,0 +1,243 @@
+"""The command: exit codes, streams, formats, files, and that it starts without Beam."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from beam_dpsketch import CountSketch, ReleasedSketch, SketchSpec, TimelineRow, read_releases
+from beam_dpsketch.cli import stored
+from beam_dpsketch.cli.main import main
+from beam_dpsketch.cli.text import printable
+from beam_dpsketch.release.format.release_file import RecordWriter, to_record
+from tests.cli.consoles import ROOT, make_folder, run
+from tests.helpers import by_hand
+
+RELEASES = ROOT / "docs" / "releases"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, *elements: Any) -> None:
+    writer = RecordWriter(path.open("wb"))
+    for element in elements:
+        writer.write(to_record(element))
+    writer.close()
+
+
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    code, printed = run(*arguments, "--format", "json")
+    assert code == 0, printed
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["inspect", "delays.dpsketch"], 0),
+        (["query", "delays.dpsketch", "--total"], 0),
+        (["query", "cities.dpsketch", "--quantile", "0.5"], 1),
+        (["spent", "rides"], 0),
+        (["export", "words.dpsketch", "--output", "{}/words.json"], 0),
+        (["inspect", "delays.txt"], 2),
+        (["query", "delays.dpsketch"], 2),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_each_command_runs_as_a_process_without_beam(tmp_path: Path, arguments: list[str], code: int) -> None:
+    """Data is on stdout, and everything else on stderr, without a traceback."""
+    watched = (
+        "import sys; from beam_dpsketch.cli.main import main; code = main()\n"
+        "loaded = [name for name in sys.modules if name.split('.')[0] == 'apache_beam' or 'transforms' in name]\n"
+        "assert not loaded, loaded\nsys.exit(code)"
+    )
+    given = [each.format(tmp_path) for each in arguments]
+    found = subprocess.run(
+        [sys.executable, "-c", watched, *given],
+        cwd=RELEASES,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == code, found.stderr
+    assert all(line.startswith("dpsketch: ") for line in found.stderr.splitlines())
+    assert bool(found.stdout) == (code == 0 and arguments[0] != "export")
+
+
+def test_the_package_runs_as_a_module_and_output_that_nobody_reads_is_no_error() -> None:
+    line = f"{sys.executable} -m beam_dpsketch query delays.dpsketch --cdf 100000 | head -n 1"
+    found = subprocess.run(
+        line, shell=True, cwd=RELEASES, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert found.stdout.split() == ["value", "estimate", "lower", "upper"]
+    assert found.stderr == ""
+
+
+def test_the_help_and_the_version_are_printed() -> None:
+    for arguments in (["--help"], ["query", "--help"], ["--version"]):
+        code, printed = run(*arguments)
+        assert code == 0
+        assert "dpsketch" in printed
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("arguments", [["look", "x.dpsketch"], ["query", "x.dpsketch", "--total", "--type", "x"]])
+def test_choices_that_are_not_there_are_one_line_and_exit_code_2(arguments: list[str]) -> None:
+    code, printed = run(*arguments)
+    assert code == 2
+    assert printed.startswith("dpsketch: argument ")
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_and_csv_hold_what_the_release_answers() -> None:
+    (released,) = read_releases("delays.dpsketch", ReleasedSketch)
+    rows = objects("query", "delays.dpsketch", "--quantile", "0.1", "0.9", "--confidence", "0.8")
+    expected = released.quantile_interval([0.1, 0.9], 0.8).to_rows()  # type: ignore[attr-defined]
+    assert [{name: row[name] for name in ("estimate", "lower", "upper")} for row in rows] == expected
+    _, printed = run("query", "delays.dpsketch", "--rank", "15", "60", "--format", "csv")
+    ranks = [float(row["estimate"]) for row in csv.DictReader(io.StringIO(printed))]
+    assert ranks == released.rank([15, 60]).tolist()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("folder")
+def test_losses_are_rounded_up() -> None:
+    for path in sorted(Path().rglob("*.dpsketch")):
+        for row, element in zip(objects("inspect", str(path)), read_releases(path), strict=True):
+            released: Any = element[1] if isinstance(element, tuple) else element
+            statement = released.privacy
+            assert statement.rho <= row["rho"] * (1 + 1e-15)
+            assert row["rho"] <= float(statement.rho) * 1.00001
+            assert (
+                row["epsilon"] is None or statement.shown_epsilon <= row["epsilon"] <= statement.shown_epsilon * 1.001
+            )
+
+
+def test_folders_stand_for_all_releases_in_them_and_below(tmp_path: Path) -> None:
+    """A file that was passed over would make what was spent look smaller."""
+    names = ("a.dpsketch", "b/c.dpsketch", ".hidden.dpsketch", "b/.hidden/d.dpsketch", "[x]/e.dpsketch", "other.txt")
+    for name in names:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "in" / name, by_hand.SKETCH)
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out" / "f.dpsketch", by_hand.SKETCH)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
+    (tmp_path / "in" / "round").symlink_to(tmp_path / "in")
+    found = {os.path.realpath(each.path) for each in stored.read_stored([str(tmp_path / "in")])}
+    assert found == {str(tmp_path / "in" / name) for name in names[:5]} | {str(tmp_path / "out" / "f.dpsketch")}
+    twice = stored.read_stored([str(tmp_path / "in" / "*.dpsketch"), str(tmp_path / "in" / "a.dpsketch")])
+    assert len(twice) == 1
+
+
+@pytest.mark.parametrize("name", ["x-20240501T000000Z-2024050T010000Z", "x-20249901T000000Z-20240501T010000Z", "x"])
+def test_names_without_a_window_have_none(name: str) -> None:
+    assert stored.window_of(f"{name}.dpsketch") is None
+    assert stored.window_of("h-20240501T000000.250000Z-20240501T000001Z.dpsketch") == (
+        "2024-05-01T00:00:00.250000Z/2024-05-01T00:00:01Z"
+    )
+
+
+def test_text_of_a_file_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    write(tmp_path / "x.dpsketch", ("\x1b[31m\nred\ud800\u202e", by_hand.SKETCH))
+    for arguments in (["inspect"], ["query", "--total"], ["query", "--estimate", "a"]):
+        _, printed = run(arguments[0], str(tmp_path / "x.dpsketch"), *arguments[1:])
+        assert "\\x1b[31m\\nred\\ud800\\u202e" in printed
+        assert printable(printed.replace("\n", "")) == printed.replace("\n", "")
+
+
+def test_text_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    write(tmp_path / "x.dpsketch", ("Łódź \ud800", by_hand.SKETCH))
+    found = subprocess.run(
+        [sys.executable, "-m", "beam_dpsketch", "inspect", str(tmp_path / "x.dpsketch"), "--format", "csv"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert b"\\u0141\\xf3d\\u017a \\ud800" in found.stdout
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_exported_bytes_are_the_releases(kind: str) -> None:
+    assert run("export", ".", "--output", f"all.{kind}")[0] == 0
+    if kind == "parquet":
+        rows = pq.read_table("all.parquet").to_pylist()
+    else:
+        text = Path(f"all.{kind}").read_text(encoding="utf-8")
+        rows = [*csv.DictReader(io.StringIO(text))] if kind == "csv" else list(map(json.loads, text.splitlines()))
+        rows = [{**row, "release": base64.b64decode(row["release"])} for row in rows]
+    found = stored.read_stored(["."])
+    assert [row["release"] for row in rows] == [each.released.to_bytes() for each in found]
+    for row, each in zip(rows, found, strict=True):
+        made = (TimelineRow if row["row"] else ReleasedSketch).from_bytes(row["release"])
+        assert made == each.released
+        ids = row["release_ids"] if isinstance(row["release_ids"], list) else row["release_ids"].split()
+        assert ids == [release_id.hex() for release_id in each.released.privacy.release_ids]
+        assert row["statement"] == str(each.released.privacy)
+
+
+@pytest.mark.usefixtures("folder")
+def test_export_replaces_nothing_unasked_and_never_what_it_reads() -> None:
+    assert run("export", "words.dpsketch", "--output", "x.csv")[0] == 0
+    before = Path("x.csv").read_bytes()
+    assert run("export", "delays.dpsketch", "--output", "x.csv")[0] == 2
+    assert Path("x.csv").read_bytes() == before
+    assert run("export", "delays.dpsketch", "--output", "x.csv", "--replace")[0] == 0
+    assert Path("x.csv").read_bytes() != before
+    assert run("export", "delays.dpsketch", "--output", "missing/x.csv")[0] == 2
+    Path("words.dpsketch").rename("words.csv")
+    assert run("export", "words.csv", "--output", "words.csv", "--replace")[0] == 2
+    assert read_releases("words.csv")
+
+
+@pytest.mark.usefixtures("folder")
+def test_errors_repeat_no_item_that_a_file_holds() -> None:
+    Path("secret.txt").write_text("sesame\n")
+    Path("secret.bin").write_bytes(b"sesame\xff\n")
+    for path in ("secret.txt", "secret.bin"):
+        for release in ("delays.dpsketch", "vectors/listed_items.dpsketch", "vectors/dyadic_ipv4.dpsketch"):
+            code, printed = run("query", release, "--top", "3", "--candidates", path)
+            assert code in (1, 2)
+            assert "sesame" not in printed
+    code, printed = run("query", "cities.dpsketch", "--records", "--key", "Rome")
+    assert (code, "Norway" in printed) == (1, False)
+
+
+def test_keys_are_matched_as_they_are_shown(tmp_path: Path) -> None:
+    released = by_hand.released(CountSketch, SketchSpec(depth=1, width=3), [[1, 2, 3]])
+    keys = ["a", 7, b"\x01", ("a", 7)]
+    write(tmp_path / "keys.dpsketch", *((key, released) for key in keys))
+    for text, key in (("a", "a"), ("7", 7), ("0x01", "0x01"), ("(a, 7)", ["a", 7])):
+        rows = objects("query", str(tmp_path / "keys.dpsketch"), "--estimate", "x", "--key", text)
+        assert [row["key"] for row in rows] == [key]
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_of_several_runs_and_keys_answer_apart() -> None:
+    rows = [each.released for each in stored.read_stored(["rides"])]
+    write(Path("keyed.dpsketch"), *((key, row) for key in ("a", "b") for row in rows))
+    horizon = ["--horizon", "2024-05-01T00:00Z", "1h", "6"]
+    found = objects("query", "keyed.dpsketch", "rides", "rides/", "--records", *horizon)
+    assert [row["key"] for row in found] == ["a", "b", None]
+    assert len({row["estimate"] for row in found}) == 1
+
+
+def test_a_command_without_arguments_takes_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["dpsketch", "inspect", str(RELEASES / "nothing.dpsketch")])
+    assert main() == 2
