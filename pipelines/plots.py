@@ -113,26 +113,27 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
     plt.close(figure)
 
 
-def plot_so_far(path: str, shares: SoFar, *, title: str) -> None:
-    """The share so far over time, and below, its difference from the exact one, as that is small."""
+def plot_so_far(path: str, panels: Mapping[str, SoFar], *, title: str) -> None:
+    """One panel for each name: the share with the band of its intervals, and the exact one as dots."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    size = 5 if max(len(shares.days) for shares in panels.values()) <= 100 else 3.5
     with plt.rc_context(STYLE):
-        figure, (above, below) = plt.subplots(
-            2, 1, figsize=(10, 6.5), layout="constrained", sharex=True, height_ratios=(3, 2)
+        figure, grid = plt.subplots(
+            len(panels), 1, figsize=(10, 6.5), layout="constrained", sharex=True, height_ratios=(2, 3), squeeze=False
         )
-        for axes, subtracted in ((above, 0.0), (below, shares.exact)):
-            estimate, lower, upper = (values - subtracted for values in np.array([*shares.released]).T)
+        for (name, shares), axes in zip(panels.items(), grid[:, 0], strict=True):
+            estimate, lower, upper = np.array([*shares.released]).T
             axes.fill_between(shares.days, lower, upper, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
-            axes.plot(shares.days, estimate, "o-", color=BLUE, markersize=3.5, label="private estimate")
-            axes.plot(shares.days, shares.exact - subtracted, "--", color=ORANGE, label="exact (public data only)")
+            axes.plot(shares.days, estimate, "-", color=BLUE, linewidth=1.5, label="private estimate")
+            dots = {"markersize": size, "markeredgecolor": "white", "markeredgewidth": size / 10}
+            axes.plot(shares.days, shares.exact, "o", color=ORANGE, label="exact (public data only)", **dots)
             axes.grid(alpha=0.3)
             axes.margins(x=0.01)
-        above.set_ylim(bottom=0)
-        above.set_ylabel("departures more than\n15 minutes late, %")
-        below.set_ylabel("difference from exact,\npercentage points")
-        below.set_xlabel("days since the start")
+            axes.set_ylabel(f"flights over 15 minutes\nlate, {name}, %")
+        axes.set_xlabel("days since the start")
+        figure.align_ylabels()
         figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-        figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(path, dpi=120)
     plt.close(figure)
 

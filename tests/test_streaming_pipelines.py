@@ -13,7 +13,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from beam_dpsketch import TimelineNode
+from beam_dpsketch import SketchTimeline, TimelineRow
 from beam_dpsketch.transforms import read_releases, window_file
 from pipelines.following import appearing
 from pipelines.running import IN_MEMORY, REPLAY
@@ -161,30 +161,32 @@ def test_windows_that_do_not_fill_days_are_refused(wrong: list[str], options: li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("protect", "epsilon"), [("flight", 62), ("aircraft", 920)])
+@pytest.mark.parametrize(
+    ("protect", "mechanism", "epsilon"), [("flight", "binned", 32), ("flight", "tree", 32), ("aircraft", "binned", 62)]
+)
 def test_continual_delays(
     protect: str,
+    mechanism: str,
     epsilon: int,
     departures: list[Departure],
     options: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Ranks and totals of up to three nodes have a standard deviation below 1.8: 12 is more than six of them."""
+    """Counters of an answer have a sigma below 0.9. A rank adds up 4 a level at most: 12 is six of its deviations."""
     prefix = str(tmp_path / "delays")
-    own = [f"--output={prefix}", f"--protect={protect}", f"--epsilon={epsilon}"]
+    own = [f"--output={prefix}", f"--protect={protect}", f"--mechanism={mechanism}", f"--epsilon={epsilon}"]
+    own.append("--norm=2")  # scales nobody: of each aircraft there are two departures
     continual_delays.main([*options, *own])
     printed = capsys.readouterr().out
     assert re.findall(r"^so far, to \d\d Jul 2013 \((\d) of 3\): ", printed, flags=re.MULTILINE) == ["1", "2", "3"]
     assert "over the whole declared horizon" in printed
+    assert ("aircraft in each window" in printed) == (protect == "aircraft")
     assert Path(f"{prefix}.png").read_bytes().startswith(b"\x89PNG")
-    days = continual_delays.Days(dawn(DATE), DAY, DAYS)
-    assert days.horizon.windows == 4
-    assert len(list(tmp_path.glob("*.dpsketch"))) == 4
-    nodes = read_releases(f"{prefix}-*.dpsketch")
-    assert {(node.level, node.index) for node in nodes if isinstance(node, TimelineNode)} == {
-        (level, index) for level in range(3) for index in range(4 >> level)
-    }
+    days = continual_delays.Days(dawn(DATE), DAY, DAYS, mechanism)
+    assert len(list(tmp_path.glob("*.dpsketch"))) == DAYS
+    timeline = SketchTimeline(read_releases(f"{prefix}-*.dpsketch", TimelineRow), days.horizon)
+    assert timeline.available == DAYS
     delays = {
         day: [int(each.dep_delay) for each in departures if each.day == day and each.dep_delay != "NA"]
         for day in range(DAYS)
@@ -195,10 +197,10 @@ def test_continual_delays(
         late = sum(delay > continual_delays.LATE for delay in inside) / len(inside)
         median = sorted(inside)[(len(inside) - 1) // 2]
         assert exact.of(first, last) == (len(inside), median, pytest.approx(late))
-        released = days.between(prefix, first, last)
+        released = timeline.between(first, last)
         assert abs(released.total().estimate - len(inside)) < 12
         assert abs(released.rank(continual_delays.LATE) - (1 - late) * len(inside)) < 12
-        line = continual_delays.Line.of(first, last, released)
+        line = continual_delays.Line.of(timeline, first, last)
         assert line.late.lower <= line.late.estimate == 1 - released.cdf(continual_delays.LATE) <= line.late.upper
 
 
@@ -207,19 +209,20 @@ def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     continual_delays.main([*options, f"--output={tmp_path}/d", "--protect=aircraft", f"--runner={REPLAY}"])
-    assert "Protected: all records of one privacy id, over the whole declared horizon." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Protected: all records of one privacy id, over the whole declared horizon." in printed
 
 
-def test_horizons_are_powers_of_two() -> None:
-    assert [continual_delays.Days(0, DAY, used).horizon.windows for used in (1, 2, 3, 4, 5, 64, 365)] == [
-        2,
-        2,
-        4,
-        4,
-        8,
-        64,
-        512,
-    ]
+@pytest.mark.parametrize(("days", "norm"), [(1, 1), (8, 1), (64, 9), (364, 52)])
+def test_the_norm_of_an_aircraft_is_that_of_a_departure_in_every_week(days: int, norm: int) -> None:
+    unit = continual_delays.aircraft(continual_delays.Days(0, DAY, days), None, streamed=False)
+    assert unit.bounds.max_norm == norm
+
+
+@pytest.mark.parametrize("wrong", [["--days=1"], ["--window_days=0"], ["--days=7", "--window_days=7"]])
+def test_a_horizon_of_one_window_is_refused(wrong: list[str], options: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        continual_delays.main([*options, *wrong])
 
 
 class _Fails(beam.DoFn):
@@ -258,6 +261,6 @@ def test_a_year_of_the_real_flights_by_week(tmp_path: Path, capsys: pytest.Captu
     prefix = str(tmp_path / "delays")
     continual_delays.main([f"--output={prefix}", "--protect=aircraft", "--window_days=7", "--days=364"])
     printed = capsys.readouterr().out
-    assert "2 record(s) per window, 12 of the 64 windows" in printed
+    assert "scaled down to the length of at most 52 record(s)" in printed
     late = float(re.search(r"\(52 of 52\).*late +([\d.]+)%", printed).group(1))
     assert abs(late - 21.6) < 12  # the interval is +- 3.1 at 95 %: more than 7 standard deviations
