@@ -1,104 +1,171 @@
-"""Error of prefixes under continual release, against theory: ``python -m benchmarks.continual_error``.
+"""Error of answers over time, against theory and the least possible: ``python -m benchmarks.continual_error``.
 
-Every window is empty, so that counters are errors: in a linear sketch they do not depend on the data. Errors are in
-units of Delta / sqrt(2 rho), Delta the sensitivity of one sketch; root mean square and largest over all prefixes.
-"Independent noise" releases each window for the whole rho, which is the least noise for a single window, and adds up
-as many releases as the prefix has windows.
+Every window is empty, so that answers are errors: in a linear sketch they do not depend on the data. Errors are root
+mean squares in units of Delta / sqrt(2 rho), Delta the sensitivity of one sketch. They are over all prefixes (of 8,760
+windows each ninth), about 100 single windows and 100 ranges. "When its window closes" asks each question as soon as it
+can be asked, "at the end" with all rows. "Independent noise" releases each window for the whole rho. "5 windows" are
+prefixes where a privacy id reaches five windows instead of one. No unbiased linear mechanism has prefixes below the
+lower bound: the nuclear norm of the matrix that adds up prefixes, over the number of windows.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch import (
-    REPLACE_ONE,
-    CountSketch,
-    Horizon,
-    PrivacySpec,
-    PrivacyUnit,
-    ReleaseTerms,
-    SketchSpec,
-    SketchTimeline,
-    TimelineNode,
-    release,
-)
-from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.privacy.sensitivity import tree_height
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name
-from beam_dpsketch.release.timeline import averaged_variance, covering
+from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.release.over_time.decoders import decoder_of
 from benchmarks.measuring import environment
 
-HORIZONS = (64, 1024)
-PRIVACY = PrivacySpec(rho=1.0, relation=REPLACE_ONE)
-RUN, SECOND = bytes(RUN_BYTES), 1_000_000
-Read = Callable[[int], np.ndarray]
+HORIZONS = (64, 365, 1024, 8760)
+MAX_BOUNDED = 1024
+"""Up to here the lower bound is computed: it takes the singular values of a dense matrix."""
+PREFIXES, WINDOWS, RANGES = 1024, 100, 100
+SCALE = 1 << 20
+"""Sigma^2 of a release of one window for the whole rho: the unit of errors, squared."""
+CELLS, TIMED_NOISE = 5 * 2048, 20
+
+Questions = dict[str, list[tuple[int, int]]]
+Read = Callable[[int, int], tuple[np.ndarray, float]]
 
 
-def nodes(raw: CountSketch, windows: int) -> Iterator[TimelineNode]:
-    """Every node of a horizon without data."""
-    for level in range(tree_height(windows)):
-        for index in range(windows >> level):
-            place = part_name(("level", level), (index << level) * SECOND, ((index + 1) << level) * SECOND)
-            released = release(
-                raw,
-                ReleaseTerms(PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=windows),
-                run=RUN,
-                part=place,
-            )
-            yield TimelineNode(level, index, released)
+def evenly(windows: int, count: int) -> range:
+    """About this many windows; an odd step meets all places in a tree equally often."""
+    return range(0, windows, math.ceil(windows / count) | 1)
 
 
-def errors(windows: int, width: int) -> dict[str, Read]:
-    """For each method, the errors of the prefix that ends with a window, one for each column."""
-    raw = CountSketch(SketchSpec(depth=1, width=width))
-    timeline = SketchTimeline(nodes(raw, windows), Horizon(0.0, 1.0, windows))
-    single = np.cumsum([release(raw, ReleaseTerms(PRIVACY)).counters[0] for _ in range(windows)], axis=0)
-    columns = cells.columns(fingerprints(range(20 * width)), seed=raw.spec.seed, row=0, width=width)
-    one_item_a_column = np.unique(columns, return_index=True)[1]
+def questions(windows: int) -> Questions:
+    """The first and the last window of what is asked, by kind."""
+    ends = np.sort(np.random.default_rng(windows).integers(0, windows, (RANGES, 2)), axis=1)
     return {
-        "binary tree": lambda last: timeline.prefix(last).counters[0],
-        "binary tree, averaged": lambda last: timeline.averaged_estimate(one_item_a_column, 0, last),
-        "independent noise": lambda last: single[last],
+        "prefixes": [(0, last) for last in evenly(windows, PREFIXES)],
+        "one window": [(window, window) for window in evenly(windows, WINDOWS)],
+        "ranges": [(first, last) for first, last in ends.tolist()],
     }
 
 
-def theory(windows: int) -> dict[str, np.ndarray]:
-    """The standard deviation of every prefix."""
-    height = tree_height(windows)
-    levels = [[level for level, _ in covering(0, last)] for last in range(windows)]
-    return {
-        "binary tree": np.sqrt([height * len(places) for places in levels]),
-        "binary tree, averaged": np.sqrt([height * sum(map(averaged_variance, places)) for places in levels]),
-        "independent noise": np.sqrt(np.arange(1, windows + 1)),
-    }
+def rows_of(mechanism: RowMechanism, columns: int) -> list[np.ndarray]:
+    """All noisy rows of empty windows."""
+    empty, noise = np.zeros(columns, dtype=np.int64), Fraction(SCALE * mechanism.squared_length)
+    return [add_noise(empty, noise).astype(np.float64) for _ in range(mechanism.row_count)]
+
+
+def reader(mechanism: RowMechanism, rows: Sequence[np.ndarray], *, at_end: bool) -> Read:
+    """Return what reads the error of a range, one for each column, and its variance in theory."""
+    decoder = decoder_of(mechanism, rows.__getitem__)
+
+    def read(first: int, last: int) -> tuple[np.ndarray, float]:
+        coefficients = np.zeros(mechanism.windows if at_end else last + 1)
+        coefficients[first : last + 1] = 1.0
+        return decoder.estimate(coefficients), decoder.variance(coefficients)
+
+    return read
+
+
+def independent(windows: int, columns: int) -> Read:
+    """Return the same for independent noise."""
+    noise = add_noise(np.zeros((windows, columns), dtype=np.int64), Fraction(SCALE))
+    sums = np.concatenate([np.zeros((1, columns)), np.cumsum(noise, axis=0, dtype=np.float64)])
+    return lambda first, last: (sums[last + 1] - sums[first], last + 1.0 - first)
+
+
+def methods(windows: int, columns: int) -> Iterator[tuple[str, Read, float]]:
+    """Name, reader, and how much more noise five windows take, of each method."""
+    binned, tree = BinnedRoot.over(windows), BinaryTree(windows)
+    yield (
+        "binned square root",
+        reader(binned, rows_of(binned, columns), at_end=True),
+        math.sqrt(binned.squared_reach(5)),
+    )
+    rows, reach = rows_of(tree, columns), math.sqrt(tree.squared_reach(5))
+    yield "binary tree, at the end", reader(tree, rows, at_end=True), reach
+    yield "binary tree, when its window closes", reader(tree, rows, at_end=False), reach
+    yield "independent noise", independent(windows, columns), math.sqrt(5)
+
+
+def errors(read: Read, asked: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The root mean square error, measured and in theory."""
+    found = [read(*ends) for ends in asked]
+    measured = np.mean([np.square(error).mean() for error, _ in found]) / SCALE
+    return math.sqrt(measured), math.sqrt(np.mean([variance for _, variance in found]))
+
+
+def lower_bound(windows: int) -> float:
+    """The least root mean square error of prefixes, by the singular values of the matrix that adds them up."""
+    return float(np.linalg.svd(np.tril(np.ones((windows, windows))), compute_uv=False).sum()) / windows
+
+
+def print_errors(windows: int, columns: int) -> None:
+    """One line for each method."""
+    asked = questions(windows)
+    bound = lower_bound(windows) if windows <= MAX_BOUNDED else None
+    for name, read, reach in methods(windows, columns):
+        found = {kind: errors(read, ends) for kind, ends in asked.items()}
+        (measured, theory) = found["prefixes"]
+        shown = "  ".join(f"{one:>8.2f} {other:>7.2f}" for one, other in found.values())
+        over = "      -" if bound is None else f"{theory / bound:>7.3f}"
+        print(
+            f"{windows:>7}  {name:<36} {shown}  {measured / theory:>7.3f}  {theory * reach:>9.2f}  {over}", flush=True
+        )
+    if bound is not None:
+        print(f"{windows:>7}  {'lower bound':<36} {'':>8} {bound:>7.2f}")
+
+
+def print_cost(windows: int) -> None:
+    """How many sums are in memory, and milliseconds a window."""
+    mechanism, generator = BinnedRoot.over(windows), np.random.default_rng(0)
+    exact, noisy = generator.integers(0, 1000, (8, CELLS)), generator.normal(0, 1e9, (8, CELLS))
+    encoder, encoded = RowEncoder(mechanism), 0
+    start = time.perf_counter()
+    for window in range(windows):
+        for _ in encoder.push(exact[window % 8]):
+            encoded = max(encoded, len(encoder._sums))
+    encoding = time.perf_counter() - start
+    noise, start = Fraction(10 * mechanism.squared_length), time.perf_counter()
+    for number in range(TIMED_NOISE):
+        add_noise(exact[number % 8], noise)
+    drawing = time.perf_counter() - start
+    decoder, decoded = decoder_of(mechanism, lambda number: noisy[number % 8]), 0
+    start = time.perf_counter()
+    for window in range(windows):
+        decoder.estimate(np.append(np.zeros(window), 1.0))
+        decoded = max(decoded, len(decoder._sums))
+    decoding = time.perf_counter() - start
+    times = encoding / windows, drawing / TIMED_NOISE, decoding / windows
+    megabytes = 8e-6 * CELLS * max(encoded, decoded)
+    print(
+        f"{windows:>7}  {encoded:>7} {decoded:>8} {megabytes:>8.1f}"
+        + "".join(f" {1e3 * seconds:>8.2f}" for seconds in times)
+    )
 
 
 def main() -> None:
-    """Print two lines for each method and horizon."""
+    """Print one line for each method and horizon, then what rows cost."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--width", type=int, default=4000, help="columns, each an independent repetition")
-    width = parser.parse_args().width
-    unit = math.sqrt(Fraction(4) / (2 * PRIVACY.rho))
+    parser.add_argument("--columns", type=int, default=2000, help="independent repetitions; a quarter of them at 8,760")
+    columns = parser.parse_args().columns
     print(environment("numpy", "beam-dpsketch"))
-    print(f"Seeds: hash 0, noise from the operating system; {width:,} columns, each a repetition; rho = {PRIVACY.rho}")
-    print("Errors in units of Delta / sqrt(2 rho); unit of privacy: one record")
-    print(f"{'windows':>7}  {'method':<22} {'rms':>7} {'theory':>7} {'ratio':>7} {'largest':>8} {'theory':>7}")
+    print(f"Noise from the operating system; {columns:,} columns, each a repetition; {columns // 4:,} at 8,760 windows")
+    print("Errors in units of Delta / sqrt(2 rho), measured and in theory; unit of privacy: one record")
+    print(f"{'':>45}{'prefixes':>17}{'one window':>18}{'ranges':>18}  {'prefixes':>7}")
+    heads = "  ".join(f"{'measured':>8} {'theory':>7}" for _ in range(3))
+    print(f"{'windows':>7}  {'method':<36} {heads}  {'ratio':>7}  {'5 windows':>9}  {'/ bound':>7}")
     for windows in HORIZONS:
-        expected = theory(windows)
-        for method, read in errors(windows, width).items():
-            squares = np.array([np.square(read(last).astype(float)).mean() for last in range(windows)]) / unit**2
-            rms, of_theory = math.sqrt(squares.mean()), math.sqrt(np.square(expected[method]).mean())
-            largest = math.sqrt(squares.max())
-            print(
-                f"{windows:>7}  {method:<22} {rms:>7.2f} {of_theory:>7.2f} {rms / of_theory:>7.3f} {largest:>8.2f} "
-                f"{expected[method].max():>7.2f}"
-            )
+        print_errors(windows, columns if windows <= MAX_BOUNDED else columns // 4)
+    print()
+    print("Rows of the binned square root for a sketch of 5 x 2,048: sums in memory, and milliseconds a window")
+    print(f"{'windows':>7}  {'encoder':>7} {'decoder':>8} {'MB':>8} {'encode':>8} {'noise':>8} {'decode':>8}")
+    for windows in HORIZONS[2:]:
+        print_cost(windows)
 
 
 if __name__ == "__main__":
