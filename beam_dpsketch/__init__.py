@@ -11,6 +11,7 @@ from beam_dpsketch.domains import (
 )
 from beam_dpsketch.errors import (
     BudgetExceededError,
+    ConfigError,
     ElementsWarning,
     FormatError,
     IncompatibleSketchError,
@@ -42,12 +43,13 @@ from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
 from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.release.format.release_file import read_releases
 from beam_dpsketch.release.groups.released_counts import ReleasedCounts
-from beam_dpsketch.release.horizon import Horizon
 from beam_dpsketch.release.noising import release
+from beam_dpsketch.release.over_time.horizon import Horizon
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.over_time.timeline import SketchTimeline
 from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
 from beam_dpsketch.release.side.answers import ClippedShare
 from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.release.timeline import SketchTimeline, TimelineNode
 from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
@@ -62,15 +64,15 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
-    "ClippedShare", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain",
-    "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency", "Groups",
-    "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "KeySelection",
-    "Level", "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
-    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "REPLACE_ONE",
-    "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
-    "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch",
-    "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineNode", "TimestampDomain",
-    "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "release",
-    "spec_for_distance",
+    "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError",
+    "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency",
+    "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals",
+    "KeySelection", "Level", "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan",
+    "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit",
+    "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch",
+    "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",
+    "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineRow",
+    "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases",
+    "release", "spec_for_distance",
 ]
 # fmt: on

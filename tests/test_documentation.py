@@ -18,6 +18,7 @@ GROUPED_COUNTS = (ROOT / "docs" / "grouped_counts.md").read_text(encoding="utf-8
 KEYS = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
 PEOPLE = (ROOT / "docs" / "people.md").read_text(encoding="utf-8")
 RUNNERS = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
+OVER_TIME = (ROOT / "docs" / "over_time.md").read_text(encoding="utf-8")
 STREAMS = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
 TWO_RELEASES = (ROOT / "docs" / "two_releases.md").read_text(encoding="utf-8")
 
@@ -61,13 +62,50 @@ def test_the_epsilons_of_the_readme_are_those_printed():
     assert fenced("<!-- checked by tests/test_documentation.py -->", README.split("**rho** is the whole")[1]) == printed
 
 
-def test_ranges_of_windows_are_estimated_for_one_rho():
-    output = printed_by(fenced("## Over time", STREAMS))
-    oslo, lima = map(float, re.findall(r"[\d.]+", output.splitlines()[0]))
-    assert abs(oslo - 8 * 240) < 150
-    assert abs(lima - 8 * 120) < 150
+def frequencies(output: str) -> list[tuple[str, float, float]]:
+    """The item, the estimate and half the width of the interval, of each frequency that was printed."""
+    found = re.findall(r"Frequency\(item='(\w+)', estimate=(\S+), lower=(\S+), upper=(\S+)\)", output)
+    return [(item, float(estimate), (float(upper) - float(lower)) / 2) for item, estimate, lower, upper in found]
+
+
+def test_a_timeline_answers_about_ranges_and_differences_for_one_rho():
+    """3.5 half widths are 6.8 deviations: one of three answers is farther off in less than 1 run in 10^10."""
+    output = printed_by(fenced("## How it works", OVER_TIME))
+    found = frequencies(output)
+    for (item, estimate, half), truth in zip(found, (2880, 1920, 0), strict=True):
+        assert item == "Oslo"
+        assert abs(estimate - truth) < 3.5 * half < 60
     assert "one record, over the whole declared horizon" in output
-    assert "rho = 1 zCDP" in output
+    assert "rho = 0.5 zCDP" in output
+    assert "24 windows" in output
+
+
+def test_a_timeline_of_the_readme_answers_about_people_for_one_rho():
+    """14 days have 1,400 rides, two thirds from Oslo. 3.5 half widths are 6.8 deviations, as above."""
+    output = printed_by(fenced("## Answers over time"))
+    found = frequencies(output)
+    for item, estimate, half in found:
+        assert item == "Oslo"
+        assert abs(estimate - 1400 * 2 / 3) < 3.5 * half < 250
+    assert len(found) == 2
+    records = re.findall(r"^Interval\(estimate=(\S+), lower=(\S+), upper=(\S+)\)$", output, re.MULTILINE)
+    for estimate, lower, upper in (map(float, each) for each in records):
+        assert abs(estimate - 1400) < 3.5 * (upper - lower) / 2
+    assert len(records) == 2
+
+
+def test_noise_of_people_over_time_is_what_the_page_shows():
+    assert fenced("<!-- checked by tests/test_documentation.py -->", OVER_TIME) == printed_by(
+        fenced("## People", OVER_TIME)
+    )
+
+
+def test_timelines_of_keys_are_those_that_people_vote_for():
+    """Each city is left out in 1 run in 10^10 at most. 3.5 half widths are 6.8 deviations, as above."""
+    found = re.findall(r"^(Oslo|Rome) (.*)$", printed_by(fenced("## Keys", OVER_TIME)), re.MULTILINE)
+    assert [city for city, _ in found] == ["Oslo", "Rome"]
+    for ((_, estimate, half),) in (frequencies(line) for _, line in found):
+        assert abs(estimate - 720) < 3.5 * half < 200
 
 
 def test_a_runner_in_memory_loses_timers():
@@ -190,7 +228,7 @@ def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
 
 
 def test_every_block_that_is_said_to_be_executed_can_be():
-    for text in (README, STREAMS, PEOPLE, TWO_RELEASES, KEYS, GROUPED_COUNTS):
+    for text in (README, STREAMS, OVER_TIME, PEOPLE, TWO_RELEASES, KEYS, GROUPED_COUNTS):
         blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
         assert len(blocks) == text.count("```python")
         for block in blocks:

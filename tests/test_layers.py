@@ -19,12 +19,15 @@ LAYERS = [
     {"sketches", "privacy"},
     {"records", "release"},
     {"planning"},
+    {"config"},
     {"transforms"},
+    {"cli"},
 ]
 """From the bottom up; the parts of one layer do not know each other."""
 
 _RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 _RANK["__init__"] = _RANK["planning"] + 1  # the front door shows the Beam-free part only
+_RANK["__main__"] = _RANK["cli"] + 1
 _ONLY_IN = {"apache_beam": {"transforms"}, "matplotlib": set()}
 _NOWHERE = {"random", "numpy.random", "pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
@@ -102,6 +105,13 @@ def test_every_folder_is_a_short_shelf() -> None:
         ("release", "import beam_dpsketch"),
         ("__init__", "from beam_dpsketch.transforms import PrivateFrequencies"),
         ("planning", "from beam_dpsketch.transforms import outputs"),
+        ("transforms", "from beam_dpsketch.cli.main import main"),
+        ("cli", "import apache_beam as beam"),
+        ("config", "from beam_dpsketch.transforms import PrivateTopK"),
+        ("config", "from beam_dpsketch import PrivacySpec"),
+        ("config", "import apache_beam as beam"),
+        ("planning", "from beam_dpsketch.config import read_privacy"),
+        ("__init__", "from beam_dpsketch.config import read_privacy"),
         ("sketches", "import apache_beam as beam"),
         ("release", "from apache_beam.coders import Coder"),
         ("transforms", "import matplotlib.pyplot as plt"),
@@ -126,6 +136,7 @@ def test_planted_violations_are_found(part, source):
         ("release", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
         ("__init__", "from beam_dpsketch.release.noising import release"),
         ("transforms", "import apache_beam as beam"),
+        ("config", "from beam_dpsketch.records.units import Record\nimport yaml"),
     ],
 )
 def test_what_is_allowed_is_not_found(part, source):

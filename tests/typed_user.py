@@ -34,7 +34,7 @@ from beam_dpsketch import (
     SketchSpec,
     SketchTimeline,
     TextDomain,
-    TimelineNode,
+    TimelineRow,
     TimeRange,
     TreeSpec,
     __version__,
@@ -55,7 +55,7 @@ from beam_dpsketch.transforms import (
 
 PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
 PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
-DAY = Horizon(start=0, window_size=3600, windows=32)
+DAY = Horizon(start=0, window_size=3600, windows=24)
 
 
 def of_found_keys() -> tuple[PrivateFrequencies.PerKey, SelectKeys]:
@@ -74,10 +74,12 @@ def of_people() -> PrivateFrequencies.PerKey:
 
 def others() -> list[object]:
     """Return one transform of each other kind."""
+    in_hours, by_tree = PrivacyId("person", RecordBounds(10), max_windows=3), Horizon(0, 3600, 24, mechanism="tree")
     return [
         PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, unit=Record(), item="minutes"),
         PrivateTopK.Globally(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"]),
         PrivateContinualFrequencies.Globally(SketchSpec(kind="count_min"), PRIVACY, DAY, unit=Record()),
+        PrivateContinualFrequencies.PerKey(SketchSpec(), PRIVACY, by_tree, unit=in_hours, keys=PublicKeys(["Oslo"])),
         PrivateFrequencies.Globally(ListedItems(["Oslo", 1, ("a", b"b")]), PRIVACY, unit=Record()),
     ]
 
@@ -124,31 +126,43 @@ def compared(before: ReleasedDyadicCountSketch, after: ReleasedDyadicCountSketch
     return change + expected.floor + sum(answer.upper for answer in answers) + before.second_moment().estimate
 
 
-def read_back(data: bytes, nodes: list[TimelineNode]) -> str:
+def over_time(rows: list[TimelineRow], pairs: list[tuple[str, TimelineRow]]) -> float:
+    """Ask timelines, and about their differences."""
+    line = SketchTimeline(rows, DAY)
+    line.add(rows[:0])
+    difference: Difference = line.minus(5, (0, 4))
+    distance: Interval = line.distance((3, 5), (0, 2), confidence=0.9)
+    changes: Changes = line.movers(5, 4, k=3, candidates=["a", "b"])
+    of_cities: dict[str, SketchTimeline] = SketchTimeline.by_key(pairs, DAY)
+    held = sum(each.between(0, 3).records().estimate for each in of_cities.values())
+    return held + difference.estimate("a") + distance.upper + changes[0].change + line.available + line.window_of(7200)
+
+
+def read_back(data: bytes, rows: list[TimelineRow]) -> str:
     """Query what was read."""
     released = ReleasedSketch.from_bytes(data)
     if isinstance(released, ReleasedFrequencies):
         return f"{released.estimate(['a'])[0]:.1f}, {released.top_k(2, ['a', 'b'])[0].item}"
-    line = SketchTimeline(nodes, DAY).prefix(3)
+    line = SketchTimeline(rows, DAY).prefix(3)
     return f"{__version__}: {released.privacy} {line.privacy} {plan(SketchSpec(), ReleaseTerms(PRIVACY), 1000)}"
 
 
 def from_files() -> float:
-    """Read releases of one class, nodes, and pairs of which keys may be any items."""
+    """Read releases of one class, rows over time, and pairs of which keys may be any items."""
     (delays,) = read_releases("out/delays.dpsketch", ReleasedDyadicCountSketch)
-    nodes: list[TimelineNode] = transforms.read_releases("gs://bucket/nodes-*", TimelineNode)
+    rows: list[TimelineRow] = transforms.read_releases("gs://bucket/rows-*", TimelineRow)
     pairs = transforms.read_releases("gs://bucket/cities-*", ReleasedCountSketch, keyed=True)
     cities: dict[str, float] = {key: sketch.estimate(["a"])[0] for key, sketch in pairs if isinstance(key, str)}
-    return delays.quantile([0.5])[0] + len(nodes) + sum(cities.values())
+    return delays.quantile([0.5])[0] + len(rows) + sum(cities.values())
 
 
 def from_unknown_files() -> list[bytes]:
     """Read what may be any of three."""
     found: list[bytes] = []
     for each in read_releases("out/*"):
-        if isinstance(each, ReleasedSketch):
+        if isinstance(each, (ReleasedSketch, TimelineRow)):
             found.append(each.to_bytes())
         else:
-            found.append(each.release.to_bytes() if isinstance(each, TimelineNode) else each[1].to_bytes())
+            found.append(each[1].to_bytes())
     read_releases("out/*", str)  # type: ignore[type-var]
     return found

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineNode
+from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.release.flat.count_min import ReleasedCountMin
 from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.release.over_time.notes import RowNote
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
@@ -68,4 +71,17 @@ def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])
 COUNTS = released(CountMin, SketchSpec(depth=1, width=3), [[7, 8, 9]])
-NODE = TimelineNode(2, 5, SKETCH)
+
+
+def row(number: int = 5, mechanism: RowMechanism = BinnedRoot(9), **changes: Any) -> TimelineRow:  # noqa: B008
+    """A row over time with ordinary counters."""
+    over_time = {
+        "unit": PrivacyUnit.RECORD_OVER_HORIZON,
+        "bounds": RecordBounds(1),
+        "over_time": RowNote(mechanism, number, dropped_bits=3),
+    }
+    counters = np.array([7, -300, 0], dtype=np.int64)
+    return TimelineRow("count_min", COUNTS.spec, counters, statement(**over_time | changes))
+
+
+ROW = row()

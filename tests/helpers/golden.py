@@ -29,13 +29,17 @@ from beam_dpsketch import (
     ReleasedListedItems,
     ReleasedPrefixTree,
     SketchSpec,
+    TimelineRow,
     TreeSpec,
 )
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
+from beam_dpsketch.release.over_time.notes import AnswerNote
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import by_hand
@@ -75,18 +79,6 @@ def good() -> dict[str, ReleasedSketch]:
     second = by_hand.released(
         CountMin, SketchSpec(depth=1, width=3), [[10, 20, 30]], release_ids=(bytes(48),), rho=Fraction(1, 3)
     )
-    nodes = [
-        by_hand.released(
-            CountMin,
-            SketchSpec(depth=1, width=2),
-            [[4, index]],
-            unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=5),
-            window_count=64,
-            release_ids=(bytes(16) + bytes([index]) * 32,),
-        )
-        for index in range(2)
-    ]
     spec = SketchSpec(depth=1, width=2)
     day = 24 * 60 * 60 * 1_000_000
     in_period = {"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD, "window_count": 3, "period_micros": day}
@@ -96,7 +88,16 @@ def good() -> dict[str, ReleasedSketch]:
         "count_sketch_int16": wide,
         "count_min_int32": middle,
         "count_min_combined": first.combine(second),
-        "count_min_over_horizon": nodes[0].combine_within_horizon(nodes[1]),
+        "count_min_over_time": by_hand.released(
+            CountMin,
+            spec,
+            [[8, 1]],
+            scale_bits=2,
+            unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            bounds=RecordBounds(3, max_partitions=5),
+            window_count=7,
+            over_time=AnswerNote(BinaryTree(64), 33),
+        ),
         "count_min_in_period": by_hand.released(CountMin, spec, [[7, 8]], **in_period, shown_delta=1e-9),
         "count_min_keyed": by_hand.released(CountMin, spec, [[9, 10]], randomness=Randomness.KEYED),
         "listed_items": ReleasedListedItems(
@@ -187,6 +188,17 @@ def _side_notes() -> dict[str, ReleasedSketch]:
     return {"count_sketch_side_notes": people, "count_min_one_note": records}
 
 
+def rows() -> dict[str, TimelineRow]:
+    """Rows over time by file name: of both mechanisms, of records, and of people under a norm with side notes."""
+    note = by_hand.note("units", Fraction(1, 50), Fraction(6), Fraction(300), -(1 << 40), scale_bits=8)
+    people = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NormBound(Fraction(5, 2)), "side": (note,)}
+    return {
+        "row_binned": by_hand.row(),
+        "row_binned_people": by_hand.row(8, BinnedRoot(9, ratio=2, weight_bits=16, gain_bits=7), **people),
+        "row_tree": by_hand.row(200, BinaryTree(128), window_count=1),
+    }
+
+
 def path(name: str) -> pathlib.Path:
     """The file of a good release."""
     return FOLDER / f"{name}.dpsketch"
@@ -240,9 +252,9 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, delta and
-    # keys, then scale_bits 5 and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(8) + b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, delta,
+    # keys and over_time, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(9) + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -252,6 +264,7 @@ def bad() -> dict[str, bytes]:
         **_bad_groups(),
         **_bad_sides(),
         **_bad_keys(),
+        **_bad_rows(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
         "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
         "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
@@ -379,9 +392,44 @@ def _bad_keys() -> dict[str, bytes]:
     }
 
 
+def _bad_rows() -> dict[str, bytes]:
+    """A row over time with other notes than a statement may have."""
+    body = rows()["row_binned"].to_bytes()[:-DIGEST_BYTES]
+    parts = {
+        "note": b"\x01",
+        "mechanism": b"\x00",
+        "windows": (9).to_bytes(4, "little"),
+        "ratio": b"\x04",
+        "weight": b"\x0c",
+        "gain": b"\x08",
+        "number": (5).to_bytes(4, "little"),
+        "dropped": b"\x03",
+    }
+    note = b"".join(parts.values())
+    assert body.count(note) == 1
+
+    def other(**changes: bytes) -> bytes:
+        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
+
+    unit = bytes([list(PrivacyUnit).index(PrivacyUnit.RECORD_OVER_HORIZON)]) + b"\x01\x00\x00\x00"
+    assert body.count(unit) == 1
+    return {
+        "bad_row_bits": other(weight=b"\x11"),
+        "bad_row_cut": other(dropped=b""),
+        "bad_row_dropped": other(dropped=b"\x3f"),
+        "bad_row_gain": other(gain=b"\x01"),
+        "bad_row_mechanism": other(mechanism=b"\x02"),
+        "bad_row_note": other(note=b"\x03"),
+        "bad_row_number": other(number=(9).to_bytes(4, "little")),
+        "bad_row_ratio": other(ratio=b"\x00"),
+        "bad_row_unit": sealed(body.replace(unit, b"\x00" + unit[1:])),
+        "bad_row_windows": other(windows=(1).to_bytes(4, "little")),
+    }
+
+
 def write_missing() -> None:
     """Writes what is missing."""
-    files = {path(name): release.to_bytes() for name, release in good().items()}
+    files = {path(name): release.to_bytes() for name, release in {**good(), **rows()}.items()}
     files |= {FOLDER / f"{name}.dpsketch": data for name, data in bad().items()}
     for file, data in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What one unit can do to all nodes of a tree over time, by brute force."""
+"""What one unit can do to all rows over time, by brute force."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ import itertools
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, RecordBounds
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
 
 
-def every_node(leaves: np.ndarray) -> np.ndarray:
-    """Counters of all nodes, (n, all cells), of the counters of windows, (n, windows, cells)."""
-    levels = [leaves]
-    while levels[-1].shape[1] > 1:
-        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
-    return np.concatenate([level.reshape(len(leaves), -1) for level in levels], axis=1)
+def every_row(mechanism: RowMechanism, windows: np.ndarray) -> np.ndarray:
+    """Counters of all rows, (n, all cells), of the counters of windows, (n, windows, cells)."""
+    dense = np.array(list(matrix_rows(mechanism)))
+    return np.einsum("rw,nwc->nrc", dense, windows).reshape(len(windows), -1)
 
 
-def units(*, windows: int, bounds: RecordBounds) -> np.ndarray:
+def units(*, windows: int, reached: int, bounds: RecordBounds) -> np.ndarray:
     """Net weight by (window, item) of all that a unit may hold over two items, of shape (n, windows, 2)."""
     weights = range(bounds.min_weight, bounds.max_weight + 1)
     records = [(weight, 0) for weight in weights] + [(0, weight) for weight in weights]
-    chosen = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
-    of_window = sorted({tuple(np.sum(each, axis=0).tolist()) for each in chosen})
+    drawn = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
+    of_window = sorted({tuple(np.sum(each, axis=0).tolist()) for each in drawn})
     found = set()
-    for reached in itertools.combinations(range(windows), bounds.max_partitions):
-        for held in itertools.product(of_window, repeat=len(reached)):
+    for chosen in itertools.combinations(range(windows), reached):
+        for held in itertools.product(of_window, repeat=reached):
             unit = np.zeros((windows, 2), dtype=int)
-            unit[list(reached)] = held
+            unit[list(chosen)] = held
             found.add(unit.tobytes())
     return np.array([np.frombuffer(unit, dtype=int).reshape(windows, 2) for unit in found])
 
 
-def worst(*, windows: int, bounds: RecordBounds, signs: bool, relation: NeighboringRelation) -> int:
-    """The largest squared change of all nodes: two items in one row of two columns, placed in every way."""
+def worst(
+    mechanism: RowMechanism, *, reached: int, bounds: RecordBounds, signs: bool, relation: NeighboringRelation
+) -> int:
+    """The largest squared change of all rows: two items in one row of two columns, placed in every way."""
     largest = 0
     for column, sign in itertools.product((0, 1), (1, -1) if signs else (1,)):
         matrix = np.zeros((2, 2), dtype=int)  # item, column
         matrix[0, 0], matrix[1, column] = 1, sign
-        nodes = every_node(units(windows=windows, bounds=bounds) @ matrix)
-        squares = np.square(nodes).sum(axis=1)
+        rows = every_row(mechanism, units(windows=mechanism.windows, reached=reached, bounds=bounds) @ matrix)
+        squares = np.square(rows).sum(axis=1)
         if relation is ADD_OR_REMOVE_ONE:
             largest = max(largest, int(squares.max()))
         else:
-            largest = max(largest, int((squares[:, None] + squares - 2 * nodes @ nodes.T).max()))
+            largest = max(largest, int((squares[:, None] + squares - 2 * rows @ rows.T).max()))
     return largest

@@ -39,7 +39,7 @@ class Exact(NamedTuple):
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases hold exact numbers, to the last bit; a choice of a norm keeps its noise."""
     monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
-    monkeypatch.setattr(noising, "drowned_bits", lambda variances: 0)
+    monkeypatch.setattr(noising, "drowned_bits", lambda variances, squared_unit=0: 0)
 
 
 def exact_of(released: Any) -> Exact:

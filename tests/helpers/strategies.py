@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.release.over_time.notes import AnswerNote
 from beam_dpsketch.release.side.notes import NAMES, SideNote
 from beam_dpsketch.release.statement import Disclosure, PrivacyStatement
 
@@ -111,10 +114,23 @@ def side_notes(draw: st.DrawFn, has_norm: bool) -> tuple[SideNote, ...]:
                 squared_limit=draw(st.fractions(Fraction(1, 1000), 1 << 62)),
                 sigma_squared=draw(st.fractions(Fraction(1, 4), 1 << 60)),
                 value=draw(weights),
-                scale_bits=draw(st.sampled_from([0, 16])) if has_norm else 0,
+                scale_bits=draw(st.sampled_from([0, 8, 16])) if has_norm else 0,
             )
         )
     return tuple(notes)
+
+
+mechanisms = st.builds(
+    BinnedRoot,
+    st.integers(2, 99),
+    ratio=st.integers(1, 16),
+    weight_bits=st.integers(4, 16),
+    gain_bits=st.integers(2, 8),
+) | st.builds(BinaryTree, st.integers(2, 1 << 17))
+answers = st.none() | mechanisms.flatmap(
+    lambda mechanism: st.builds(AnswerNote, st.just(mechanism), st.integers(1, mechanism.windows))
+)
+"""What an answer over time was made of."""
 
 
 @st.composite
@@ -122,7 +138,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
     """Privacy statements of one or several releases."""
     unit = draw(st.sampled_from(PrivacyUnit))
     of_unit = bounds(single=unit.is_one_record)
-    drawn = draw(of_unit if unit.is_one_record or unit.over_horizon else of_unit | norm_bounds)
+    drawn = draw(of_unit if unit.is_one_record else of_unit | norm_bounds)
     return PrivacyStatement(
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
         sigma_squared_per_level=(draw(st.fractions(Fraction(1, 4), 1 << 60)),),
@@ -136,5 +152,6 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),
         shown_delta=draw(st.floats(1e-12, 1, exclude_max=True)),
+        over_time=draw(answers) if unit.over_horizon else None,
         release_ids=tuple(draw(st.lists(st.binary(min_size=48, max_size=48), min_size=1, max_size=3, unique=True))),
     )

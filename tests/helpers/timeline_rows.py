@@ -1,0 +1,52 @@
+"""Rows over time of raw sketches, released without Beam."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.release.noising import Part, release_parts
+from beam_dpsketch.release.release_id import part_name
+
+KINDS = ("root", "tree")
+
+
+def mechanism_of(kind: str, windows: int) -> RowMechanism:
+    return BinnedRoot.over(windows) if kind == "root" else BinaryTree(windows)
+
+
+def released_rows(
+    leaves: Sequence[Any],
+    horizon: Horizon,
+    kind: str = "root",
+    *,
+    rho: float = 1.0,
+    records: Sequence[int] | None = None,
+    run: bytes | None = None,
+) -> list[TimelineRow]:
+    """Release the rows of the first windows of a horizon, given the raw sketch of each and its number of records."""
+    return list(_rows(leaves, horizon, kind, rho, records or [0] * len(leaves), run or secrets.token_bytes(16)))
+
+
+def _rows(
+    leaves: Sequence[Any], horizon: Horizon, kind: str, rho: float, records: Sequence[int], run: bytes
+) -> Iterator[Any]:
+    mechanism = mechanism_of(kind, horizon.windows)
+    terms = RowTerms(PrivacySpec(rho=rho), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=mechanism)
+    encoder = RowEncoder(mechanism)
+    for window, (leaf, count) in enumerate(zip(leaves, records, strict=True)):
+        vector = np.append(leaf.to_vector(), np.full(len(terms.counters), count))
+        for number, row in encoder.push(vector):
+            exact, side = np.split(row, [leaf.spec.cells])
+            name = part_name(("row", number), *horizon.edges(window))
+            part = Part(type(leaf).from_vector(leaf.spec, exact), side, name, run)
+            yield from release_parts([part], terms, row=number)
