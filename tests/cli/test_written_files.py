@@ -34,6 +34,7 @@ def write_releases(prefix: Path) -> None:
         _ = pipeline | beam.Create(visits) | beam.WindowInto(FixedWindows(HOUR)) | private | WriteReleases(str(prefix))
 
 
+@pytest.mark.slow
 @pytest.mark.pipeline
 def test_releases_of_one_run_cost_rho_once_and_those_of_two_runs_twice(tmp_path: Path) -> None:
     for name in ("first", "second"):

@@ -243,11 +243,13 @@ def test_items_and_specs(listed: list[Any], key: bytes) -> None:
 
 
 def test_a_reader_that_misreads_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = NormBound(5, max_weight=2, max_per_item=3, signed=True)
+    check(config.read_norm, fields(bound), bound)
     for name, read in (("max_per_item", lambda value, path: int(value) + 1), ("signed", lambda value, path: False)):
         with monkeypatch.context() as patched:
             patched.setattr(units_module, "NORM", {**units_module.NORM, name: read})
             with pytest.raises(AssertionError):
-                test_units()
+                check(config.read_norm, fields(bound), bound)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

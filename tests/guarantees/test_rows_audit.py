@@ -46,6 +46,7 @@ from tests.helpers.pipelines import BUNDLE_BASED
 from tests.helpers.streams import stepped
 
 RHO = Fraction(1, 10)
+OTHERS = [visit for visit in VISITS if visit.who != "ann"]  # who exceed no bound, so nothing of them is drawn
 PLACES = (0, WINDOWS // 2, WINDOWS - 1)
 COUNT, ROUNDING = 3, 1e-9
 
@@ -105,8 +106,8 @@ def test_a_unit_costs_at_most_rho_and_nearly_so(name: str, which: Mechanism, mon
     """Of several units, the worst costs nine tenths of what the sketch may spend; none costs more than all of it."""
     unit, changes = UNITS[name]
     transform = frequencies(unit=unit, privacy=PrivacySpec(RHO), mechanism=which)
-    without = rows(monkeypatch, bounded(transform))
-    found = [losses(rows(monkeypatch, bounded(transform, [*VISITS, *each])), without, which) for each in changes]
+    without = rows(monkeypatch, bounded(transform, OTHERS))
+    found = [losses(rows(monkeypatch, bounded(transform, [*OTHERS, *each])), without, which) for each in changes]
     print(name, which, found)
     assert max(sketch for sketch, _ in found) <= 1 + ROUNDING
     assert max(sketch for sketch, _ in found) >= 0.9
@@ -117,19 +118,20 @@ def test_a_unit_costs_at_most_rho_and_nearly_so(name: str, which: Mechanism, mon
 def test_every_window_of_a_record_costs_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gains make all columns about equally long."""
     transform = frequencies(privacy=PrivacySpec(RHO))
-    without = rows(monkeypatch, bounded(transform))
+    without = rows(monkeypatch, bounded(transform, OTHERS))
     for window in range(WINDOWS):
-        sketch, _ = losses(rows(monkeypatch, bounded(transform, [*VISITS, *at(window)])), without, "binned")
+        sketch, _ = losses(rows(monkeypatch, bounded(transform, [*OTHERS, *at(window)])), without, "binned")
         assert 0.98 <= sketch <= 1 + ROUNDING
 
 
+@pytest.mark.slow
 def test_a_mistaken_length_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if noise were for the first row of a window, and not for all rows that hold it."""
     monkeypatch.setattr(BinnedRoot, "squared_length", property(lambda self: (self.gains[0] << self.weight_bits) ** 2))
     transform = frequencies(privacy=PrivacySpec(RHO))
-    without = rows(monkeypatch, bounded(transform))
+    without = rows(monkeypatch, bounded(transform, OTHERS))
     (row, *_) = without.values()
-    change = rows(monkeypatch, bounded(transform, [*VISITS, *at(0)]))
+    change = rows(monkeypatch, bounded(transform, [*OTHERS, *at(0)]))
     squared = sum(float(np.square(each.counters - without[place].counters).sum()) for place, each in change.items())
     assert squared / (2 * float(row.privacy.sigma_squared) * row.mechanism.squared_length) > 1.1 * RHO
 
@@ -143,7 +145,7 @@ def test_a_replaced_record_costs_at_most_rho(which: Mechanism, monkeypatch: pyte
     other = next(item for item, each in vectors.items() if each == [-value for value in vectors["item 0"]])
     transform = frequencies(spec, PrivacySpec(RHO, relation=REPLACE_ONE), mechanism=which)
     first, second, moved = (
-        rows(monkeypatch, bounded(transform, [*VISITS, *at(window, item=item)]))
+        rows(monkeypatch, bounded(transform, [*OTHERS, *at(window, item=item)]))
         for window, item in ((0, "item 0"), (0, other), (WINDOWS - 1, other))
     )
     sketch, everything = losses(first, second, which)
@@ -169,9 +171,9 @@ def test_a_unit_of_two_keys_costs_at_most_rho_over_both(
     transform = per_key(
         PublicKeys(["x", "y"], "item"), unit=unit, privacy=PrivacySpec(RHO), mechanism=which, item="who"
     )
-    without = rows(monkeypatch, bounded(transform))
+    without = rows(monkeypatch, bounded(transform, OTHERS))
     change = [visit for key in "xy" for visit in over((0, 1), item=key, count=count)]
-    sketch, everything = losses(rows(monkeypatch, bounded(transform, [*VISITS, *change])), without, which)
+    sketch, everything = losses(rows(monkeypatch, bounded(transform, [*OTHERS, *change])), without, which)
     assert 0.9 <= sketch <= 1 + ROUNDING
     assert everything <= 1 + ROUNDING
 

@@ -138,25 +138,26 @@ def test_releases_of_a_stream_add_up_unless_idempotent(idempotent: bool) -> None
 @pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_a_timeline_takes_the_nodes_of_one_run(idempotent: bool) -> None:
-    def nodes(horizon: Horizon = HORIZON) -> list[Any]:
+def test_a_timeline_takes_the_rows_of_one_run(idempotent: bool) -> None:
+    def rows_over(horizon: Horizon = HORIZON) -> list[Any]:
         transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, item="item", unit=Record())
         transform = transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
         def build(pipeline: beam.Pipeline) -> beam.PCollection:
-            rows = pipeline | beam.Create([PEOPLE[:20]]) | beam.FlatMap(stamped)
-            return rows | transform
+            people = pipeline | beam.Create([PEOPLE[:20]]) | beam.FlatMap(stamped)
+            return people | transform
 
         return seen_by_sink(build)
 
-    first, again, later, longer = nodes(), nodes(), nodes(Horizon(6000, 60, 4)), nodes(Horizon(0, 120, 4))
+    first, again = rows_over(), rows_over()
+    later, longer = rows_over(Horizon(6000, 60, 4)), rows_over(Horizon(0, 120, 4))
     assert SketchTimeline(first, HORIZON).between(1, 3).privacy.rho == PRIVACY.rho
     for other in (later, longer):
-        with pytest.raises(ValueError, match="was released for other windows"):
+        with pytest.raises(ValueError, match="was released for another window"):
             SketchTimeline(other, HORIZON)
-    mixed = [node for node in first if node.level] + [node for node in again if not node.level]
+    mixed = [row for row in first if row.number] + [row for row in again if not row.number]
     if idempotent:  # the run again is the same run
         assert SketchTimeline(mixed, HORIZON).available == 4
     else:
-        with pytest.raises(ValueError, match="is of another run than node"):
+        with pytest.raises(ValueError, match="is of another run than row"):
             SketchTimeline(mixed, HORIZON)

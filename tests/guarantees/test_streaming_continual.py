@@ -78,6 +78,7 @@ def test_streams_alone_make_rows_in_state(is_bounded: bool) -> None:
 LOST = {"lost": (3, None, "window 3 of the horizon never came"), "twice": (3, 2, "a window of the horizon came twice")}
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize(("window", "instead", "message"), LOST.values(), ids=LOST)
 def test_a_window_that_a_runner_loses_or_repeats_fails_the_pipeline(

@@ -207,6 +207,7 @@ def test_a_unit_with_as_many_records_as_the_norm_loses_nothing(made: str, seed: 
     assert {place: weight for place, weight in together.items() if place.unit == 0} == kept
 
 
+@pytest.mark.one_fast_case
 @every_mechanism
 @given(data=st.data())
 def test_order_split_and_other_units_do_not_matter(made: str, data: Any) -> None:

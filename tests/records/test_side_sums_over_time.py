@@ -125,6 +125,7 @@ def test_every_counter_hides_every_unit_and_each_sensitivity_is_attained() -> No
     assert min(ratios.values()) > Fraction(97, 100)  # whole steps of 1 / 256 round units down
 
 
+@pytest.mark.one_fast_case
 @every_mechanism
 @given(data=st.data())
 def test_order_split_and_other_units_do_not_matter(made: str, data: Any) -> None:

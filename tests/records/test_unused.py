@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -144,6 +145,7 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
 @pytest.mark.pipeline
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
-    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), item="city", unit=unit)
+    over_time = unit if unit is RECORD else dataclasses.replace(unit, max_windows=2)
+    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), item="city", unit=over_time)
     with pytest.raises(Exception, match="elements have no timestamps"):
         seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

@@ -236,6 +236,7 @@ def test_rows_of_a_stream_are_out_when_their_last_window_closes(which: Mechanism
     assert found == CLOSING[which]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("options", [(), ("--streaming",)], ids=["batch", "streaming"])
 def test_no_row_of_bounded_input_is_late(options: tuple[str, ...]) -> None:
     """A runner that drops what is late drops rows that come after the end of their window has been."""
@@ -284,6 +285,7 @@ def test_a_norm_within_which_all_are_scales_nothing(monkeypatch: pytest.MonkeyPa
     assert same(rows, expected(VISITS))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("which", MECHANISMS)
 def test_a_norm_scales_an_id_in_all_windows_alike(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of ann is one factor times her windows, and moves rows by no more than the norm."""
@@ -323,6 +325,7 @@ def test_batches_have_the_time_of_their_element(monkeypatch: pytest.MonkeyPatch)
     assert same(sums(monkeypatch, build), expected([Visit("", item, START + 25.0) for item in "abb"]))
 
 
+@pytest.mark.slow
 def test_records_of_a_batch_are_bounded_by_privacy_id(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.RecordBatch.from_pydict({"item": ["a", "a", "b"], "who": ["ann", "ann", "bob"]})
 

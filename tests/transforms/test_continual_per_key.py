@@ -85,6 +85,7 @@ def test_keys_with_data_have_all_rows(unit: Any, which: Mechanism, monkeypatch: 
     assert same(rows, of_keys(["ann", "bob"], mechanism=which))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("step", [1, 4])
 def test_public_keys_of_a_stream(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     build = streamed(per_key(LISTED), live(step=step))
@@ -164,6 +165,7 @@ def test_a_key_without_votes_never_appears() -> None:
         assert released(per_key(CHOICE, privacy=LOSSY, unit=CHOOSING["norm"]), CROWD[-2:]) == []
 
 
+@pytest.mark.slow
 def test_a_voter_in_many_windows_is_one_voter(monkeypatch: pytest.MonkeyPatch) -> None:
     """One id in all windows of a key is not enough for a key that needs two."""
     alone = [Visit("alone", "voter 1", START + SIZE * index) for index in range(WINDOWS)]
