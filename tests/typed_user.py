@@ -148,7 +148,7 @@ def read_back(data: bytes, rows: list[TimelineRow]) -> str:
 
 
 def from_files() -> float:
-    """Read releases of one class, rows over time, and pairs of which keys may be any items."""
+    """Read releases of one class, rows over time, and pairs with any item as key."""
     (delays,) = read_releases("out/delays.dpsketch", ReleasedDyadicCountSketch)
     rows: list[TimelineRow] = transforms.read_releases("gs://bucket/rows-*", TimelineRow)
     pairs = transforms.read_releases("gs://bucket/cities-*", ReleasedCountSketch, keyed=True)

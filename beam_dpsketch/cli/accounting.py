@@ -6,7 +6,7 @@ Three things are not counted twice:
 
 * A release that was found several times is one release.
 * The releases of one run are one mechanism, which is rho-zCDP as a whole; see `PrivacyStatement.composed`. A part of a
-  run that was drawn twice is two releases. So a run costs its rho as often as its most frequent part was drawn. Rows
+  run that was drawn twice is two releases. A run costs its rho once for each draw of its most drawn part. Rows
   over time are parts of a run too. So are answers made of rows: these rows count as those that were found.
 * A combination costs what its statement says, or what its parts cost that were found, if this is more.
 

@@ -54,7 +54,7 @@ def _over_time(terms: RowTerms, sigma: float) -> Iterator[str]:
     mechanism = terms.mechanism
     yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows, rho for all of them together."
     if (noise := noise_of_answers(mechanism)) is not None:
-        window, half, every = (f"{each * sigma:.4g}" for each in noise.values())
+        window, half, every = (f"{each * sigma:.4g}" for each in noise)
         yield (
             f"Answers at the end: sigma = {window} on each counter of one window, {half} of the first half, {every} of "
             "all windows."

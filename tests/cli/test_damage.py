@@ -114,7 +114,7 @@ def mutated_file(chance: random.Random, data: bytes) -> bytes:
 
 
 def changed(chance: random.Random, data: bytes) -> bytes:
-    """Bytes of which some were changed, left out or put in."""
+    """Bytes with some changed, removed or inserted."""
     found = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         place = chance.randrange(len(found) + 1)

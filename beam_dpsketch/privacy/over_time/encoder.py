@@ -81,7 +81,7 @@ class RowEncoder:
         return encoder
 
     def _join(self, level: int, place: int) -> _Sum:
-        """Return the sum over a bin; its halves are no longer needed."""
+        """Return the sum over a bin, and drop its halves."""
         if (level, place) not in self._sums:
             first, second = (self._join(level - 1, 2 * place + half) for half in (0, 1))
             _check(first.most + second.most)
