@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
@@ -78,6 +78,17 @@ class Advice(NamedTuple):
     by_bound: tuple[ErrorAt, ...]
     by_epsilon: tuple[ErrorAt, ...]
     needed: Needed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the advice as plain Python values."""
+        needed = {"wanted_error": float(self.needed.wanted_error), "each": float(self.needed.each)}
+        return {
+            "measure": self.measure,
+            "bound": float(self.bound),
+            "by_bound": [{"bound": float(each.setting), "error": each.error} for each in self.by_bound],
+            "by_epsilon": [{"epsilon": float(each.setting), "error": each.error} for each in self.by_epsilon],
+            "needed": {**self.needed._asdict(), **needed},
+        }
 
 
 def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:

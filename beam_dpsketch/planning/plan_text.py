@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.over_time import noise_of_answers
@@ -14,6 +14,7 @@ from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.keys import choose_keys
+from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -62,11 +63,35 @@ def _over_time(terms: RowTerms, sigma: float) -> Iterator[str]:
 
 
 def privacy_line(terms: ReleaseTerms) -> str:
-    """Return what is spent, and whom it protects."""
-    return (
-        f"Privacy: rho = {float(terms.privacy.rho):g}, {terms.privacy.relation.name}, epsilon = {terms.epsilon:.4g} at "
-        f"delta = {terms.privacy.shown_delta:g}; protected: {terms.unit.value}."
-    )
+    """Return what is spent, rounded up, and whom it protects."""
+    rho, epsilon, delta = loss_in_words(terms)
+    return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
+
+
+def loss_in_words(terms: ReleaseTerms) -> tuple[str, str, str]:
+    """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
+    rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
+    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
+    delta = f"delta = {round_up(terms.privacy.shown_delta, 6):g}"
+    return rho, epsilon, delta
+
+
+def terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
+    """Return what is spent, whom it protects and how much of each counts, as plain Python values."""
+    return {
+        "rho": float(terms.privacy.rho),
+        "epsilon": terms.epsilon,
+        "delta": terms.privacy.shown_delta,
+        "keys_delta": float(terms.delta) or None,
+        "relation": terms.privacy.relation.name,
+        "protected": terms.unit.value,
+        "bounds": {name: _plain(value) for name, value in terms.bounds.as_dict().items()},
+        "windows_of_unit": terms.window_count,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def bounds_line(terms: ReleaseTerms) -> Iterator[str]:
@@ -123,7 +148,7 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
     elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and not isinstance(bounds, AutoNorm):
-        yield "This is from the noise alone; explain(n) adds what about n records would give, on made-up data."
+        yield "This is from the noise alone; n adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
         yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."
     if plan.advice is not None:

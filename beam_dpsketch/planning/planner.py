@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,7 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -74,6 +76,26 @@ class Plan:
         else:
             error = self.errors.half_width if self.errors else self.half_width
         return bool(error and error > USELESS_SHARE * self.n)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain Python values, with `None` for what is not known."""
+        return {
+            "kind": raw_type(self.spec).name,
+            "counters": self.spec.cells,
+            "keys": self.keys,
+            "bytes": self.memory,
+            "sigma": [math.sqrt(each) for each in self.sigma_squared],
+            **plan_text.terms_fields(self.terms),
+            "n": self.n,
+            "rank_deviation": self.rank_deviation,
+            "rank_deviation_known_total": self.rank_deviation_known_total,
+            "detection": None if self.detection is None else self.detection._asdict(),
+            "detection_on_data": None if self.detection_on_data is None else self.detection_on_data._asdict(),
+            "half_width": self.half_width,
+            "errors": None if self.errors is None else self.errors._asdict(),
+            "is_mostly_noise": self.is_mostly_noise,
+            "advice": None if self.advice is None else self.advice.as_dict(),
+        }
 
     def __str__(self) -> str:
         return "\n".join(plan_text.lines(self))

@@ -200,6 +200,11 @@ class SketchAccumulator:
         waiting = self._sketch_input.contributions(self.items, self.weights)
         return self.side if waiting.side is None else self.side + waiting.side
 
+    @property
+    def votes(self) -> np.ndarray:
+        """The votes for its key and how many units cast them, int64 of shape (2,), where keys are chosen."""
+        return self.total_side[-2:]
+
     def _take_norm(self, max_norm: Fraction | None) -> None:
         """Note the norm that scaled what is added; refuse a second one, for which the noise would be wrong."""
         if max_norm is not None and self.max_norm not in (None, max_norm):

@@ -23,7 +23,7 @@ _PROTOCOLS = ("__dataframe__", "__arrow_c_stream__")
 @functools.lru_cache(maxsize=1024)
 def is_batch_type(kind: type) -> bool:
     """Return whether elements of this type hold many records; raise `TypeError` for unreadable data frames."""
-    if issubclass(kind, (pa.RecordBatch, pa.Table)) or _is_pandas_type(kind, "DataFrame"):
+    if issubclass(kind, (pa.RecordBatch, pa.Table)) or is_pandas_frame(kind):
         return True
     if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series"):
         return False
@@ -59,6 +59,11 @@ def check_values(argument: str, values: Iterable[object]) -> None:
                 f"{argument} selects a {_full_name(kind)}: this is a container, not a value; make a dict of columns a "
                 "pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame"
             )
+
+
+def is_pandas_frame(kind: type) -> bool:
+    """Return whether a type is the data frame of pandas, or a subclass."""
+    return _is_pandas_type(kind, "DataFrame")
 
 
 def _is_pandas_type(kind: type, *names: str) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, TimeRange, check_partitions, max_keys
 from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
@@ -97,6 +97,20 @@ class Declaration:
         """Whether keys and windows show only where enough units bring them in."""
         return isinstance(self.keys, KeySelection)
 
+    def discloses(self, *, windows_are_public: bool) -> Disclosure:
+        """Return what is published without noise."""
+        if self.hides_keys_and_windows:
+            return Disclosure.NONE  # a window shows only in the keys, or items, that are released
+        windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
+        found_keys = self.is_keyed and self.public_keys is None
+        return windows | Disclosure.KEYS if found_keys else windows
+
+    def check_max_partitions(self) -> None:
+        """Refuse bounds for several partitions where there is one."""
+        bounds = self.unit.bounds
+        if not self.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
+            raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+
     def terms(self) -> ReleaseTerms:
         """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
@@ -105,11 +119,14 @@ class Declaration:
             privacy = privacy.losing(selection.delta)
         if self.privacy_id is None:
             return ReleaseTerms(privacy, self.unit.bounds, output_cells=cells, selection=selection)
+        unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID
+        if self.windows is not None and self.privacy_id.max_windows is None and not self.privacy_id.has_norm:
+            unit = PrivacyUnit.PRIVACY_ID_IN_WINDOW
         return ReleaseTerms(
             privacy,
             self.unit.bounds,
             selection=selection,
-            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID,
+            unit=unit,
             window_count=self.privacy_id.max_windows or 1,
             period_micros=self.privacy_id.period_micros,
             output_cells=cells,

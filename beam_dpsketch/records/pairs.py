@@ -46,3 +46,8 @@ def sum_by_pair(pairs: pa.ChunkedArray, weights: np.ndarray) -> Iterator[tuple[b
     sums = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(sums, codes, weights)
     yield from zip(distinct.to_pylist(), sums.tolist(), strict=True)
+
+
+def wrap_around(number: int) -> int:
+    """Return a sum as 64 bits hold it, as all counters do: an error would reveal a record."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -13,11 +13,12 @@ from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.records.groups import group_rows
+from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.ids import id_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.pairs import join_pairs
 from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
+from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.weights import parse_weights
 
 MISSING_KEY = object()
@@ -146,6 +147,16 @@ def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput
     return {name: bool(find_usable(name, values, reader, sketch_input).any()) for name, values in read.items()}
 
 
+def note_use(
+    unused: Unused, kept: int, columns: Columns, reader: RecordReader, sketch_input: SketchInput | None
+) -> None:
+    """Note how many of the records that were read are kept, and if none ever was, which arguments drop them."""
+    if kept:
+        unused.anything_counts = True
+    elif not unused.anything_counts:
+        unused.note_dropped(len(columns.items), **any_usable(columns, reader, sketch_input))
+
+
 def read_table(reader: RecordReader, columns: Columns, bounds: Bounds, sketch_input: SketchInput | None) -> pa.Table:
     """Return the records that count: columns unit (as in `records.ids`), key (if per key), item and weight.
 
@@ -195,6 +206,17 @@ def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: Sketc
     return pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
 
 
+def read_single(columns: Columns, sketch_input: SketchInput) -> WeightedItems:
+    """Return the records of a batch that count and need neither privacy id nor key."""
+    items, weights = columns.items, columns.weights
+    if weights is None:
+        return sketch_input.contributions(items.drop_null() if isinstance(items, pa.Array) else items, None)
+    if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+        mask = all_valid(items, weights)
+        items, weights = items.filter(mask), weights.filter(mask)
+    return sketch_input.contributions(items, weights)
+
+
 def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
     """Return what a sketch needs to know of items, or their canonical bytes; null for those that cannot be counted."""
     if sketch_input is None:
@@ -229,3 +251,9 @@ def split_by_key(
         key = decode(encoded)
         if is_unicode(key):
             yield place, key, WeightedItems(items[group], weights[group])
+
+
+def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
+    """Yield each key with its items, weights and side counters, where each record is a unit of its own."""
+    for _, key, items in split_by_key(records, sketch_input, *dictionary_codes(records["key"])):
+        yield key, items._replace(side=sketch_input.side_of_single(items.weights))

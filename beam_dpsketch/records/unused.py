@@ -46,8 +46,12 @@ class Unused:
 
     def finish_bundle(self) -> None:
         """Warn of arguments that gave no usable value."""
-        if self._dropped >= MANY and not self.anything_counts:
-            warn_of_unused(self._selectors, self._read - self._used)
+        warn_of_unused(self._selectors, self.arguments)
+
+    @property
+    def arguments(self) -> set[str]:
+        """The arguments that gave no usable value, if many elements were dropped and none counts."""
+        return self._read - self._used if self._dropped >= MANY and not self.anything_counts else set()
 
 
 def warn_of_unused(selectors: Selectors, arguments: set[str]) -> None:

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
+GLOBAL_START, GLOBAL_END = -9_223_372_036_854_775_000, 9_223_371_950_454_775_000
+"""When the global window of Beam opens and closes, in microseconds since 1970."""
 
 
-def part_name(which: tuple[Any, ...], start: int, end: int) -> bytes:
+def part_name(which: tuple[Any, ...], start: int = GLOBAL_START, end: int = GLOBAL_END) -> bytes:
     """Return the name of one release of a run, whose window opens and closes at these microseconds since the epoch.
 
     `which` is its place in the window: () for the only release, ("key", key) or ("row", number).
@@ -33,6 +36,16 @@ def part_of_run(run: bytes, name: bytes) -> bytes:
 def run_of_key(run: bytes, key: Any) -> bytes:
     """Return the name of the run that makes the rows over time of one key; it says nothing of other keys."""
     return hashlib.blake2b(encode(key), key=run, digest_size=RUN_BYTES).digest()
+
+
+def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:
+    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
+    return transform.derive(encode((part, pane)))
+
+
+def name_run(transform: KeyedRandomness) -> bytes:
+    """Return the name of the run. One release id names one transform on one input, so a replay is the same run."""
+    return transform.random_bytes(b"run")(RUN_BYTES)
 
 
 def run_and_part(release_id: bytes) -> bytes:

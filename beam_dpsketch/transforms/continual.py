@@ -15,10 +15,9 @@ Appendix D ("tree").
 
 from __future__ import annotations
 
-from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.declaring import declare_frequencies, declare_quantiles
 from beam_dpsketch.records.public import Keys, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
@@ -26,7 +25,6 @@ from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.transforms.quantiles import tree_spec
 from beam_dpsketch.transforms.steps.over_time.continual_release import ContinualRelease
 from beam_dpsketch.transforms.steps.private_release import Family
 
@@ -60,8 +58,7 @@ class PrivateContinualFrequencies(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
         ) -> None:
-            _validate.instance(SketchSpec, ListedItems, spec=spec)
-            super().__init__(Declaration(spec, privacy, unit, item, weight), horizon)
+            super().__init__(declare_frequencies(spec, privacy, unit, item, weight), horizon)
 
     class PerKey(ContinualRelease):
         """Turn (key, value) pairs, or elements with a key field, into (key, `TimelineRow`) pairs.
@@ -86,8 +83,7 @@ class PrivateContinualFrequencies(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
         ) -> None:
-            _validate.instance(SketchSpec, ListedItems, spec=spec)
-            super().__init__(Declaration(spec, privacy, unit, item, weight, keyed(keys)), horizon)
+            super().__init__(declare_frequencies(spec, privacy, unit, item, weight, keyed(keys)), horizon)
 
 
 class PrivateContinualQuantiles(metaclass=Family):
@@ -112,7 +108,7 @@ class PrivateContinualQuantiles(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
         ) -> None:
-            super().__init__(Declaration(tree_spec(domain), privacy, unit, item, weight), horizon)
+            super().__init__(declare_quantiles(domain, privacy, unit, item, weight), horizon)
 
     class PerKey(ContinualRelease):
         """Turn (key, value) pairs, or elements with a key field, into (key, `TimelineRow`) pairs.
@@ -133,4 +129,4 @@ class PrivateContinualQuantiles(metaclass=Family):
             item: Selector = None,
             weight: Selector = None,
         ) -> None:
-            super().__init__(Declaration(tree_spec(domain), privacy, unit, item, weight, keyed(keys)), horizon)
+            super().__init__(declare_quantiles(domain, privacy, unit, item, weight, keyed(keys)), horizon)

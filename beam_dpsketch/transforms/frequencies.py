@@ -6,9 +6,8 @@ window is released once; noise is drawn once and is final before anything downst
 
 from __future__ import annotations
 
-from beam_dpsketch import _validate
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.declaring import declare_frequencies
 from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
@@ -46,8 +45,7 @@ class PrivateFrequencies(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            _validate.instance(SketchSpec, ListedItems, spec=spec)
-            super().__init__(Declaration(spec, privacy, unit, item, weight, windows=windows))
+            super().__init__(declare_frequencies(spec, privacy, unit, item, weight, windows=windows))
 
     class PerKey(PrivateRelease):
         """Turn (key, value) pairs, or rows and batches with a key field, into (key, `ReleasedSketch`).
@@ -73,5 +71,4 @@ class PrivateFrequencies(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            _validate.instance(SketchSpec, ListedItems, spec=spec)
-            super().__init__(Declaration(spec, privacy, unit, item, weight, keyed(keys), windows))
+            super().__init__(declare_frequencies(spec, privacy, unit, item, weight, keyed(keys), windows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.declaring import declare_quantiles
 from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
@@ -45,7 +45,7 @@ class PrivateQuantiles(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            super().__init__(Declaration(tree_spec(domain), privacy, unit, item, weight, windows=windows))
+            super().__init__(declare_quantiles(domain, privacy, unit, item, weight, windows=windows))
 
     class PerKey(PrivateRelease):
         """Turn (key, value) pairs, or rows and batches with a key field, into (key, `ReleasedDyadicCountSketch`).
@@ -66,9 +66,4 @@ class PrivateQuantiles(metaclass=Family):
             weight: Selector = None,
             windows: TimeRange | None = None,
         ) -> None:
-            super().__init__(Declaration(tree_spec(domain), privacy, unit, item, weight, keyed(keys), windows))
-
-
-def tree_spec(domain: Domain | TreeSpec) -> TreeSpec:
-    """Return the given layout, or the usual one over a domain."""
-    return domain if isinstance(domain, TreeSpec) else TreeSpec.for_memory(domain)
+            super().__init__(declare_quantiles(domain, privacy, unit, item, weight, keyed(keys), windows))

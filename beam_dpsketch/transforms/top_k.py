@@ -6,29 +6,20 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.counting_text import counting_lines
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration, Groups
+from beam_dpsketch.records.declaring import Searchable, declare_top_k
+from beam_dpsketch.records.grouping import Groups
 from beam_dpsketch.records.public import Keys, TimeRange, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.release.groups.counting import Counting
-from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.private_release import Family, PrivateRelease
-
-Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
 
 
 class _TopKRelease(PrivateRelease):
@@ -40,15 +31,6 @@ class _TopKRelease(PrivateRelease):
         _validate.whole(low=1, high=1 << 31, k=k)
         super().__init__(declaration)
         self._k = k
-        if isinstance(declaration, GroupedDeclaration):
-            Counting.of(declaration.spec, self._terms())  # refuses settings that cannot work
-
-    def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
-        if isinstance(self._declaration, GroupedDeclaration):
-            return "\n".join(counting_lines(Counting.of(self._declaration.spec, self._terms())))
-        return super().explain(n, wanted_error=wanted_error)
-
-    explain.__doc__ = PrivateRelease.explain.__doc__
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         released, k = super().expand(pcoll), self._k
@@ -89,7 +71,7 @@ class PrivateTopK(metaclass=Family):
             windows: TimeRange | None = None,
             method: Groups | None = None,
         ) -> None:
-            super().__init__(k, _declared(method, domain, privacy, unit, item, weight, windows=windows))
+            super().__init__(k, declare_top_k(method, domain, privacy, unit, item, weight, windows=windows))
 
     class PerKey(_TopKRelease):
         """Turn (key, value) pairs, or rows and batches with a key field, into (key, `TopK`).
@@ -114,27 +96,4 @@ class PrivateTopK(metaclass=Family):
             windows: TimeRange | None = None,
             method: Groups | None = None,
         ) -> None:
-            super().__init__(k, _declared(method, domain, privacy, unit, item, weight, keyed(keys), windows))
-
-
-def _declared(method: Groups | None, domain: Searchable, *declared: Any, **windows: Any) -> Declaration:
-    """Return the declaration of a search in a tree, or of grouped counts."""
-    if method is None:
-        return Declaration(search_spec(domain), *declared, **windows)
-    _validate.instance(Groups, method=method)
-    if isinstance(domain, (TreeSpec, PrefixSpec)):
-        raise TypeError(
-            f"domain must be a domain with method=Groups(...), which needs no tree: {domain.domain}; got "
-            f"{type(domain).__name__}"
-        )
-    _validate.instance(Domain, BytesDomain, domain=domain)
-    return GroupedDeclaration(GroupedItems(domain), *declared, **windows, method=method)
-
-
-def search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
-    """Return the given layout, or over a domain the usual one for a search."""
-    if isinstance(domain, (TreeSpec, PrefixSpec)):
-        return domain
-    if isinstance(domain, BytesDomain):
-        return PrefixSpec.for_memory(domain)
-    return TreeSpec.for_search(domain)
+            super().__init__(k, declare_top_k(method, domain, privacy, unit, item, weight, keyed(keys), windows))

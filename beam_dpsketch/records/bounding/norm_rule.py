@@ -23,10 +23,10 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import Groups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.shard_hash import shard_hash
 
 
 class NormRule:

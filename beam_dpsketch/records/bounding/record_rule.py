@@ -18,9 +18,9 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies
 from beam_dpsketch.records.bounding.sampling import sample_copies
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
-from beam_dpsketch.records.shard_hash import shard_hash
 from beam_dpsketch.records.window_rows import WindowRows
 
 

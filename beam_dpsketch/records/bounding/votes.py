@@ -12,8 +12,8 @@ import pyarrow as pa
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.groups import in_order_of_values
-from beam_dpsketch.records.shard_hash import shard_hash
 
 
 def cast_votes(

@@ -40,6 +40,8 @@ from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 
+NORM_PART = encode(("norm",))
+"""What names the choice among all that one secret makes."""
 _ONE_DEVIATION = math.erf(math.sqrt(0.5))
 _STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
 

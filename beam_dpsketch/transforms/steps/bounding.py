@@ -22,17 +22,14 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.times import MILLISECOND
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rule import MergeTables, Rule
+from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import Columns, RecordReader, any_usable, read_table
-from beam_dpsketch.records.shard_hash import shard_hash
+from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
@@ -48,14 +45,8 @@ _GATHERED_RECORDS = 1 << 20
 
 
 def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None) -> Rule:
-    """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
-    bounds, counters = sketch_input.bounds, sketch_input.counters
-    if isinstance(bounds, RecordBounds):
-        priorities, over_time = choose_priorities(idempotent_noise), sketch_input.over_time
-        return RecordRule(bounds, priorities, counters, sketch_input.selection, over_time)
-    least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
-    assert isinstance(least, NormBound)
-    return NormRule(least, sketch_input, counters, sketch_input.selection)
+    """Return what enforces the bounds."""
+    return rule_of(sketch_input, choose_priorities(idempotent_noise))
 
 
 def group_by_shard(
@@ -155,9 +146,7 @@ class ShardRecords(beam.DoFn):
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
-            self._unused.anything_counts = True
-        elif not self._unused.anything_counts:
-            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._reader, self._sketch_input))
+        note_use(self._unused, len(records), columns, self._reader, self._sketch_input)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         time = window.max_timestamp()
@@ -200,11 +189,4 @@ class BoundShard(beam.DoFn):
 
 def gather_records(rule: Rule, payloads: Iterable[bytes]) -> pa.Table:
     """Return the records of a shard, pruned where they are many: the rule keeps the same of them."""
-    gathered, size = [], 0
-    for payload in payloads:
-        gathered.append(from_bytes(payload))
-        size += len(gathered[-1])
-        if size > _GATHERED_RECORDS:
-            gathered = [rule.prune(concat_tables(gathered))]
-            size = len(gathered[0]) // 2  # what must be kept anyway is not sorted again and again
-    return concat_tables(gathered)
+    return gather_tables(rule, map(from_bytes, payloads), _GATHERED_RECORDS)

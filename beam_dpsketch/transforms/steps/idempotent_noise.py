@@ -20,7 +20,6 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
-from beam_dpsketch.release.release_id import RUN_BYTES
 
 Self = TypeVar("Self", bound="Replayable")
 
@@ -124,13 +123,3 @@ class Replayable(beam.PTransform):
 def choose_priorities(idempotent_noise: IdempotentNoise | None) -> Priorities:
     """Return sampling priorities for one transform: keyed under idempotent noise, else random."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
-
-
-def release_randomness(transform: KeyedRandomness, part: bytes, pane: int) -> KeyedRandomness:
-    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
-    return transform.derive(encode((part, pane)))
-
-
-def name_run(transform: KeyedRandomness) -> bytes:
-    """Return the name of the run. One release id names one transform on one input, so a replay is the same run."""
-    return transform.random_bytes(b"run")(RUN_BYTES)

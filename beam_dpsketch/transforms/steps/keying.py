@@ -8,9 +8,8 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, any_usable, read_keyed_table, split_by_key
+from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_keyed_table, split_single
 from beam_dpsketch.records.unused import Unused
 
 
@@ -43,9 +42,5 @@ class KeyRecords(beam.DoFn):
     def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
         columns = self._reader.read_batch(batch, self._sketch_input)
         kept = read_keyed_table(self._reader, columns, self._sketch_input)
-        if len(kept):
-            self._unused.anything_counts = True
-        else:
-            self._unused.note_dropped(len(columns.items), **any_usable(columns, self._reader, self._sketch_input))
-        for _, key, items in split_by_key(kept, self._sketch_input, *dictionary_codes(kept["key"])):
-            yield key, items._replace(side=self._sketch_input.side_of_single(items.weights))
+        note_use(self._unused, len(kept), columns, self._reader, self._sketch_input)
+        yield from split_single(kept, self._sketch_input)

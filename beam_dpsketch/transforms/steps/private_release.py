@@ -8,14 +8,11 @@ from typing import Any, ClassVar, NoReturn
 import apache_beam as beam
 
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.planner import plan
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.planning.declared import check_declared, plan_declared
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.choosing.norms import calibrate_choice
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.release.noising import calibrate
@@ -44,7 +41,7 @@ class PrivateTransform(ReadsElements):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        self._check_settings()
+        check_declared(declaration, self._terms())
 
     def default_label(self) -> str:
         """Return the name for users, such as `PrivateFrequencies.PerKey`."""
@@ -64,12 +61,8 @@ class PrivateTransform(ReadsElements):
           wanted_error: an error as a share of the weight that counts in one release, between 0 and 1; the words say
             how many people it needs.
         """
-        keys = self._declaration.public_keys
-        key_count = None if keys is None else len(keys)
-        planned = plan(
-            self._declaration.spec, self._terms(), n, keys=key_count, search=self._is_search, wanted_error=wanted_error
-        )
-        return str(planned)
+        terms, search = self._terms(), self._is_search
+        return str(plan_declared(self._declaration, terms, n, search=search, wanted_error=wanted_error))
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
@@ -78,13 +71,6 @@ class PrivateTransform(ReadsElements):
     def _terms(self) -> ReleaseTerms:
         return self._declaration.terms()
 
-    def _check_settings(self) -> None:
-        """Refuse settings that cannot work."""
-        calibrate(self._declaration.spec, self._terms())
-        choose_keys(self._declaration.spec, self._terms())
-        if isinstance(self._declaration.unit.bounds, AutoNorm):
-            calibrate_choice(self._declaration.spec, self._terms())
-
     def _check_elements(self, elements: beam.PCollection) -> None:
         if self._declaration.privacy_id is None:
             check_no_copies(elements)
@@ -92,19 +78,12 @@ class PrivateTransform(ReadsElements):
         check_runner(elements, self._idempotent_noise)
 
 
-def check_max_partitions(declaration: Declaration) -> None:
-    """Refuse bounds for several partitions where there is one."""
-    bounds = declaration.unit.bounds
-    if not declaration.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
-        raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
-
-
 class PrivateRelease(PrivateTransform):
     """Turn elements into one release, or one per key; the transforms for users choose the sketch."""
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        check_max_partitions(declaration)
+        declaration.check_max_partitions()
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         window_plan, per_key = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed

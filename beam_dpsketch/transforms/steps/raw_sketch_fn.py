@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam import coders
 
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.columns import WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.reading import RecordReader, read_single
 from beam_dpsketch.records.selectors import Selectors, make_getter
 from beam_dpsketch.transforms.steps.coders import AccumulatorCoder
 
@@ -21,6 +20,7 @@ class RawSketchFn(beam.CombineFn):
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors) -> None:
         self._sketch_input, self._selectors = sketch_input, selectors
+        self._reader = RecordReader(selectors, per_key=False)
         self._item = make_getter(selectors.item)
         self._is_batch_type = selectors.is_batch_type
         self._is_item = selectors.item is None and selectors.weight is None
@@ -64,18 +64,10 @@ class RawSketchFn(beam.CombineFn):
         return AccumulatorCoder(self._sketch_input)
 
     def _read_batch(self, batch: Any) -> WeightedItems:
-        items = batch_column(batch, "item", self._selectors.item, self._sketch_input.readable)
-        if self._weight is None:
-            weights, kept = None, [items.drop_null() if isinstance(items, pa.Array) else items, None]
-        else:
-            weights = batch_column(batch, "weight", self._selectors.weight, WEIGHTS)
-            kept = [items, weights]
-            if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
-                mask = all_valid(items, weights)
-                kept = [items.filter(mask), weights.filter(mask)]
-        contributions = self._sketch_input.contributions(*kept)
+        columns = self._reader.read_batch(batch, self._sketch_input)
+        contributions = read_single(columns, self._sketch_input)
         if not len(contributions.keys):
-            self._sketch_input.warn_if_unused(self._selectors, items, weights)
+            self._sketch_input.warn_if_unused(self._selectors, columns.items, columns.weights)
         return contributions
 
 

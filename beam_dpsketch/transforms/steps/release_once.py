@@ -22,9 +22,9 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name, run_of_key
+from beam_dpsketch.release.release_id import RUN_BYTES, name_run, part_name, release_randomness, run_of_key
 from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, name_run, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
 BUFFERED_COUNTERS = 1 << 18
@@ -102,7 +102,7 @@ class ReleaseOnce(DrawsNoise):
         """Return the sums of the keys that are released; of the others nothing is left."""
         if self._choice is None or not waiting:
             return waiting
-        votes = np.stack([each.accumulator.total_side[-2:] for each in waiting])
+        votes = np.stack([each.accumulator.votes for each in waiting])
         chosen = find_chosen(self._choice, votes, self._secrets(waiting))
         return [each for each, is_chosen in zip(waiting, chosen.tolist(), strict=True) if is_chosen]
 

@@ -123,8 +123,8 @@ def windows_per_element(windowfn: Any) -> int:
 def _check_upstream_flattens(elements: beam.PCollection) -> None:
     """Refuse a Flatten of different windowings: Beam shows only the first."""
     for step in steps_before(elements, beam.WindowInto):
-        first, *others = step.inputs
-        if isinstance(step.transform, beam.Flatten) and any(each.windowing != first.windowing for each in others):
+        joined = [each.windowing for each in step.inputs] if isinstance(step.transform, beam.Flatten) else []
+        if any(windowing != joined[0] for windowing in joined):
             raise WindowingError(
                 "Flatten joins collections with different windowings before this transform; put one WindowInto after it"
             )

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import WindowFn
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.units import PrivacyId
@@ -74,20 +74,11 @@ class WindowPlan(NamedTuple):
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
             )
-        disclosed = what_shows(declaration, in_global or starts is not None)
+        disclosed = declaration.discloses(windows_are_public=in_global or starts is not None)
         windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
         cells = terms.output_cells and windows and terms.output_cells * windows
         terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)
         return cls(terms, starts, periods, in_global, terms.window_count)
-
-
-def what_shows(declaration: Declaration, windows_are_public: bool) -> Disclosure:
-    """Return what is published without noise."""
-    if declaration.hides_keys_and_windows:
-        return Disclosure.NONE  # a window shows only in the keys, or items, that are released
-    windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
-    found_keys = declaration.is_keyed and declaration.public_keys is None
-    return windows | Disclosure.KEYS if found_keys else windows
 
 
 def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.PCollection) -> int | None:

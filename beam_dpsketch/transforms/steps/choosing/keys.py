@@ -10,8 +10,8 @@ import numpy as np
 
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
-from beam_dpsketch.release.release_id import part_name
-from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, release_randomness
+from beam_dpsketch.release.release_id import part_name, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 
 
@@ -41,6 +41,6 @@ class ChooseOnce(DrawsNoise):
             assert self._randomness is not None
             part = part_name(("key", key), window.start.micros, window.end.micros)
             secrets = [release_randomness(self._randomness, part, pane.index)]
-        votes = accumulator.total_side[np.newaxis, -2:]
+        votes = accumulator.votes[np.newaxis]
         if find_chosen(self._choice, votes, secrets)[0]:
             yield key

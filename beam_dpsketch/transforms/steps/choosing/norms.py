@@ -16,20 +16,18 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.release.choosing.norms import calibrate_choice, choose_norm
+from beam_dpsketch.release.choosing.norms import NORM_PART, calibrate_choice, choose_norm
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_first_firing
-
-_PART = encode(("norm",))
 
 
 class ChooseNorm(beam.PTransform):
@@ -122,7 +120,7 @@ class DrawNorm(DrawsNoise):
 
     def process(self, element: list[int]) -> Iterator[int]:
         assert (self._randomness is None) == (self._idempotent_noise is None)
-        randomness = None if self._randomness is None else self._randomness.derive(_PART)
+        randomness = None if self._randomness is None else self._randomness.derive(NORM_PART)
         norm = choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms, randomness)
         yield int(norm * GRID)
 
@@ -138,9 +136,7 @@ class BoundByNorm(beam.DoFn):
     ) -> Iterator[Bounded]:
         check_first_firing(pane)
         max_norm = Fraction(norm, GRID)
-        terms = self._terms.with_norm(max_norm)
-        assert isinstance(terms.bounds, NormBound)
-        rule = NormRule(terms.bounds, self._sketch_input, terms.counters)
+        rule = rule_of_norm(self._sketch_input, self._terms, max_norm)
         yield rule.bound(gather_records(rule, element[1]))._replace(max_norm=max_norm)
 
 

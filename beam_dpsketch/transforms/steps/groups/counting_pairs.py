@@ -11,7 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.pairs import sum_by_pair
+from beam_dpsketch.records.pairs import sum_by_pair, wrap_around
 from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
@@ -57,17 +57,13 @@ class WrappingSum(beam.CombineFn):
         return 0
 
     def add_input(self, mutable_accumulator: int, element: int) -> int:
-        return _wrapped(mutable_accumulator + element)
+        return wrap_around(mutable_accumulator + element)
 
     def merge_accumulators(self, accumulators: Iterable[int]) -> int:
-        return _wrapped(sum(accumulators))
+        return wrap_around(sum(accumulators))
 
     def extract_output(self, accumulator: int) -> int:
         return accumulator
-
-
-def _wrapped(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class CountRecords(ShardRecords):

@@ -20,10 +20,10 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.pairs import split_pair
 from beam_dpsketch.release.groups.counting import Counting, draw_of
-from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_name, part_of_run
+from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, name_run, part_name, part_of_run, release_randomness
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
-from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, name_run, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import draw_run
 from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
 from beam_dpsketch.transforms.windows.time_range import create_in_every_window

@@ -10,6 +10,7 @@ import apache_beam as beam
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.over_time import check_over_time, row_terms
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.over_time.horizon import Horizon
@@ -17,9 +18,9 @@ from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import application
-from beam_dpsketch.transforms.steps.over_time.horizon_plan import check_horizon, horizon_plan, row_terms, windows_of
+from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
-from beam_dpsketch.transforms.steps.private_release import PrivateTransform, check_max_partitions
+from beam_dpsketch.transforms.steps.private_release import PrivateTransform
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce
 from beam_dpsketch.transforms.windows.guard import check_no_windowing
 
@@ -34,8 +35,8 @@ class ContinualRelease(PrivateTransform):
 
     def __init__(self, declaration: Declaration, horizon: Horizon) -> None:
         _validate.instance(Horizon, horizon=horizon)
-        check_horizon(declaration, horizon)
-        check_max_partitions(declaration)
+        check_over_time(declaration, horizon.windows)
+        declaration.check_max_partitions()
         self._horizon = horizon
         super().__init__(declaration)
 
@@ -70,6 +71,4 @@ class ContinualRelease(PrivateTransform):
         return {**super().display_data(), "windows": self._horizon.windows, "mechanism": self._horizon.mechanism}
 
     def _terms(self) -> RowTerms:
-        limit = self._declaration.privacy_id
-        is_bounded = limit is None or limit.max_windows is None
-        return row_terms(self._declaration, self._horizon.rows, is_bounded=is_bounded)
+        return row_terms(self._declaration, self._horizon.rows)

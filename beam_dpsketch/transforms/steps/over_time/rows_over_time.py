@@ -28,8 +28,8 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.release_id import part_name
-from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise, release_randomness
+from beam_dpsketch.release.release_id import part_name, release_randomness
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows.guard import check_first_firing
 

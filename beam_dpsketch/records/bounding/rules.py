@@ -1,0 +1,63 @@
+"""Which rule enforces the bounds of a sketch, and the tables that it is applied to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import pyarrow as pa
+
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import Priorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.rule import Rule
+from beam_dpsketch.records.codec import concat_tables
+from beam_dpsketch.records.items import SketchInput
+
+
+def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
+    """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
+    bounds, counters, selection = sketch_input.bounds, sketch_input.counters, sketch_input.selection
+    if isinstance(bounds, RecordBounds):
+        return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time)
+    least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
+    assert isinstance(least, NormBound)
+    return NormRule(least, sketch_input, counters, selection)
+
+
+def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:
+    """Return the rule of the norm that an `AutoNorm` has chosen."""
+    terms = terms.with_norm(max_norm)
+    assert isinstance(terms.bounds, NormBound)
+    return NormRule(terms.bounds, sketch_input, terms.counters)
+
+
+def gather_tables(rule: Rule, tables: Iterable[pa.Table], most: int) -> pa.Table:
+    """Return one or more tables of records as one, pruned above `most` records: the rule keeps the same of them."""
+    gathered = Gathered(rule, most)
+    for table in tables:
+        gathered.add(table)
+    return gathered.table()
+
+
+class Gathered:
+    """Records that grow, pruned where more than `most` have come: the rule keeps the same of them."""
+
+    def __init__(self, rule: Rule, most: int) -> None:
+        self._rule, self._most, self._new, self._kept = rule, most, 0, 0
+        self._tables: list[pa.Table] = []
+
+    def add(self, table: pa.Table) -> None:
+        """Take more records."""
+        self._tables.append(table)
+        self._new += len(table)
+        if self._new > max(self._most, self._kept):
+            self._tables, self._new = [self._rule.prune(concat_tables(self._tables))], 0
+            self._kept = len(self._tables[0])  # what must be kept anyway is not sorted again and again
+
+    def table(self) -> pa.Table:
+        """Return all that is kept, of one table or more."""
+        return concat_tables(self._tables)
