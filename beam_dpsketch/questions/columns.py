@@ -1,0 +1,80 @@
+"""The columns of answers and of privacy: names, and types by the domain of a release."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.questions.ask import Kind
+from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.release.statement_text import round_up
+
+AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
+
+PRIVACY_COLUMNS: Mapping[str, type] = {
+    "rho": float,
+    "epsilon": float,
+    "delta": float,
+    "keys_delta": float,
+    "relation": str,
+    "protected": str,
+    "release_id": str,
+}
+"""The columns that say, in each row, how well the release is protected; losses are rounded up."""
+
+_DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
+_TYPES: tuple[tuple[Any, AnswerType], ...] = (
+    (IntegerDomain, int),
+    (FloatDomain, float),
+    ((IPv4Domain, TextDomain), str),
+    (TimestampDomain, datetime.datetime),
+    (BytesDomain, bytes),
+)
+_NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
+
+
+def type_of_values(domain: Any) -> AnswerType:
+    """Return the type of plain values of a domain."""
+    return next(kind for domains, kind in _TYPES if isinstance(domain, domains))
+
+
+def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
+    """Return the columns of the rows that answer a kind of question.
+
+    Args:
+      kind: of question.
+      item: the type of items and values.
+      truncates: whether items are text or bytes that may be counted by their beginning; rows then say so.
+    """
+    cut: dict[str, AnswerType] = {"truncated": bool} if truncates else {}
+    return {
+        "quantiles": {"quantile": float, "estimate": item, "lower": item, "upper": item},
+        "ranks": {"value": item, **_NUMBERS},
+        "ranges": {"range_low": item, "range_high": item, **_NUMBERS},
+        "histogram": {"range_low": item, "range_high": item, **_NUMBERS},
+        "cdf": {"value": item, **_NUMBERS},
+        "items": {"item": item, **_NUMBERS, **cut},
+        "top_k": {"place": int, "item": item, **_NUMBERS, **cut},
+        "total": _NUMBERS,
+        "records": _NUMBERS,
+        "units": _NUMBERS,
+    }[kind]
+
+
+def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
+    """Return the privacy columns of a statement; `keys_delta` is 0 where the data choose neither keys nor items."""
+    return {
+        "rho": _rounded(statement.rho),
+        "epsilon": _rounded(statement.shown_epsilon),
+        "delta": _rounded(statement.shown_delta),
+        "keys_delta": _rounded(statement.delta),
+        "relation": statement.relation.name,
+        "protected": statement.unit.value,
+        "release_id": ",".join(release_id.hex() for release_id in statement.release_ids),
+    }
+
+
+def _rounded(loss: Any) -> float:
+    return float(loss) if loss in (0, float("inf")) else round_up(loss, _DIGITS)
