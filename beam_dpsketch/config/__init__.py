@@ -27,6 +27,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 | `read_tree` | `{memory, ...}` or `{levels: [...]}`, over a domain |
 | `read_spec` | `{depth, width, ...}` or `{relative_error, failure_probability, ...}` |
 | `read_items` | a list |
+| `read_ask` | one kind of question, `{quantiles: [0.5]}`, to an `Ask` |
 
 Every mistake is a `ConfigError`. Its message begins with the path of the setting, and says what was expected and how to
 repair it. Settings are public, but keys, items and the key of a hash are not shown in messages.
@@ -36,6 +37,7 @@ since 1970; without a zone they are in UTC. Lengths of time are text such as `30
 `null` is not given. `docs/settings.md` lists all settings.
 """
 
+from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.keys import read_keys, read_method
 from beam_dpsketch.config.layouts import read_domain, read_items, read_spec, read_tree
 from beam_dpsketch.config.privacy import read_privacy, read_side_counters
@@ -46,7 +48,7 @@ from beam_dpsketch.errors import ConfigError
 
 # fmt: off
 __all__ = [
-    "ConfigError", "ReleaseConfig", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
+    "ConfigError", "ReleaseConfig", "read_ask", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
     "read_norm", "read_privacy", "read_records", "read_release", "read_side_counters", "read_spec", "read_tree",
     "read_unit", "read_windows",
 ]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from beam_dpsketch.config.paths import join, refusal, shown, unknown
 from beam_dpsketch.config.text import parse
+from beam_dpsketch.config.wording import in_settings
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.sketches.listed_items import MAX_ITEMS
 
@@ -154,7 +155,7 @@ def make(path: str, maker: Callable[..., T], given: Mapping[str, Any], where: Ma
     except ConfigError:
         raise
     except (TypeError, ValueError, ArithmeticError) as error:
-        message = str(error)
+        message = in_settings(str(error))
     argument = _ABOUT_AN_ARGUMENT.match(message)
     if argument and argument[0] in places:
         raise refusal(places[argument[0]], message[argument.end() + 1 :])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias, cast
 
 from beam_dpsketch.config.blocks import Reader, make, read_block, refuse_others, take_one
@@ -15,14 +17,20 @@ from beam_dpsketch.config.scalars import read_choice, read_text, read_whole
 from beam_dpsketch.config.units import read_unit
 from beam_dpsketch.config.windows import read_horizon, read_windows
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
+from beam_dpsketch.planning.counts_plan import CountsPlan
+from beam_dpsketch.planning.declared import check_declared, plan_declared
+from beam_dpsketch.planning.planner import Plan
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration, Groups
+from beam_dpsketch.records.declaring import declare_frequencies, declare_quantiles, declare_top_k
+from beam_dpsketch.records.grouping import Groups
+from beam_dpsketch.records.over_time import check_over_time, row_terms
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -54,6 +62,35 @@ class ReleaseConfig:
     horizon: Horizon | None = None
     k: int | None = None
     method: Groups | None = None
+
+    @functools.cached_property
+    def declaration(self) -> Declaration:
+        """What the transform declares; a domain has its usual layout."""
+        declared = (self.privacy, self.unit, self.item, self.weight, self.keys, self.windows)
+        if self.kind == "frequencies":
+            return declare_frequencies(cast(Any, self.spec), *declared)
+        if self.kind == "quantiles":
+            return declare_quantiles(cast(Any, self.spec), *declared)
+        return declare_top_k(self.method, cast(Any, self.spec), *declared)
+
+    @property
+    def terms(self) -> ReleaseTerms:
+        """What the release promises, as far as it is known before the windows are."""
+        return self.declaration.terms() if self.horizon is None else row_terms(self.declaration, self.horizon.rows)
+
+    def plan(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> Plan | CountsPlan:
+        """Return what to expect of the release, in the words of `explain` of the transforms, before any data is read.
+
+        Args:
+          n: about how many records (or what weight) count in one release, and per key, in that of one key.
+          wanted_error: an error as a share of the weight that counts; the words say how many people it needs.
+
+        >>> settings = "{kind: frequencies, item: city, privacy: {rho: 1}, unit: record}"
+        >>> str(read_release(settings).plan()).split(":")[0]
+        'count_sketch'
+        """
+        search = self.kind == "top_k"
+        return plan_declared(self.declaration, self.terms, n, search=search, wanted_error=wanted_error)
 
 
 _COMMON = ("kind", "item", "weight", "privacy", "unit", "keys")
@@ -128,13 +165,10 @@ def _config(kind: Kind, given: dict[str, Any], path: str) -> ReleaseConfig:
 
 def _declare(config: ReleaseConfig) -> None:
     """Refuse arguments that do not go together; the transforms do the same, with what they know of the windows."""
-    declared = (config.privacy, config.unit, config.item, config.weight, config.keys, config.windows)
-    if config.method is None:
-        declaration = Declaration(config.spec, *declared)
-    else:
-        declaration = GroupedDeclaration(GroupedItems(cast(Any, config.spec)), *declared, method=config.method)
-    if config.horizon is None:
-        declaration.terms()
+    if config.horizon is not None:
+        check_over_time(config.declaration, config.horizon.windows)
+    config.declaration.check_max_partitions()
+    check_declared(config.declaration, config.terms)
 
 
 def _places(config: ReleaseConfig, path: str) -> dict[str, str]:
@@ -144,9 +178,12 @@ def _places(config: ReleaseConfig, path: str) -> dict[str, str]:
     inner = join(unit, "record" if isinstance(config.unit, Record) else bounds)
     names = ("max_weight", "max_keys", "max_partitions", "signed")
     return {
+        **{name: join(unit, name) for name in ("max_windows", "period")},
+        "window_count": join(unit, "max_windows"),
         **{name: join(inner, name) for name in names},
         "bounds.max_partitions": join(inner, "max_partitions"),
         "bounds": inner,
         "keys": join(path, "keys"),
+        "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
     }
