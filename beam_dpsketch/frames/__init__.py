@@ -1,0 +1,1 @@
+"""Releases of tables in this process, without Beam: the same reading, bounding, sums and noise as in pipelines."""

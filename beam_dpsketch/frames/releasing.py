@@ -1,0 +1,87 @@
+"""`release_frame`: a release of a table that fits one machine, without Beam.
+
+Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names, as
+those of the private transforms are: bounds, exact sums and noise are the same functions. Noise is drawn once a call,
+and each call is one more release.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+from beam_dpsketch.config.release import ReleaseConfig, read_release
+from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.frames.noise import release_counts, release_sums
+from beam_dpsketch.frames.plan import FramePlan, columns_of
+from beam_dpsketch.frames.sums import ExactSums
+from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.selectors import describe_argument
+from beam_dpsketch.records.unused import Unused
+
+
+def release_frame(table: Any, settings: Any) -> Any:
+    """Release a table: read its records, bound what each unit contributes, sum exactly, add noise once.
+
+    The release is what `PrivateFrequencies`, `PrivateQuantiles` or `PrivateTopK` makes of the same records in the
+    global window: equal counters before the noise, equal noise parameters, an equal statement. Each call is another
+    release and spends again.
+
+    Args:
+      table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or what else offers its
+        rows as an Arrow stream. A reader is read batch by batch: memory then grows with people and their bounds.
+      settings: a `ReleaseConfig`, or what `config.read_release` reads: a dict, JSON or YAML text. Without `windows`,
+        `horizon` and `max_windows`, which need event times.
+
+    Returns:
+      One release; or with `keys`, a dict from key to release. Of a top-K list it is the release that is searched: ask
+      `released.top_k(k)`.
+
+    Raises:
+      ConfigError: a setting cannot be used, or names a column that the table does not have.
+      TypeError: the table is not one, or a column is of a type that does not count.
+      BudgetExceededError: the part of a budget has paid for another release.
+
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 900 + ["Rome"] * 100})
+    >>> unit = {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}}
+    >>> settings = {"kind": "frequencies", "item": "city", "unit": unit, "privacy": {"rho": 1}}
+    >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
+    ('Oslo',)
+    """
+    config = settings if isinstance(settings, ReleaseConfig) else read_release(settings)
+    released, unused = release_table(table, config)
+    for argument in unused:
+        warnings.warn(
+            f"{argument}: no row of the table has a value that can be used, so all were dropped; check the names and "
+            "types of its columns",
+            ElementsWarning,
+            stacklevel=2,
+        )
+    return released
+
+
+def release_table(table: Any, config: ReleaseConfig, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
+    """Return what `release_frame` does, and the arguments that dropped all of many rows, in words.
+
+    Args:
+      table: see `release_frame`.
+      config: the settings.
+      secret: what sampling and noise are made from, as of a pipeline with idempotent noise; `None` takes the entropy of
+        the system.
+    """
+    plan = FramePlan.of(config)
+    selectors = plan.declaration.selectors
+    opened = open_table(table, columns_of(selectors).values())
+    plan.check_columns(opened)
+    plan, unused = plan.paying(), Unused(selectors)
+    sums = ExactSums(plan, itertools.chain([opened.empty], opened.parts), unused, secret)
+    if isinstance(plan.declaration, GroupedDeclaration):
+        released = release_counts(sums.by_pair(), plan, secret)
+    else:
+        released = release_sums(sums.by_key(), plan, secret)
+    words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
+    return (released if plan.is_keyed else released[None]), words

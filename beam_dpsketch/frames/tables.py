@@ -1,0 +1,97 @@
+"""Read a table part by part: pandas, Polars, Arrow, and what else Arrow can read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow.interchange import from_dataframe
+
+from beam_dpsketch.records.containers import is_pandas_frame
+
+ROWS = 1 << 18
+"""The most rows of a part."""
+_LARGE = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+_FORMS = "a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader"
+
+
+class TableParts(NamedTuple):
+    """A table, to be read once.
+
+    Attributes:
+      names: of the columns, which may repeat.
+      empty: no rows of it.
+      parts: its rows, as batches that `RecordReader` reads.
+    """
+
+    names: list[Any]
+    empty: Any
+    parts: Iterable[Any]
+
+
+def open_table(table: Any, wanted: Collection[str]) -> TableParts:
+    """Return a table in parts, of the wanted columns at least; `TypeError` if it is not a table.
+
+    Data frames of pandas stay what they are, because pipelines read their columns of objects value by value.
+    """
+    if is_pandas_frame(type(table)):
+        parts = (table.iloc[start : start + ROWS] for start in range(0, len(table), ROWS))
+        return TableParts(list(table.columns), table.iloc[:0], parts)
+    reader = _to_reader(table)
+    places = [place for place, name in enumerate(reader.schema.names) if name in wanted]
+    types = pa.schema([(reader.schema.names[place], _plain(reader.schema.types[place])) for place in places])
+    return TableParts(list(reader.schema.names), types.empty_table(), _read_parts(reader, places, types))
+
+
+def _to_reader(table: Any) -> pa.RecordBatchReader:
+    kind = type(table)
+    if isinstance(table, pa.RecordBatchReader):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if isinstance(table, pa.Table):
+        return table.to_reader()
+    if kind.__name__ == "LazyFrame":
+        raise TypeError("table must hold its rows, got a LazyFrame: call lazy.collect() first")
+    if isinstance(table, (list, dict, tuple, str, bytes)):
+        raise TypeError(f"table must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)")
+    try:
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(table)
+        if hasattr(table, "to_arrow"):
+            return table.to_arrow().to_reader()
+        if hasattr(table, "__dataframe__"):
+            return from_dataframe(table).to_reader()
+    except Exception as error:  # of a library; its message could carry a value
+        raise TypeError(
+            f"table must be {_FORMS}, got {kind.__name__}, which cannot be read as columns ({type(error).__name__})"
+        ) from None
+    raise TypeError(f"table must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)")
+
+
+def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"table: a part of it cannot be read ({type(error).__name__}); what Arrow says may hold values of "
+                "records, so it is not shown here: read the table alone to see it"
+            ) from None
+        columns = (batch.column(place) for place in places)
+        plain = pa.RecordBatch.from_arrays(
+            [each if each.type == kind else each.cast(kind) for each, kind in zip(columns, types.types, strict=True)],
+            schema=types,
+        )
+        for start in range(0, len(plain), ROWS):
+            yield plain.slice(start, ROWS)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type, or that of the same values where Arrow can do little with views."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain(kind.value_type), kind.ordered)
+    return _LARGE.get(str(kind), kind)
