@@ -1,4 +1,4 @@
-"""The plots of the demo, one function each; the only module here that needs matplotlib."""
+"""The plots of the examples, one function each: private answers by `beam_dpsketch.plots`, and exact ones over them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from beam_dpsketch import Frequencies, Frequency, Intervals
+from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline, plot_top_k
 
-from beam_dpsketch import Frequency, Intervals
-
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#595959"  # told apart by everybody, and in print
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[4]
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 
 
@@ -46,30 +46,30 @@ def plot_frequencies(
     """Plot private estimates with intervals as bars, true and bounded numbers as markers, and intervals to compare."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     places = np.arange(len(frequencies))
-    estimates = [frequency.estimate for frequency in frequencies]
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
-        axes.bar(places, estimates, color=BLUE, alpha=0.35, width=0.7, label="private estimate")
-        _intervals(axes, places, frequencies, BLUE, label)
+    look = Look(value="destination airport", weight="flights from New York in 2013", interval_name=label, upright=True)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        axes = figure.add_subplot()
+        plot_top_k(_not_negative(frequencies), axes, look=look)
         _intervals(axes, places + 0.24, others, GREY, other_label)
         axes.plot(places, exact, "D", color=ORANGE, markersize=8, label="exact (public data only)")
         axes.plot(
             places, kept, "_", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
         )
-        axes.set_xticks(places, [frequency.item for frequency in frequencies])
-        axes.set_xlabel("destination airport")
-        axes.set_ylabel("flights from New York in 2013")
-        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_ylim(bottom=0)
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_axisbelow(True)
         axes.set_title(title, loc="left", fontsize=13)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
-def _intervals(axes: plt.Axes, places: np.ndarray, frequencies: Sequence[Frequency], colour: str, label: str) -> None:
+def _not_negative(frequencies: Sequence[Frequency]) -> Frequencies:
+    """The same frequencies with lower bounds of 0 or more, because nothing was deleted."""
+    item, *numbers = zip(*frequencies, strict=True)
+    estimate, lower, upper = map(np.array, numbers)
+    return Frequencies(item, estimate, np.maximum(0, lower), upper)
+
+
+def _intervals(axes: Axes, places: np.ndarray, frequencies: Sequence[Frequency], colour: str, label: str) -> None:
     """Draw the intervals of non-negative numbers, with a point at each estimate."""
     estimates = [frequency.estimate for frequency in frequencies]
     margins = [
@@ -83,25 +83,21 @@ def _intervals(axes: plt.Axes, places: np.ndarray, frequencies: Sequence[Frequen
 def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, title: str) -> None:
     """One column an airport: private shares over exact ones, and below, their differences, as those are small."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(
-            2,
-            len(shares),
-            figsize=(12, 6.5),
-            layout="constrained",
-            sharex=True,
-            sharey="row",
-            height_ratios=(3, 2),
-            squeeze=False,
-        )
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(12, 6.5), layout="constrained")
+        grid = figure.subplots(2, len(shares), sharex=True, sharey="row", height_ratios=(3, 2), squeeze=False)
         for (airport, each), (above, below) in zip(shares.items(), grid.T, strict=True):
-            lines = (*np.array([*each.released]).T, *each[1:])
-            for axes, subtracted in ((above, 0.0), (below, each.flights)):
-                _step_lines(axes, delays, *(100 * (values - subtracted) for values in lines))
-                axes.grid(alpha=0.3)
-                axes.margins(x=0)
+            look = Look(value="", weight="flights", interval_name="95 % interval")
+            plot_cdf(delays.tolist(), each.released, above, look=look)
+            _exact_steps(above, delays, 100 * each.flights, 100 * each.kept)
+            estimate, lower, upper = (100 * (values - each.flights) for values in np.array([*each.released]).T)
+            below.fill_between(delays, lower, upper, step="post", color=BLUE, alpha=0.25, linewidth=0)
+            below.step(delays, estimate, where="post", color=BLUE, linewidth=1.8)
+            _exact_steps(below, delays, 0 * each.flights, 100 * (each.kept - each.flights))
+            below.grid(alpha=0.3)
+            below.margins(x=0)
+            above.set_ylabel("")
             above.set_title(f"from {airport}")
-            above.set_ylim(0, 100)
             below.set_xticks(range(-60, int(delays[-1]) + 1, 60))
             below.set_xlabel("arrival delay, minutes")
         grid[0, 0].set_ylabel("flights with at most\nthis delay, %")
@@ -110,47 +106,30 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
         figure.suptitle(title, x=0.01, ha="left", fontsize=13)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
         figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def plot_so_far(path: str, panels: Mapping[str, SoFar], *, title: str) -> None:
     """One panel for each name: the share with the band of its intervals, and the exact one as dots."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     size = 5 if max(len(shares.days) for shares in panels.values()) <= 100 else 3.5
-    with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(
-            len(panels), 1, figsize=(10, 6.5), layout="constrained", sharex=True, height_ratios=(2, 3), squeeze=False
-        )
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6.5), layout="constrained")
+        grid = figure.subplots(len(panels), 1, sharex=True, height_ratios=(2, 3), squeeze=False)
         for (name, shares), axes in zip(panels.items(), grid[:, 0], strict=True):
-            estimate, lower, upper = np.array([*shares.released]).T
-            axes.fill_between(shares.days, lower, upper, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
-            axes.plot(shares.days, estimate, "-", color=BLUE, linewidth=1.5, label="private estimate")
+            look = Look(value="", weight=f"flights over 15 minutes\nlate, {name}, %", interval_name="95 % interval")
+            plot_timeline(shares.days.tolist(), shares.released, axes, look=look)
             dots = {"markersize": size, "markeredgecolor": "white", "markeredgewidth": size / 10}
             axes.plot(shares.days, shares.exact, "o", color=ORANGE, label="exact (public data only)", **dots)
-            axes.grid(alpha=0.3)
-            axes.margins(x=0.01)
-            axes.set_ylabel(f"flights over 15 minutes\nlate, {name}, %")
         axes.set_xlabel("days since the start")
         figure.align_ylabels()
         figure.suptitle(title, x=0.01, ha="left", fontsize=13)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
         figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
-def _step_lines(
-    axes: plt.Axes,
-    delays: np.ndarray,
-    estimate: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    flights: np.ndarray,
-    kept: np.ndarray,
-) -> None:
+def _exact_steps(axes: Axes, delays: np.ndarray, flights: np.ndarray, kept: np.ndarray) -> None:
     """Shares change at whole minutes only, so all are steps."""
-    axes.fill_between(delays, lower, upper, step="post", color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
     for values, colour, line, label in (
-        (estimate, BLUE, "solid", "private estimate"),
         (flights, ORANGE, "dashed", "exact (public data only)"),
         (kept, GREY, "dotted", "exact, after bounding"),
     ):
@@ -169,8 +148,9 @@ def plot_changes(
     """Plot private changes (item, before, after, change, lower, upper) as bars, in grey those that may be 0."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     style = {"fmt": "o", "elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        axes = figure.add_subplot()
         for may_be_zero, colour, label in ((False, BLUE, "private change"), (True, GREY, "private change, may be 0")):
             rows = [(n, each) for n, each in enumerate(changes) if (each[4] <= 0 <= each[5]) == may_be_zero]
             if rows:
@@ -194,4 +174,3 @@ def plot_changes(
         axes.set_title(title, loc="left", fontsize=13)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=120)
-    plt.close(figure)

@@ -1,0 +1,131 @@
+"""What all pictures share: how they look, new axes, intervals, and matplotlib, which is imported when one is drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beam_dpsketch import _validate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#595959", "#e69f00", "#56b4e9")
+"""Told apart by all people; `Look.series` picks one."""
+
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)))
+_MARKERS = "osD^vPX"
+_SIZE = (8.0, 4.5)
+_BAND, _BAR = 0.25, 0.35
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Look:
+    """How answers are named and drawn.
+
+    Args:
+      value: what the values or items are, with their unit: "delay, minutes".
+      weight: what is counted: "flights".
+      confidence: that of the intervals, as they were asked for, in (0, 1).
+      name: what the estimates are called in a legend.
+      interval_name: what the intervals are called there; "95 % intervals", with the confidence, if not given.
+      series: which colour and dashes, from 0 on; answers on the same axes take different ones.
+      upright: whether the bars of items stand; lying ones leave more room for names.
+    """
+
+    value: str = "value"
+    weight: str = "records"
+    confidence: float = 0.95
+    name: str = "private estimate"
+    interval_name: str | None = None
+    series: int = 0
+    upright: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.open_unit_interval(confidence=self.confidence)
+        _validate.whole_fields(self, "series", low=0, high=1 << 31)
+
+    @property
+    def colour(self) -> str:
+        """The colour of the series."""
+        return COLOURS[self.series % len(COLOURS)]
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The style of a line."""
+        return {"color": self.colour, "linestyle": _DASHES[self.series % len(_DASHES)], "linewidth": 1.8}
+
+    @property
+    def marker(self) -> str:
+        """The marker of a point."""
+        return _MARKERS[self.series % len(_MARKERS)]
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals are called in a legend."""
+        return self.interval_name or f"{100 * self.confidence:.10g} % intervals"
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """Return an empty figure of a size in inches; raise `ImportError` without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'beam-dpsketch[plot]'") from None
+    return Figure(figsize=size, dpi=120, layout="constrained")
+
+
+def axes_for(axes: Axes | None) -> Axes:
+    """Return the given axes, or those of a new figure, without what takes ink and says nothing."""
+    if axes is None:
+        axes = new_figure(_SIZE).add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def add_legend(axes: Axes) -> None:
+    """Put the legend of a new figure below it."""
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+
+
+def draw_band(axes: Axes, places: np.ndarray, lower: Any, upper: Any, look: Look, step: str | None = None) -> None:
+    """Draw intervals as an area."""
+    label = look.intervals
+    axes.fill_between(places, lower, upper, step=step, color=look.colour, alpha=_BAND, linewidth=0, label=label)
+
+
+def draw_bars(axes: Axes, places: np.ndarray, weights: np.ndarray, widths: Any, look: Look) -> None:
+    """Draw estimates as bars, upright or lying."""
+    style = {"color": look.colour, "alpha": _BAR, "label": look.name, "edgecolor": "white", "linewidth": 0.5}
+    if look.upright:
+        axes.bar(places, weights, width=widths, **style)
+    else:
+        axes.barh(places, weights, height=widths, **style)
+
+
+def draw_intervals(axes: Axes, places: np.ndarray, answers: Sequence[np.ndarray], look: Look, upright: bool) -> None:
+    """Draw the interval of each estimate as a line with ends; those without a bound are left out.
+
+    Args:
+      axes: where to draw.
+      places: where the estimates are.
+      answers: estimates, lower and upper bounds, float64 of shape (n,).
+      look: colour and label.
+      upright: whether the lines stand.
+    """
+    estimates, lower, upper = answers
+    lines, ends = (axes.vlines, "_") if upright else (axes.hlines, "|")
+    style: dict[str, Any] = {"linestyle": "none", "color": look.colour}
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    lines(places[bounded], lower[bounded], upper[bounded], color=look.colour, linewidth=2, label=look.intervals)
+    many = len(places) > 40
+    for bound in (lower, upper):
+        points = (places[bounded], bound[bounded])
+        size = 4 if many else 10
+        axes.plot(*(points if upright else points[::-1]), marker=ends, markersize=size, markeredgewidth=2, **style)
+    points = (places, estimates)
+    axes.plot(*(points if upright else points[::-1]), marker=look.marker, markersize=2.5 if many else 4, **style)
