@@ -1,0 +1,39 @@
+"""Transforms with plain settings, rows in and rows with a schema out: for Beam YAML, Java, Go and SQL after them.
+
+Settings are those of `beam_dpsketch.config`, which `docs/settings.md` lists; a block is a dict, a row, a named tuple,
+or text in JSON. `docs/rows.md` lists the columns of the rows that come out.
+
+>>> import apache_beam as beam
+>>> from beam_dpsketch.rows import PrivateTopK
+>>> with beam.Pipeline("FnApiRunner") as pipeline:
+...     visits = pipeline | beam.Create([beam.Row(person=n, page="home") for n in range(500)])
+...     found = visits | PrivateTopK(
+...         item="page",
+...         domain={"type": "text", "max_bytes": 8},
+...         k=1,
+...         privacy={"rho": 1.0},
+...         unit={"privacy_id": "person", "records": {"max_contributions_per_partition": 1}},
+...     )
+...     _ = found | beam.Map(lambda row: print(row.place, row.item))
+1 home
+
+Guarantee: that of the transform of the same name in `beam_dpsketch.transforms`. There is no error output: an error
+about a record would publish it.
+"""
+
+from beam_dpsketch.rows.files import ReadParquetBatches, ReadReleases, WriteReleases
+from beam_dpsketch.rows.private import (
+    PrivateContinualFrequencies,
+    PrivateContinualQuantiles,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+from beam_dpsketch.rows.queries import QueryReleases, QueryTimeline
+
+# fmt: off
+__all__ = [
+    "PrivateContinualFrequencies", "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles",
+    "PrivateTopK", "QueryReleases", "QueryTimeline", "ReadParquetBatches", "ReadReleases", "WriteReleases",
+]
+# fmt: on

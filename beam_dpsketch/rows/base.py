@@ -1,0 +1,186 @@
+"""What the transforms of rows share: labels with a digest, what is refused, and the path from releases to rows."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+
+from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.config.asking import read_ask
+from beam_dpsketch.config.paths import refusal, unknown
+from beam_dpsketch.config.scalars import read_choice, read_text
+from beam_dpsketch.config.wording import in_settings
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.release.groups.released_counts import ReleasedCounts
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.rows.make import digest, private_transform, with_noise
+from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
+from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type
+from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
+
+ENCODINGS = {"bytes": False, "base64": True}
+WHOLE = ("total", "records", "units")
+"""The questions about all of a release, without items."""
+
+SIDE_COUNTERS = {"total": "weight", "records": "records", "units": "units"}
+_NO_DOMAIN = "domain: is missing; the releases have one: give it as it was given to the private transform"
+_OTHER_DOMAIN = "domain: the release was made with another domain, or with none"
+_NO_ERROR_OUTPUT = (
+    "private transforms have no error output, because an error about a record would publish that it is there; records "
+    "that cannot be counted are dropped. Check types before, with ValidateWithSchema or MapToFields, and keep that "
+    "error output private"
+)
+
+
+class RowTransform(beam.PTransform):
+    """A transform with plain settings, whose steps are told apart from those of other settings."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the settings that there are, without the catch-all for wrong names: Beam YAML reads the signature.
+
+        Settings that are missing arrive as `None`, so that errors about them are those of `beam_dpsketch.config`.
+        """
+        super().__init_subclass__(**kwargs)
+        make, shown = cls.__init__, inspect.signature(cls.__init__)
+        known = [each for each in shown.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+
+        @functools.wraps(make)
+        def with_all(self: Any, *given: Any, **settings: Any) -> None:
+            missing = [each.name for each in known[1 + len(given) :] if each.default is inspect.Parameter.empty]
+            make(self, *given, **{**dict.fromkeys(missing), **settings})
+
+        with_all.__signature__ = shown.replace(parameters=known)  # type: ignore[attr-defined]
+        cls.__init__ = with_all  # type: ignore[method-assign]
+
+    def __init__(self, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        """Refuse what is not a setting.
+
+        Args:
+          settings: all that the transform knows, by name.
+          others: what else was given.
+        """
+        super().__init__()
+        if others.get("error_handling") is not None:
+            raise refusal("error_handling", _NO_ERROR_OUTPUT)
+        for name in others:
+            if name != "error_handling":
+                raise unknown("", name, settings)
+        self._settings = {name: value for name, value in settings.items() if value is not None}
+        if "label" in self._settings:
+            read_text(self._settings["label"], "label")
+
+    def default_label(self) -> str:
+        """Return the label of the transform, which differs for different settings."""
+        return f"{type(self).__name__} {self.step}"
+
+    @property
+    def step(self) -> str:
+        """The label of what is inside: with a digest of the settings, and with `label` if that is given."""
+        label = self._settings.get("label")
+        return f"{label + ' ' if label else ''}{digest(self._settings)}"
+
+
+class PrivateRows(RowTransform):
+    """From rows to rows of releases, or of answers."""
+
+    def __init__(self, kind: str, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        super().__init__(settings, others)
+        given = dict(self._settings)
+        given.pop("label", None)
+        ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
+        self._is_text = read_choice(ENCODINGS)(given.pop("encoding", "bytes"), "encoding")
+        self._config = read_release({"kind": kind, **given})
+        self._ask = self._read_ask(ask)
+        self._private: Replayable = private_transform(self._config)
+        if noise is not None:
+            self._private = with_noise(self._private, noise)
+
+    def _read_ask(self, ask: Any) -> Ask | None:
+        config = self._config
+        if config.horizon is not None and ask is not None:
+            raise refusal("ask", "rows over time answer nothing one by one: take QueryTimeline after this transform")
+        if ask == "releases" or (ask is None and config.k is None):
+            return None
+        if ask is None:
+            return Ask("top_k", config.k)
+        asked = read_ask(ask, "ask", domain_of(config))
+        _check_answerable(asked, config)
+        return asked
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        steps = _Steps(self._private, self._config, self._ask, is_text=self._is_text)
+        try:
+            return pcoll | self.step >> steps
+        except (TypeError, ValueError) as error:  # about the windows or the fields of the rows
+            error.args = tuple(in_settings(each) if isinstance(each, str) else each for each in error.args)
+            raise
+
+
+class _Steps(beam.PTransform):
+    """Release, then say where each release belongs, then make rows."""
+
+    def __init__(self, private: Replayable, config: ReleaseConfig, ask: Ask | None, *, is_text: bool) -> None:
+        super().__init__()
+        self._private, self._config, self._ask, self._is_text = private, config, ask, is_text
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        config = self._config
+        places = places_of(pcoll, config.keys)
+        if config.horizon is not None:
+            keys = config.keys
+            places = {**({} if keys is None else {"key": key_type(keys, pcoll)}), **WINDOW_COLUMNS}
+        if self._ask is None:
+            columns = release_columns(places, over_time=config.horizon is not None, is_text=self._is_text)
+            to_rows: beam.PTransform = beam.MapTuple(to_release_row, self._is_text)
+        else:
+            columns = columns_of_answers(places, self._ask, domain_of(config), listed_of(config))
+            to_rows = beam.ParDo(AnswerRows(self._ask, [*columns], domain_of(config)))
+        return (
+            pcoll
+            | "Release" >> self._private
+            | "Place" >> beam.ParDo(WithPlace(places)).with_output_types(tuple[dict[str, Any], Any])
+            | "Rows" >> to_rows.with_output_types(row_type(columns))
+        )
+
+
+class AnswerRows(beam.DoFn):
+    """Ask releases: (fields that say where, release) pairs to rows."""
+
+    def __init__(self, ask: Ask, columns: list[str], domain: Domain | BytesDomain | None) -> None:
+        self._ask, self._columns, self._domain = ask, columns, domain
+
+    def process(self, element: tuple[Mapping[str, Any], ReleasedSketch]) -> Iterator[beam.Row]:
+        fields, released = element
+        if self._ask.kind not in WHOLE and getattr(released.spec, "domain", None) != self._domain:
+            raise ConfigError(_NO_DOMAIN if self._domain is None else _OTHER_DOMAIN)
+        yield from answer_rows(fields, released, self._ask, self._columns)
+
+
+def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
+    """Refuse a question that the release will not answer, before it is made and spends."""
+    sides, counts_groups = config.privacy.side_counters, config.method is not None
+    adds_up = ask.kind == "total" and isinstance(domain_of(config), Domain) and not counts_groups
+    if ask.kind in WHOLE and not adds_up and getattr(sides, SIDE_COUNTERS[ask.kind], None) is None:
+        raise refusal(f"ask.{ask.kind}", f"needs the side counter {SIDE_COUNTERS[ask.kind]}: see privacy.side_counters")
+    if counts_groups and not hasattr(ReleasedCounts, ask.method):
+        raise refusal(
+            f"ask.{ask.kind}", "is not answered by grouped counts; leave method out, or ask for items or top_k"
+        )
+
+
+def domain_of(config: ReleaseConfig) -> Domain | BytesDomain | None:
+    """Return the domain of a release, also where a layout over it is given; `None` for a flat sketch."""
+    spec = config.spec
+    return spec if isinstance(spec, (Domain, BytesDomain)) else getattr(spec, "domain", None)
+
+
+def listed_of(config: ReleaseConfig) -> ListedItems | None:
+    """Return the items that are counted exactly, if any."""
+    return config.spec if isinstance(config.spec, ListedItems) else None

@@ -1,0 +1,132 @@
+"""Files with plain settings: rows of releases to files and back, and Parquet files as Arrow tables.
+
+No annotation is text here, because Beam YAML reads the signatures for its pages and checks.
+"""
+
+from typing import Any, Optional
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.parquetio import ReadFromParquetBatched
+
+from beam_dpsketch import transforms as python
+from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.rows.base import ENCODINGS, RowTransform
+from beam_dpsketch.rows.queries import check_releases
+from beam_dpsketch.rows.releases import to_release, to_release_row
+from beam_dpsketch.rows.schema import columns_of, release_columns, row_type
+
+_KEYS = {"text": str, "integer": int, "bytes": bytes}
+
+
+class WriteReleases(RowTransform):
+    """Write rows of releases to files that `dpsketch` and ReadReleases read.
+
+    A release in a file has cost budget, so files of an earlier run are an error unless overwrite is true. Rows with the
+    name of each written file come out.
+
+    Args:
+      path: how the names of the files begin, as out/cities.
+      overwrite: whether to replace releases of the same names.
+    """
+
+    def __init__(self, path: str, overwrite: Optional[bool] = None, **others: Any) -> None:
+        super().__init__({"path": path, "overwrite": overwrite}, others)
+        self._path = read_text(path, "path")
+        self._overwrite = overwrite is not None and read_flag(overwrite, "overwrite")
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        known = columns_of(pcoll)
+        check_releases(known)
+        return (
+            pcoll
+            | f"Read {self.step}" >> beam.Map(_element, is_keyed="key" in known)
+            | f"Write {self.step}" >> python.WriteReleases(self._path, overwrite=self._overwrite)
+            | f"Names {self.step}" >> beam.Map(_name_row).with_output_types(row_type({"path": str}))
+        )
+
+
+class ReadReleases(RowTransform):
+    """Read files of releases, as WriteReleases, Python pipelines and `dpsketch run` write them.
+
+    Args:
+      path: a file, or a pattern with wildcards, on any filesystem that Beam knows.
+      key: text, integer or bytes, if each release has a key of this type; rows then have a column key.
+      over_time: whether the files hold rows over time; rows then have a column row.
+      encoding: of the releases, bytes or base64.
+    """
+
+    _yaml_requires_inputs = False
+
+    def __init__(
+        self,
+        path: str,
+        key: Optional[str] = None,
+        over_time: Optional[bool] = None,
+        encoding: Optional[str] = None,
+        **others: Any,
+    ) -> None:
+        super().__init__({"path": path, "key": key, "over_time": over_time, "encoding": encoding}, others)
+        self._path = read_text(path, "path")
+        self._key = None if key is None else read_choice(_KEYS)(key, "key")
+        self._over_time = over_time is not None and read_flag(over_time, "over_time")
+        self._is_text = False if encoding is None else read_choice(ENCODINGS)(encoding, "encoding")
+
+    def expand(self, pbegin: Any) -> beam.PCollection:
+        places = {} if self._key is None else {"key": self._key}
+        columns = release_columns(places, over_time=self._over_time, is_text=self._is_text)
+        to_row = beam.Map(_read_row, self._key, over_time=self._over_time, is_text=self._is_text)
+        return (
+            pbegin
+            | f"Files {self.step}" >> python.ReadReleases(self._path)
+            | f"Rows {self.step}" >> to_row.with_output_types(row_type(columns))
+        )
+
+
+class ReadParquetBatches(RowTransform):
+    """Read Parquet files as Arrow tables, which private transforms count several times faster than rows.
+
+    Only private transforms of this package take what comes out. The tables have no timestamps, so read rows with
+    ReadFromParquet where there are windows.
+
+    Args:
+      path: a file, or a pattern with wildcards, on any filesystem that Beam knows.
+      columns: the fields to read; without it all of them.
+    """
+
+    _yaml_requires_inputs = False
+
+    def __init__(self, path: str, columns: Optional[list[str]] = None, **others: Any) -> None:
+        super().__init__({"path": path, "columns": columns}, others)
+        self._path = read_text(path, "path")
+        if columns is not None and (not isinstance(columns, (list, tuple)) or not columns):
+            raise refusal("columns", "expected a list of the fields to read, as [person, city]")
+        self._columns = None if columns is None else [read_text(name, "columns") for name in columns]
+
+    def expand(self, pbegin: Any) -> beam.PCollection:
+        read = ReadFromParquetBatched(self._path, columns=self._columns)
+        return pbegin | f"Read {self.step}" >> read.with_output_types(pa.Table)
+
+
+def _element(row: Any, *, is_keyed: bool) -> Any:
+    released = to_release(row)
+    return (row.key, released) if is_keyed else released
+
+
+def _read_row(element: Any, key_type: type | None, *, over_time: bool, is_text: bool) -> beam.Row:
+    key, released = element if isinstance(element, tuple) else (None, element)
+    if isinstance(released, TimelineRow) != over_time:
+        words = "holds rows over time: say over_time: true" if not over_time else "holds a release without over_time"
+        raise ConfigError(f"path: a file {words}")
+    if key_type is None and isinstance(element, tuple):
+        raise ConfigError("key: a file holds releases of keys; say of which type, as key: text")
+    if key_type is not None and not isinstance(key, key_type):
+        raise ConfigError("key: a release in a file has no key of this type")
+    return to_release_row({} if key_type is None else {"key": key}, released, is_text=is_text)
+
+
+def _name_row(path: str) -> beam.Row:
+    return beam.Row(path=path)

@@ -1,0 +1,68 @@
+"""From settings to the private transforms of Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, cast
+
+from apache_beam.utils.secret import Secret
+
+from beam_dpsketch.config import ReleaseConfig
+from beam_dpsketch.config.blocks import plain, read_block, take_one
+from beam_dpsketch.config.scalars import read_text
+from beam_dpsketch.transforms import (
+    EnvironmentSecret,
+    FileSecret,
+    PrivateContinualFrequencies,
+    PrivateContinualQuantiles,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateTopK,
+)
+from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
+
+_FAMILIES: dict[tuple[str, bool], Any] = {
+    ("frequencies", False): PrivateFrequencies,
+    ("quantiles", False): PrivateQuantiles,
+    ("top_k", False): PrivateTopK,
+    ("frequencies", True): PrivateContinualFrequencies,
+    ("quantiles", True): PrivateContinualQuantiles,
+}
+_NOISE = {"release_id": read_text, "environment": read_text, "file": read_text}
+_WORDS = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
+
+
+def private_transform(config: ReleaseConfig) -> Replayable:
+    """Return the private transform that settings describe.
+
+    >>> from beam_dpsketch.config import read_release
+    >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "unit": "record"}
+    >>> private_transform(read_release(settings)).default_label()
+    'PrivateFrequencies.Globally'
+    """
+    family = _FAMILIES[config.kind, config.horizon is not None]
+    given: dict[str, Any] = {"unit": config.unit, "item": config.item, "weight": config.weight}
+    if config.horizon is not None:
+        given["horizon"] = config.horizon
+    else:
+        given["windows"] = config.windows
+    if config.kind == "top_k":
+        given |= {"k": config.k, "method": config.method}
+    if config.keys is None:
+        return cast(Replayable, family.Globally(config.spec, config.privacy, **given))
+    return cast(Replayable, family.PerKey(config.spec, config.privacy, keys=config.keys, **given))
+
+
+def with_noise(transform: Replayable, settings: Any, path: str = "idempotent_noise") -> Replayable:
+    """Return the transform with noise that a replay draws again: `{release_id, environment}`, or `file`."""
+    given = read_block(settings, path, _NOISE, {"release_id": "names this release of this input, as visits 2026-11-21"})
+    place = take_one(given, path, ("environment", "file"), _WORDS)
+    secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
+    return transform.with_idempotent_noise(release_id=given["release_id"], secret=secret)
+
+
+def digest(settings: dict[str, Any]) -> str:
+    """Return a few characters that differ for different settings, for labels: some SDKs repeat the other parts."""
+    text = json.dumps(plain(settings, ""), sort_keys=True, default=repr)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

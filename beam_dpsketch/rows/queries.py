@@ -1,0 +1,169 @@
+"""Rows of releases to rows of answers: `QueryReleases`, and `QueryTimeline` for rows over time.
+
+No annotation is text here, because Beam YAML reads the signatures for its pages and checks.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch.config import read_domain, read_horizon, read_windows
+from beam_dpsketch.config.asking import read_ask
+from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.release.over_time.horizon import Horizon
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.over_time.timeline import SketchTimeline
+from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.rows import blocks
+from beam_dpsketch.rows.base import AnswerRows, RowTransform
+from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, places_in, to_release
+from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, WINDOW_COLUMNS, columns_of, columns_of_answers, row_type
+
+_OVER = ("windows", "prefixes")
+
+
+class QueryReleases(RowTransform):
+    """Ask releases one kind of question. Asking costs no privacy, however often.
+
+    Rows of releases go in: what private transforms give without `ask`, or what ReadReleases reads. Rows of answers
+    come out, with the key and the window of the release, if it has them.
+
+    Args:
+      ask: one kind of question, as {quantiles: [0.5, 0.95]} or {items: [Oslo, Bern]}.
+      domain: the domain of the releases, as the private transform was given it. Leave it out for sketches without one.
+      label: a name for the steps, where two transforms have equal settings and another language gives them one name.
+    """
+
+    def __init__(
+        self, ask: blocks.Ask, domain: Optional[blocks.Domain] = None, label: Optional[str] = None, **others: Any
+    ) -> None:
+        super().__init__({"ask": ask, "domain": domain, "label": label}, others)
+        self._domain = None if domain is None else read_domain(domain)
+        self._ask = read_ask(ask, "ask", self._domain)
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        known = columns_of(pcoll)
+        check_releases(known)
+        if ROW in known:
+            raise refusal("input", NOT_ONE_BY_ONE)
+        places = {name: known[name] for name in PLACES if name in known}
+        columns = columns_of_answers(places, self._ask, self._domain)
+        return (
+            pcoll
+            | f"Read {self.step}" >> beam.Map(_placed, [*places]).with_output_types(tuple[dict[str, Any], Any])
+            | f"Ask {self.step}"
+            >> beam.ParDo(AnswerRows(self._ask, [*columns], self._domain)).with_output_types(row_type(columns))
+        )
+
+
+class QueryTimeline(RowTransform):
+    """Ask the rows of a horizon one kind of question about many windows. Asking costs no privacy, however often.
+
+    Rows over time go in, on bounded input. Rows of answers come out, with the start and the end of what was asked.
+
+    Args:
+      ask: one kind of question, as {quantiles: [0.5, 0.95]}.
+      horizon: as the private transform was given it.
+      over: windows, for each window that is released so far; prefixes, for all that was until the end of each of
+        them; or a list of ranges of time, as [{start: "2024-01-01", end: "2024-01-08"}], each made of whole windows.
+      domain: the domain of the releases, as the private transform was given it. Leave it out for sketches without one.
+      label: a name for the steps, where two transforms have equal settings and another language gives them one name.
+    """
+
+    def __init__(
+        self,
+        ask: blocks.Ask,
+        horizon: blocks.Horizon,
+        over: Optional[Any] = None,
+        domain: Optional[blocks.Domain] = None,
+        label: Optional[str] = None,
+        **others: Any,
+    ) -> None:
+        super().__init__({"ask": ask, "horizon": horizon, "over": over, "domain": domain, "label": label}, others)
+        self._domain = None if domain is None else read_domain(domain)
+        self._ask = read_ask(ask, "ask", self._domain)
+        self._horizon = read_horizon(horizon)
+        self._over = "windows" if over is None else over
+        self._ranges = _read_ranges(self._over, self._horizon)
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        known = columns_of(pcoll)
+        check_releases(known)
+        if not pcoll.is_bounded:
+            raise refusal("input", "a timeline is made of all rows, so the input must be bounded: read them from files")
+        places = {**({"key": known["key"]} if "key" in known else {}), **WINDOW_COLUMNS}
+        columns = columns_of_answers(places, self._ask, self._domain)
+        timelines = _Timelines(self._horizon, self._ranges, is_listed=self._over not in _OVER)
+        return (
+            pcoll
+            | f"All {self.step}" >> beam.WindowInto(GlobalWindows())
+            | f"Read {self.step}" >> beam.Map(_by_run, [*known]).with_output_types(tuple[tuple[Any, bytes], bytes])
+            | f"Group {self.step}" >> beam.GroupByKey()
+            | f"Timeline {self.step}" >> beam.ParDo(timelines).with_output_types(tuple[dict[str, Any], Any])
+            | f"Ask {self.step}"
+            >> beam.ParDo(AnswerRows(self._ask, [*columns], self._domain)).with_output_types(row_type(columns))
+        )
+
+
+class _Timelines(beam.DoFn):
+    """Make the timeline of each run and key, and yield the answers about ranges of its windows."""
+
+    def __init__(self, horizon: Horizon, ranges: list[tuple[int, int]], *, is_listed: bool) -> None:
+        self._horizon, self._ranges, self._is_listed = horizon, ranges, is_listed
+
+    def process(self, element: tuple[tuple[Any, bytes], Iterable[bytes]]) -> Iterator[tuple[dict[str, Any], Any]]:
+        (key, _), rows = element
+        timeline = SketchTimeline(map(TimelineRow.from_bytes, dict.fromkeys(rows)), self._horizon)
+        for first, last in self._ranges:
+            start, end = self._horizon.edges(first)[0], self._horizon.edges(last)[1]
+            fields = {"key": key, "window_start": Timestamp(micros=start), "window_end": Timestamp(micros=end)}
+            if last < timeline.available or self._is_listed:
+                yield fields, timeline.between(first, last)
+
+
+def check_releases(known: dict[str, Any]) -> None:
+    """Refuse rows that hold no releases."""
+    if RELEASE not in known:
+        raise ConfigError(
+            "input: expected rows of releases, with a field release, as private transforms give them without ask; got "
+            f"the fields {', '.join(known)}"
+        )
+
+
+def _placed(row: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
+    return places_in(row, names), to_release(row)
+
+
+def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
+    """Return a row over time by its key and its run."""
+    released = to_release(row)
+    if not isinstance(released, TimelineRow):
+        raise ConfigError(
+            "input: expected rows over time, of a continual release; for other releases take QueryReleases"
+        )
+    key = row.key if "key" in names else None
+    return (key, released.privacy.release_ids[0][:RUN_BYTES]), released.to_bytes()
+
+
+def _read_ranges(over: Any, horizon: Horizon) -> list[tuple[int, int]]:
+    """Return the first and the last window of each range that is asked about."""
+    if over == "windows":
+        return [(window, window) for window in range(horizon.windows)]
+    if over == "prefixes":
+        return [(0, window) for window in range(horizon.windows)]
+    if not isinstance(over, (list, tuple)) or not over:
+        raise refusal("over", f"expected {' or '.join(_OVER)}, or a list of ranges with start and end")
+    return [_read_range(each, horizon, f"over[{place}]") for place, each in enumerate(over)]
+
+
+def _read_range(settings: Any, horizon: Horizon, path: str) -> tuple[int, int]:
+    times = read_windows(settings, path)
+    first, last = horizon.index(times.start_micros), horizon.index(times.end_micros) - 1
+    edges = (horizon.edges(first)[0], horizon.edges(last)[1])
+    if not 0 <= first <= last < horizon.windows or edges != (times.start_micros, times.end_micros):
+        raise refusal(path, "start and end must be edges of windows of the horizon, start before end")
+    return first, last

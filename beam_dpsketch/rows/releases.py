@@ -1,0 +1,110 @@
+"""Releases to rows, rows to releases, and rows that answer a question."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch.errors import ConfigError, FormatError
+from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.questions.columns import privacy_fields
+from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
+from beam_dpsketch.transforms.outputs import TopK
+
+NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+class WithPlace(beam.DoFn):
+    """Turn what a private transform gives into (fields that say where, release) pairs."""
+
+    def __init__(self, places: Mapping[str, Any]) -> None:
+        self._key_type, self._is_windowed = places.get("key"), "window_start" in places
+
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[tuple[dict[str, Any], Any]]:
+        fields: dict[str, Any] = {}
+        if self._key_type is not None:
+            fields["key"], element = element
+            if not isinstance(fields["key"], self._key_type):
+                raise ConfigError(
+                    "keys.field: the input does not say of which type keys are, and they are not text; list the keys "
+                    "with public, or convert the field before, as MapToFields with output_type does"
+                )
+        if self._is_windowed:
+            fields |= window_fields(window)
+        yield fields, element.release if isinstance(element, TopK) else element
+
+
+def window_fields(window: Any) -> dict[str, Timestamp]:
+    """Return when a window opens and closes; nothing for the global window."""
+    return {} if isinstance(window, GlobalWindow) else {"window_start": window.start, "window_end": window.end}
+
+
+def to_release_row(
+    fields: Mapping[str, Any], released: ReleasedSketch | TimelineRow, is_text: bool = False
+) -> beam.Row:
+    """Return a row that holds a release, with its privacy statement in words."""
+    data = released.to_bytes()
+    return beam.Row(
+        **fields,
+        kind=released.kind if isinstance(released, TimelineRow) else released.name,
+        **({ROW: released.number} if isinstance(released, TimelineRow) else {}),
+        **{RELEASE: base64.b64encode(data).decode() if is_text else data},
+        **privacy_fields(released.privacy),
+        **{STATEMENT: str(released.privacy)},
+    )
+
+
+def to_release(row: Any) -> ReleasedSketch | TimelineRow:
+    """Return the release in a row, from bytes or base 64."""
+    data = getattr(row, RELEASE)
+    if isinstance(data, str):
+        try:
+            data = base64.b64decode(data, validate=True)
+        except ValueError:
+            raise FormatError("the text of a release is not base 64") from None
+    try:
+        return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else ReleasedSketch.from_bytes(data)
+    except FormatError:
+        if getattr(row, ROW, None) is None and _is_row(data):
+            raise ConfigError(f"input: {NOT_ONE_BY_ONE}") from None
+        raise
+
+
+def _is_row(data: bytes) -> bool:
+    try:
+        TimelineRow.from_bytes(data)
+    except FormatError:
+        return False
+    return True
+
+
+def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a row that say which release it is about."""
+    return {name: getattr(row, name) for name in PLACES if name in names}
+
+
+def answer_rows(
+    fields: Mapping[str, Any], released: ReleasedSketch, ask: Ask, columns: Sequence[str]
+) -> Iterator[beam.Row]:
+    """Yield one row for each part of an answer, with these columns."""
+    privacy = privacy_fields(released.privacy)
+    for row in ask.answer(released).rows:
+        found = {"truncated": False, **fields, **row, **privacy}
+        yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
+
+
+def _to_beam(value: Any) -> Any:
+    """Return a time as a Beam `Timestamp`, and other values as they are."""
+    if isinstance(value, datetime.datetime):
+        return Timestamp(micros=(value - _EPOCH) // datetime.timedelta(microseconds=1))
+    return value

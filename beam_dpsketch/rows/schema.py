@@ -1,0 +1,141 @@
+"""The schemas of rows that come out: which fields they have, and their types."""
+
+from __future__ import annotations
+
+import datetime
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.typehints import typehints
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch.domains import BytesDomain, IntegerDomain
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, AnswerType, answer_columns, type_of_values
+from beam_dpsketch.records.public import Keys
+from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.transforms.windows.guard import is_global
+
+Columns = Mapping[str, Any]
+
+PLACES = ("key", "window_start", "window_end")
+"""The columns that say which release a row is about, where there are several."""
+
+WINDOW_COLUMNS: Columns = {"window_start": Timestamp, "window_end": Timestamp}
+RELEASE, STATEMENT, ROW = "release", "statement", "row"
+_KEY_TYPES = (str, int, bytes)
+_MAX_INT64 = (1 << 63) - 1
+
+
+def row_type(columns: Columns) -> RowTypeConstraint:
+    """Return the type of rows with these columns."""
+    kinds = [(name, Timestamp if kind is datetime.datetime else kind) for name, kind in columns.items()]
+    return RowTypeConstraint.from_fields(kinds)
+
+
+def columns_of(rows: beam.PCollection) -> dict[str, Any]:
+    """Return the columns of a collection of rows; refuse one without a schema."""
+    found = _fields(rows.element_type)
+    if not found:
+        raise ConfigError("input: expected rows with a schema; declare it, as a beam.Row or a named tuple does")
+    return found
+
+
+def release_columns(places: Columns, *, over_time: bool, is_text: bool) -> dict[str, Any]:
+    """Return the columns of rows that hold releases.
+
+    Args:
+      places: the columns that come first.
+      over_time: whether they are rows over time, which have a number.
+      is_text: whether the bytes are base 64.
+    """
+    row = {ROW: int} if over_time else {}
+    return {**places, "kind": str, **row, RELEASE: str if is_text else bytes, **PRIVACY_COLUMNS, STATEMENT: str}
+
+
+def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedItems | None = None) -> dict[str, Any]:
+    """Return the columns of rows that answer a question, with those of privacy last.
+
+    Args:
+      places: the columns that come first.
+      ask: the question.
+      domain: of the release; `None` for a sketch without one.
+      listed: the items of a release of listed items, which then decide the type.
+    """
+    truncates = isinstance(domain, BytesDomain)
+    return {
+        **places,
+        **answer_columns(ask.kind, _item_type(ask, domain, listed), truncates=truncates),
+        **PRIVACY_COLUMNS,
+    }
+
+
+def places_of(rows: beam.PCollection, keys: Keys | None) -> dict[str, Any]:
+    """Return the columns that say which release of a transform a row is about."""
+    key = {} if keys is None else {"key": key_type(keys, rows)}
+    return {**key, **({} if is_global(rows) else WINDOW_COLUMNS)}
+
+
+def key_type(keys: Keys, rows: beam.PCollection) -> type:
+    """Return the type of the keys: that of a public list, or of the field of the rows."""
+    if keys.keys is not None:
+        return one_type(keys.keys, "keys.public")
+    kind = _without_none(_fields(rows.element_type).get(str(keys.field), str))
+    if kind in (typehints.Any, object):  # columns of a CSV file; keys are looked at when they come
+        return str
+    if isinstance(kind, type) and issubclass(kind, np.integer):
+        return int
+    if kind not in _KEY_TYPES:
+        raise ConfigError(
+            "keys.field: keys must be text, whole numbers or bytes to be a column; convert the field before"
+        )
+    return kind
+
+
+def one_type(values: Any, path: str) -> type:
+    """Return the one type of some values; refuse several."""
+    kinds = {kind for value in values for kind in _KEY_TYPES if isinstance(value, kind)}
+    if len(kinds) != 1 or any(isinstance(value, tuple) for value in values):
+        raise ConfigError(f"{path}: a column holds values of one type: give all as text, or all as whole numbers")
+    return kinds.pop()
+
+
+def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
+    if isinstance(domain, IntegerDomain) and domain.high > _MAX_INT64:
+        raise ConfigError("domain.high: whole numbers in columns are below 2**63; take a smaller high")
+    if domain is not None:
+        return type_of_values(domain)
+    if ask.kind == "items":
+        return one_type(ask.what, "ask.items")
+    if ask.kind == "top_k":
+        candidates = ask.candidates if ask.candidates is not None else listed and listed.items
+        if not candidates:
+            raise ConfigError(
+                "ask.top_k: say what to choose from: candidates, as a list of public items, or the domain of a release "
+                "that is searched"
+            )
+        return one_type(candidates, "ask.candidates")
+    return str
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the fields of a row type or of a named tuple; nothing for other types."""
+    if isinstance(kind, type) and hasattr(kind, "_fields"):
+        return typing.get_type_hints(kind)
+    if not isinstance(kind, RowTypeConstraint):
+        kind = RowTypeConstraint.from_user_type(kind) if isinstance(kind, type) else None
+    return {} if kind is None else dict(kind._fields)
+
+
+def _without_none(kind: Any) -> Any:
+    """Return what else an optional type can be."""
+    kind = convert_to_beam_type(kind)
+    if typehints.is_nullable(kind):
+        return typehints.get_concrete_type_from_nullable(kind)
+    return kind
