@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import base64
 import io
-import os
 from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.faults import DONE, UsageError, note
+from beam_dpsketch.cli.arguments import add_files
+from beam_dpsketch.cli.faults import DONE, note
 from beam_dpsketch.cli.inspecting import describe
 from beam_dpsketch.cli.output import as_csv, as_json
+from beam_dpsketch.cli.output_file import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, read_stored
 from beam_dpsketch.cli.text import finite, shown
 
@@ -21,23 +22,16 @@ FORMATS = ("parquet", "csv", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--output", required=True, metavar="X.parquet|csv|json", help="the file to write")
-    parser.add_argument("--replace", action="store_true", help="replace the file if it is there")
+    add_files(parser)
+    add_output_options(parser, FORMATS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write one row for each release, or refuse to replace a file."""
-    kind = os.path.splitext(arguments.output)[1].removeprefix(".")
-    if kind not in FORMATS:
-        raise UsageError("--output must end with .parquet, .csv or .json, which says what to write")
-    if os.path.lexists(arguments.output) and not arguments.replace:
-        raise UsageError(f"{arguments.output} is there already; --replace replaces it")
+    kind = output_kind(arguments, FORMATS)
     stored = read_stored(arguments.files)
-    if arguments.replace and os.path.realpath(arguments.output) in {os.path.realpath(each.path) for each in stored}:
-        raise UsageError("--output must not be one of the files that are read")
     data = _parquet(stored) if kind == "parquet" else _text(stored, kind)
-    with open(arguments.output, "wb" if arguments.replace else "xb") as file:
-        file.write(data)
+    write_output(arguments, data, [each.path for each in stored])
     note(f"wrote {len(stored)} release(s) to {arguments.output}")
     return DONE
 

@@ -8,6 +8,7 @@ import sys
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE
 from beam_dpsketch.cli.output import print_rows
 from beam_dpsketch.cli.stored import Stored, read_stored
@@ -23,6 +24,8 @@ RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    add_files(parser)
+    add_format(parser)
     parser.add_argument("--privacy", action="store_true", help="print the whole privacy statement of each release")
 
 

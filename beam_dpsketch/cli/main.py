@@ -15,15 +15,24 @@ from typing import Any, NoReturn
 from beam_dpsketch import __version__
 from beam_dpsketch.cli import export, inspecting, query, spent
 from beam_dpsketch.cli.faults import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note
-from beam_dpsketch.cli.output import SHAPES
+from beam_dpsketch.cli.plot import command as plotting
+from beam_dpsketch.cli.releasing import command as releasing
+from beam_dpsketch.cli.serving import expansion_service, yaml_providers
+from beam_dpsketch.cli.serving.completion import PrintCompletion
+from beam_dpsketch.cli.settings import checking, planning
 from beam_dpsketch.errors import FormatError
 
-_FILES = "files of releases, patterns with wildcards, or folders; give them before the options"
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),
     "query": (query, "ask releases; costs no privacy, however often"),
+    "plot": (plotting, "draw what releases answer, with intervals, as PNG, SVG or PDF"),
     "export": (export, "write releases to a table, one row each, with privacy fields and bytes"),
     "spent": (spent, "add up what all releases in some files cost together"),
+    "plan": (planning, "say what a release will be like, before any data is read"),
+    "check": (checking, "say whether settings of a release can be used, and what they mean"),
+    "run": (releasing, "release Parquet or CSV files; every run is another release, which spends"),
+    "yaml-providers": (yaml_providers, "print where the listing of transforms for Beam YAML is"),
+    "expansion-service": (expansion_service, "offer the transforms to pipelines in Java and Go"),
 }
 
 
@@ -63,16 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="dpsketch",
-        description="Look at private releases in files, and ask them. Reading costs no privacy.",
+        description="Look at private releases in files, and ask them. Reading costs no privacy. Plan releases to make.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
+    parser.add_argument("--print-completion", action=PrintCompletion)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", allow_abbrev=False)
-        command.add_argument("files", nargs="+", metavar="FILE", help=_FILES)
-        if module is not export:
-            command.add_argument("--format", choices=SHAPES, default="table", help="how to print (table)")
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser

@@ -38,15 +38,27 @@ class Rows:
 
     def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], ReleasedSketch]:
         """Return the columns that say what is asked, and the release of a range of windows; `None` takes all."""
+        timeline = self.timeline(horizon)
+        first, last = windows or (0, timeline.available - 1)
         try:
-            timeline = SketchTimeline((each.released for each in self.stored), horizon)  # type: ignore[misc]
-            if windows is None and not timeline.available:
-                raise ValueError("no window can be asked about yet: row 0 is not in these files")
-            first, last = windows or (0, timeline.available - 1)
-            place = {"file": self._file, "key": self._key, "windows": f"{first} to {last}"}
-            return place, timeline.between(first, last)
+            return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
         except ValueError as error:
             raise AnswerError(error) from None
+
+    def timeline(self, horizon: Horizon) -> SketchTimeline:
+        """Return what answers about windows; raise `AnswerError` where none can be asked yet."""
+        try:
+            timeline = SketchTimeline((each.released for each in self.stored), horizon)  # type: ignore[misc]
+        except ValueError as error:
+            raise AnswerError(error) from None
+        if not timeline.available:
+            raise AnswerError("no window can be asked about yet: row 0 is not in these files")
+        return timeline
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The columns that say where the rows were found."""
+        return {"file": self._file, "key": self._key}
 
 
 def group_rows(stored: Iterable[Stored]) -> list[Rows]:

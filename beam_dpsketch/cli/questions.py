@@ -1,21 +1,33 @@
-"""The kinds of questions: which arguments they take, which method of a release answers, and the rows that come out."""
+"""Questions out of the texts of a command line: values by the type of a release, and what else to say."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from beam_dpsketch.cli.faults import AnswerError, UsageError, note
 from beam_dpsketch.cli.values import ItemType, count_outside, read_values
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.questions.ask import Ask, Kind, even_values
 from beam_dpsketch.release.answers import Rows
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
-Answer = tuple[list[dict[str, Any]], Any]
-"""The rows to print, and what the release returned."""
+OPTIONS: Mapping[str, Kind] = {
+    "quantile": "quantiles",
+    "rank": "ranks",
+    "range": "ranges",
+    "histogram": "histogram",
+    "cdf": "cdf",
+    "estimate": "items",
+    "top": "top_k",
+    "total": "total",
+    "records": "records",
+    "units": "units",
+}
+"""The kind of question of each option."""
+
+_WITH_VALUES = ("rank", "histogram", "estimate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Question:
       confidence: of the intervals, in (0, 1).
       item_type: see `read_values`.
       candidates: for `top`, the texts of the items to choose from; `None` without a list.
+      quiet: whether nothing is said on stderr.
     """
 
     option: str
@@ -35,114 +48,57 @@ class Question:
     confidence: float = 0.95
     item_type: ItemType | None = None
     candidates: Sequence[str] | None = None
+    quiet: bool = False
 
     def answer(self, released: ReleasedSketch, title: str) -> list[dict[str, Any]]:
         """Return the rows of the answer; say on stderr what else there is to know.
 
         Raises `AnswerError` where the release does not answer, and `UsageError` where a value is not one of its domain.
         """
-        method, ask = QUESTIONS[self.option]
-        if not hasattr(released, method):
+        if not Ask(OPTIONS[self.option]).is_answered_by(released):
             raise AnswerError(f"a release of kind {released.name} does not answer --{self.option}")
+        ask = self._ask(released)
         try:
-            rows, answer = ask(self, released)
-        except UsageError:
-            raise
+            rows, answer = ask.answer(released)
         except (ValueError, TypeError) as error:
             raise AnswerError(error) from None
+        if self.quiet:
+            return rows
         if isinstance(answer, Rows) and answer.from_about:
             note(f"{title}: there are {answer.from_about} in it, so answers may be noise alone")
         if getattr(answer, "detection_limit", None) is not None:
             note(f"{title}: finds items of {answer.detection_limit:.6g} or more with 95 %, and may miss others")
         return rows
 
-    def values(self, texts: Sequence[str], released: ReleasedSketch) -> list[Any]:
+    def asked_quietly(self, quiet: bool) -> Question:
+        """Return the same question, which says nothing on stderr if it is quiet."""
+        return dataclasses.replace(self, quiet=quiet)
+
+    def _ask(self, released: ReleasedSketch) -> Ask:
+        """Return the question with values in place of texts."""
+        what, texts = self.asked, self.candidates
+        if self.option in _WITH_VALUES:
+            what = self._values(what, released)
+        elif self.option == "cdf" and not isinstance(what, int):
+            parts, low, high = what
+            what = self._between(parts, low, high, released)
+        elif self.option == "range":
+            what = list(zip(*(self._values(ends, released) for ends in zip(*what, strict=True)), strict=True))
+        candidates = None if texts is None else read_values(texts, released, self.item_type)
+        return Ask(OPTIONS[self.option], what, self.confidence, candidates)
+
+    def _between(self, parts: int, low: str, high: str, released: Any) -> list[Any]:
+        """Return the ends of equal parts of a domain, from one value to another."""
+        domain = released.spec.domain
+        first, last = domain.index(self._values([low, high], released))[0].tolist()
+        if first > last:
+            raise UsageError("--cdf LOW HIGH must be ascending")
+        return even_values(domain, parts, first, last)
+
+    def _values(self, texts: Sequence[str], released: ReleasedSketch) -> list[Any]:
         """Return what texts stand for; say how many lie outside the domain."""
         values = read_values(texts, released, self.item_type)
         domain = getattr(released.spec, "domain", None)
-        if isinstance(domain, Domain) and (outside := count_outside(values, domain)):
+        if not self.quiet and isinstance(domain, Domain) and (outside := count_outside(values, domain)):
             note(f"{outside} value(s) lie outside the domain, which moves them to its nearest end")
         return values
-
-
-def _quantiles(question: Question, released: Any) -> Answer:
-    answers = released.quantile_interval(question.asked, question.confidence)
-    return _labelled("quantile", question.asked, answers), answers
-
-
-def _ranks(question: Question, released: Any) -> Answer:
-    values = question.values(question.asked, released)
-    answers = released.rank_interval(values, question.confidence)
-    return _labelled("value", values, answers), answers
-
-
-def _ranges(question: Question, released: Any) -> Answer:
-    lows, highs = (question.values(ends, released) for ends in zip(*question.asked, strict=True))
-    answers = released.range_interval(lows, highs, question.confidence)
-    return _between(lows, highs, answers), answers
-
-
-def _histogram(question: Question, released: Any) -> Answer:
-    edges = question.values(question.asked, released)
-    answers = released.histogram(edges, question.confidence)
-    return _between(edges[:-1], edges[1:], answers), answers
-
-
-def _cdf(question: Question, released: Any) -> Answer:
-    """Ask at the ends of equal parts of the domain: places that do not depend on the release, so intervals hold."""
-    values = even_values(released.spec.domain, question.asked)
-    answers = released.cdf_interval(values, question.confidence)
-    return _labelled("value", values, answers), answers
-
-
-def _estimates(question: Question, released: Any) -> Answer:
-    return _of_items(released.interval(question.values(question.asked, released), question.confidence))
-
-
-def _top(question: Question, released: Any) -> Answer:
-    texts = question.candidates
-    candidates = None if texts is None else read_values(texts, released, question.item_type)
-    rows, answers = _of_items(released.top_k(question.asked, candidates, question.confidence))
-    return [{"place": place, **row} for place, row in enumerate(rows, 1)], answers
-
-
-def _whole(question: Question, released: Any) -> Answer:
-    answer = getattr(released, question.option)(question.confidence)
-    return [answer._asdict()], answer
-
-
-def even_values(domain: Any, parts: int) -> list[Any]:
-    """Return the last value of each of some equal parts of a domain; all values of a smaller one."""
-    parts = min(parts, domain.size)
-    ends = [domain.size * part // parts - 1 for part in range(1, parts + 1)]
-    return domain.values(np.array(ends, dtype=np.uint64))
-
-
-def _of_items(answers: Any) -> Answer:
-    """Return rows about items, and mark those that are counted by their beginning."""
-    cut = {"truncated": True}
-    return [{**row, **(cut if row["item"] in answers.truncated else {})} for row in answers.to_rows()], answers
-
-
-def _labelled(name: str, values: Sequence[Any], answers: Any) -> list[dict[str, Any]]:
-    return [{name: value, **row} for value, row in zip(values, answers.to_rows(), strict=True)]
-
-
-def _between(lows: Sequence[Any], highs: Sequence[Any], answers: Any) -> list[dict[str, Any]]:
-    rows = answers.to_rows()
-    return [{"from": low, "to": high, **row} for low, high, row in zip(lows, highs, rows, strict=True)]
-
-
-QUESTIONS: Mapping[str, tuple[str, Callable[[Question, Any], Answer]]] = {
-    "quantile": ("quantile_interval", _quantiles),
-    "rank": ("rank_interval", _ranks),
-    "range": ("range_interval", _ranges),
-    "histogram": ("histogram", _histogram),
-    "cdf": ("cdf_interval", _cdf),
-    "estimate": ("interval", _estimates),
-    "top": ("top_k", _top),
-    "total": ("total", _whole),
-    "records": ("records", _whole),
-    "units": ("units", _whole),
-}
-"""By option: the method that a release must have, and what asks it."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.cli.accounting import Spent, add_up
+from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE, note
 from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.output import print_rows
@@ -19,6 +20,8 @@ from beam_dpsketch.release.statement_text import round_up
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    add_files(parser)
+    add_format(parser)
     parser.add_argument(
         "--delta",
         type=read_open_share,

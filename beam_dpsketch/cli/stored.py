@@ -73,6 +73,15 @@ def window_of(path: str) -> str | None:
         return None
 
 
+def name_without_window(path: str) -> str:
+    """Return a path without the window in its name.
+
+    >>> name_without_window("out/hours-20130101T050000Z-20130101T060000Z.dpsketch")
+    'out/hours'
+    """
+    return _WINDOW.sub("", path)
+
+
 def _spaced(time: str) -> str:
     moment = datetime.datetime.strptime(time, "%Y%m%dT%H%M%S.%f" if "." in time else "%Y%m%dT%H%M%S")
     return f"{moment.isoformat()}Z"

@@ -80,6 +80,18 @@ def _describe(domain: Any) -> str:
     return f"times {shown(domain.start)} to {shown(domain.end)} in steps of {domain.resolution}"
 
 
+def read_lines(path: str, option: str) -> list[str]:
+    """Return the lines of the file that an option names, without empty ones."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line for line in file.read().split("\n") if line]
+    except ValueError:  # of the encoding; its message would contain bytes of the file
+        raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
+    if not lines:
+        raise UsageError(f"{option} must be a file with one item a line, and it is empty")
+    return lines
+
+
 def read_time(text: str) -> datetime.datetime:
     """Return a time in ISO 8601, or in seconds since 1970; raise `ValueError` for other text.
 

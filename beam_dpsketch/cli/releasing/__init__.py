@@ -1,0 +1,1 @@
+"""`dpsketch run`: releases of Parquet and CSV files."""

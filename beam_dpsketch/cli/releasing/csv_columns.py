@@ -1,0 +1,114 @@
+"""Columns of CSV as the types that settings declare, so that equal text is equal in all files.
+
+Guarantee: types never depend on the data, and what a field is read as depends on its own text alone, so that no record
+changes what another counts. What is not of its type is null, which drops the record in silence, as in pipelines; whole
+numbers beyond int64 move to its ends, as a domain moves them to its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.config import ReleaseConfig
+from beam_dpsketch.config.scalars import read_time
+from beam_dpsketch.domains import FloatDomain, IntegerDomain, TimestampDomain
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
+from beam_dpsketch.records.public import PublicKeys
+from beam_dpsketch.sketches.listed_items import ListedItems
+
+INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.string()
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+def column_types(config: ReleaseConfig) -> dict[str, pa.DataType]:
+    """Return the type of each column that a release reads."""
+    columns = columns_of(config.declaration.selectors)
+    kinds = {"item": _item_type(config), "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(config)}
+    types: dict[str, pa.DataType] = {}
+    for argument, field in columns.items():
+        if types.setdefault(field, kinds[argument]) != kinds[argument]:
+            raise ConfigError(
+                f"{argument}: the column {field!r} is read as two types, as text and as numbers; CSV has one type for "
+                "a column: copy the column, or take Parquet"
+            )
+    return types
+
+
+def check_header(path: str, names: Sequence[str], config: ReleaseConfig) -> None:
+    """Refuse a first line that lacks a column, or has it twice; it may be a record, so it is not shown."""
+    columns = columns_of(config.declaration.selectors)
+    for argument, field in columns.items():
+        if field not in names:
+            words = f"is not in the first line of {path!a}, which must name the columns"
+            raise ConfigError(f"{PATHS[argument]}: {field!r} {words}{nearest(field, names, columns)}")
+        if names.count(field) > 1:
+            raise ConfigError(f"{PATHS[argument]}: {field!r} is in the first line of {path!a} twice")
+
+
+def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column of text as another type, with nulls for what is not of it."""
+    if kind == TEXT:
+        return column
+    if pc.all(pc.match_substring_regex(column, _PLAIN[kind])).as_py() is not False:  # nulls do not count
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowInvalid:  # there is no such day
+            pass
+    return pa.array([_read(text, _READERS[kind]) for text in column.to_pylist()], kind)
+
+
+def _item_type(config: ReleaseConfig) -> pa.DataType:
+    spec = config.spec
+    if isinstance(spec, ListedItems):
+        return _listed_type(spec.items, "items")
+    domain = getattr(spec, "domain", spec)
+    kinds = ((IntegerDomain, INTEGER), (FloatDomain, FLOAT), (TimestampDomain, TIME))
+    return next((kind for each, kind in kinds if isinstance(domain, each)), TEXT)
+
+
+def _key_type(config: ReleaseConfig) -> pa.DataType:
+    listed = config.keys.keys if isinstance(config.keys, PublicKeys) else ()
+    return _listed_type(listed, "keys.public") if listed else TEXT
+
+
+def _listed_type(values: Iterable[Any], path: str) -> pa.DataType:
+    """Return the type of listed values; refuse those that a column of CSV would never hold."""
+    kinds = {*map(type, values)}
+    if kinds not in ({int}, {str}):
+        raise ConfigError(
+            f"{path}: CSV holds text or whole numbers, so other listed values would never be found: give all "
+            "as text or all as whole numbers, or take Parquet"
+        )
+    return INTEGER if kinds == {int} else TEXT
+
+
+def _read(text: str | None, read: Callable[[str], Any]) -> Any:
+    try:
+        return None if text is None else read(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(text: str) -> int | None:
+    """Return a whole number, also of text such as 12.0."""
+    whole, _, part = text.strip().partition(".")
+    return None if part.strip("0") else min(max(int(whole), _LOWEST), _HIGHEST)
+
+
+def _time(text: str) -> datetime.datetime:
+    return read_time(text.strip(), "")
+
+
+_READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: float, TIME: _time}
+_PLAIN = {
+    INTEGER: r"^-?[0-9]{1,18}$",
+    FLOAT: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",
+    TIME: r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}Z$",
+}
+"""Text that Arrow reads as `_READERS` does. It is faster, but reads more than they do: 0x1F, or 08:00+01."""

@@ -1,0 +1,1 @@
+"""What other programs take from `dpsketch`: shells, Java and Go."""

@@ -1,0 +1,64 @@
+"""`dpsketch expansion-service`: the transforms of rows for pipelines in Java and Go."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from types import FrameType
+
+from beam_dpsketch.cli.faults import DONE, UsageError, note
+from beam_dpsketch.cli.text import write
+from beam_dpsketch.errors import ConfigError
+
+_MAX_PORT = 65_535
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--port", type=_read_port, default=8097, help="where to listen; 0 takes a free port (8097)")
+    parser.add_argument("--host", default="localhost", help="at which address (localhost: from this machine only)")
+    parser.add_argument(
+        "--worker",
+        choices=("loopback", "docker"),
+        default="loopback",
+        help="where the Python steps run: in this process, or in containers of --image (loopback)",
+    )
+    parser.add_argument("--image", help="the container image of the workers")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    if (arguments.worker == "docker") != (arguments.image is not None):
+        raise UsageError("--worker docker needs --image IMAGE, and --image needs --worker docker")
+    from beam_dpsketch.rows import expansion
+
+    try:
+        service = expansion.serve(arguments.host, arguments.port, arguments.image)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+    if arguments.host not in _LOCAL:
+        note(
+            "anyone who reaches this port can use the service, because it asks for no password"
+            f"{'' if arguments.image else ', and can run any code in the worker'}; close the port to all but your own"
+        )
+    write(sys.stdout, f"listening on {service.address}\n")
+    sys.stdout.flush()
+    stopped.wait()
+    service.stop()
+    return DONE
+
+
+def _read_port(text: str) -> int:
+    if text.isascii() and text.isdecimal() and int(text) <= _MAX_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a port from 0 to {_MAX_PORT}")

@@ -1,0 +1,1 @@
+"""`dpsketch plan` and `check`: what settings of a release mean, before there are data."""

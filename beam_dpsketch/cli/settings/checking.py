@@ -1,0 +1,132 @@
+"""`dpsketch check`: whether files of settings can be used, and what they mean; with a file of data, its columns too."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from beam_dpsketch.cli.faults import DONE, WRONG_USAGE, UsageError, note
+from beam_dpsketch.cli.releasing.csv_columns import check_header, column_types
+from beam_dpsketch.cli.settings.options import read_settings_file
+from beam_dpsketch.cli.text import printable, write
+from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
+from beam_dpsketch.planning.plan_text import loss_in_words
+from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.records.public import KeySelection, PublicKeys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ENDINGS = (".parquet", ".csv")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of settings, YAML or JSON")
+    parser.add_argument(
+        "--against",
+        metavar="FILE.parquet|csv",
+        help="look whether this file has the columns; reads no values of Parquet",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line for each file that can be used, and an error for each other; return 2 if there is one."""
+    schema = None if arguments.against is None else read_schema(arguments.against)
+    code = DONE
+    for path in arguments.files:
+        try:
+            config = read_release(read_settings_file(path))
+            if schema is not None:
+                csv = arguments.against.lower().endswith(".csv")
+                given = as_read(arguments.against, schema, config) if csv else schema
+                _check_columns(config, given, f"{path} against {arguments.against}")
+            write(sys.stdout, printable(f"{path}: OK: {in_words(config)}") + "\n")
+        except UsageError as error:
+            note(error)
+            code = WRONG_USAGE
+        except (ConfigError, OSError) as error:
+            note(f"{path}: {error.strerror if isinstance(error, OSError) else error}")
+            code = WRONG_USAGE
+    return code
+
+
+def in_words(config: ReleaseConfig) -> str:
+    """Return what is released, for whom, and what it spends, without a key or an item."""
+    terms = config.terms
+    counted = f"the {config.k} most frequent values of {config.item}" if config.k else f"{config.kind} of {config.item}"
+    weight = "" if config.weight is None else f", weighted by {config.weight}"
+    whose = "" if config.declaration.privacy_id is None else f" (in {config.declaration.privacy_id.field})"
+    rho, epsilon, delta = loss_in_words(terms)
+    return (
+        f"{counted}{weight}{_keys(config)}{_windows(config)}; protected: {terms.unit.value}{whose}, {_bounds(config)}; "
+        f"{rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
+    )
+
+
+def _keys(config: ReleaseConfig) -> str:
+    keys = config.keys
+    if keys is None:
+        return ""
+    if isinstance(keys, PublicKeys):
+        return f", for {len(keys.keys)} listed key(s) in {keys.field}"
+    which = "that enough units are in" if isinstance(keys, KeySelection) else "that has data"
+    return f", for each key in {keys.field} {which}"
+
+
+def _windows(config: ReleaseConfig) -> str:
+    if config.horizon is not None:
+        return f", over time in {config.horizon.windows} windows"
+    return "" if config.windows is None else ", in each window of a declared range"
+
+
+def _bounds(config: ReleaseConfig) -> str:
+    bounds = config.unit.bounds
+    if isinstance(bounds, RecordBounds):
+        return f"{bounds.max_contributions_per_partition} record(s) in each of {bounds.max_partitions} partition(s)"
+    return (
+        f"under a norm of {bounds.shown_norm}" if isinstance(bounds, NormBound) else "under a norm that the data choose"
+    )
+
+
+def read_schema(path: str) -> pa.Schema:
+    """Return the names and types of the columns of a Parquet or CSV file; of CSV, the names alone count."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in _ENDINGS:
+        raise UsageError(f"--against must end with {' or '.join(_ENDINGS)}")
+    import pyarrow as pa
+
+    try:
+        with open(path, "rb") as file:
+            if ending == ".parquet":
+                import pyarrow.parquet as pq
+
+                return pq.read_schema(file)
+            from pyarrow import csv
+
+            return csv.open_csv(file).schema
+    except (pa.ArrowException, ValueError):  # the message may hold bytes of the file
+        raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
+
+
+def as_read(path: str, schema: pa.Schema, config: ReleaseConfig) -> pa.Schema:
+    """Return the columns of CSV with the types that `dpsketch run` reads them as."""
+    import pyarrow as pa
+
+    check_header(path, schema.names, config)
+    return pa.schema([*column_types(config).items()])
+
+
+def _check_columns(config: ReleaseConfig, schema: pa.Schema, title: str) -> None:
+    """Refuse columns that `dpsketch run` would refuse."""
+    from beam_dpsketch.frames.plan import FramePlan, columns_of  # only here: Arrow takes time to import
+    from beam_dpsketch.frames.tables import open_table
+
+    try:
+        plan = FramePlan(config.declaration, config.terms)
+        columns = columns_of(plan.declaration.selectors)
+        plan.check_columns(open_table(schema.empty_table(), columns.values()))
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{title}: {error}") from None

@@ -1,0 +1,56 @@
+"""`dpsketch plan`: what a release will be like, before any data is read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from beam_dpsketch.cli.arguments import add_format
+from beam_dpsketch.cli.faults import DONE, UsageError
+from beam_dpsketch.cli.settings.options import add_settings_options, read_config
+from beam_dpsketch.cli.text import finite, plain, printable, write
+from beam_dpsketch.cli.values import read_open_share
+
+_MAX_N = 1 << 50
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_settings_options(parser)
+    parser.add_argument(
+        "--n", type=_read_count, metavar="N", help="about how many records count in one release, as 1e6; of one key"
+    )
+    parser.add_argument(
+        "--wanted-error",
+        type=read_open_share,
+        default=0.01,
+        metavar="E",
+        help="a share of all that counts; says how many people it needs (0.01)",
+    )
+    add_format(parser, ("text", "json"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is known of the release."""
+    config = read_config(arguments)
+    try:
+        planned = config.plan(arguments.n, wanted_error=arguments.wanted_error)
+    except (ValueError, ArithmeticError) as error:
+        raise UsageError(error) from None
+    if arguments.format == "json":
+        write(sys.stdout, f"{json.dumps(finite(plain(planned.as_dict())))}\n")
+    else:
+        write(sys.stdout, "".join(f"{printable(line)}\n" for line in str(planned).split("\n")))
+    return DONE
+
+
+def _read_count(text: str) -> int:
+    """Return a whole number, which may be written as 1e6."""
+    try:
+        count = int(text) if text.isdecimal() else float(text)
+        if not (1 <= count <= _MAX_N and count == int(count)):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError("expected a whole number from 1 to 2**50, as 1000000 or 1e6") from None
+    return int(count)
