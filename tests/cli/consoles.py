@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import tempfile
+from typing import Any
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.cli.main import main
@@ -33,11 +34,7 @@ def make_folder(folder: pathlib.Path) -> None:
         kind = type(element)
         stored = kind.from_bytes(golden.path(name).read_bytes())
         assert isinstance(stored, (ReleasedSketch, TimelineRow))
-        writer = RecordWriter((folder / "vectors" / f"{name}.dpsketch").open("wb"))
-        writer.write(to_record(stored))
-        writer.close()
-    (folder / "cities.txt").write_text("Oslo\nBergen\nRome\nMilan\n")
-    (folder / "visits.csv").write_text("city\nOslo\n")
+        write(folder / "vectors" / f"{name}.dpsketch", stored)
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -49,6 +46,14 @@ def run(*arguments: str) -> tuple[int, str]:
         except SystemExit as stopped:  # of --help
             code = int(stopped.code or 0)
     return code, printed.getvalue()
+
+
+def write(path: pathlib.Path, *elements: Any) -> None:
+    """Write a file of releases."""
+    writer = RecordWriter(path.open("wb"))
+    for element in elements:
+        writer.write(to_record(element))
+    writer.close()
 
 
 def blocks(page: pathlib.Path) -> list[str]:
@@ -67,6 +72,17 @@ def run_block(block: str) -> str:
     return "".join(made)
 
 
+def run_alone(block: str) -> str:
+    """Run a block in a folder of its own, where no file of another is."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(pathlib.Path(folder))
+        os.chdir(folder)
+        try:
+            return run_block(block)
+        finally:
+            os.chdir(ROOT)
+
+
 def is_equal(first: str, second: str) -> bool:
     """Whether two texts are equal, up to the last digits of numbers, which depend on the processor."""
     numbers = [list(map(float, _NUMBER.findall(text))) for text in (first, second)]
@@ -77,13 +93,9 @@ def is_equal(first: str, second: str) -> bool:
 
 def write_anew() -> None:
     """Run all blocks of all pages and write what they print."""
-    with tempfile.TemporaryDirectory() as folder:
-        make_folder(pathlib.Path(folder))
-        os.chdir(folder)
-        for page in PAGES:
-            text = page.read_text(encoding="utf-8")
-            page.write_text(_BLOCK.sub(lambda block: run_block(block.group()), text), encoding="utf-8")
-        os.chdir(ROOT)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_BLOCK.sub(lambda block: run_alone(block.group()), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.cli.consoles import PAGES, blocks, is_equal, make_folder, run_block
+from tests.cli.consoles import PAGES, blocks, is_equal, run_block
 
 CASES = [pytest.param(block, id=f"{page.stem}-{number}") for page in PAGES for number, block in enumerate(blocks(page))]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("block", CASES)
@@ -41,4 +33,6 @@ def test_the_page_names_every_command_and_every_option_of_query() -> None:
     for option in ("quantile", "rank", "range", "histogram", "cdf", "estimate", "top", "total", "records", "units"):
         assert f"--{option}" in page
         assert f"--{option}" in golden
-    assert set(re.findall(r"^\$ dpsketch (\w+)", page, re.MULTILINE)) == {"inspect", "query", "export", "spent"}
+    assert set(re.findall(r"^\$ dpsketch ([\w-]+)", page, re.MULTILINE)) == {
+        *("inspect", "query", "plot", "export", "spent", "plan", "check", "run", "expansion-service")
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.release.format.release_file import RecordWriter, from_record, read_records
-from tests.cli.consoles import PAGES, blocks, make_folder
+from tests.cli.consoles import PAGES, blocks
 from tests.helpers.golden import DIGEST_BYTES, sealed
 
-LINES, FILES = 2_000, 3_000
+LINES, FILES = 500, 3_000
+SERVING = "expansion-service"  # runs until it is stopped; tests/cli/test_expansion_service.py has its mistakes
 ODD = ["", "-", "--", "-1e3", "nan", "inf", "-inf", "1e999", "9" * 5000, "\0", "\udcff", "\x1b[31m", "\u0663", "[", "*"]
 ODD += [
     "..",
@@ -34,6 +36,17 @@ ODD += [
     "1h",
 ]
 ODD += ["0x", "0xzz", "10.0.0.256", "2024-13-01", "0001-01-01T00:00:00+23:59", "--horizon", "--windows", "--candidates"]
+ODD += ["--config", "visits.yaml", "wrong.yaml", "--kind", "--domain", "{", "ipv4", "{type: integer, low: 0, high: 9}"]
+ODD += [
+    "--max-norm",
+    "auto",
+    "--max-weight",
+    "--select-keys",
+    "--assume-public-keys",
+    "--histogram",
+    "--so-far",
+    "x.svg",
+]
 ODD += ["cities.txt", "--type", "int", "+-1", "=1", "--replace", "--output", "x.csv", "--privacy", "--delta", "1e-400"]
 SMALL = ("delays", "cities", "words", "vectors/dyadic_timestamps", "vectors/listed_items", "vectors/groups_text")
 QUESTIONS = [
@@ -52,13 +65,6 @@ COMMANDS = [
     ["spent", "damaged.dpsketch", "cities.dpsketch"],
     ["export", "damaged.dpsketch", "--output", "damaged.parquet", "--replace"],
 ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def outcome(arguments: list[str]) -> tuple[int, str]:
@@ -127,7 +133,7 @@ def changed(chance: random.Random, data: bytes) -> bytes:
 def test_mistyped_command_lines_are_told_in_lines_of_ours() -> None:
     chance = random.Random(19)
     shown = [line for page in PAGES for block in blocks(page) for line in block.splitlines()]
-    lines = [line.split()[2:] for line in shown if line.startswith("$ dpsketch ")]
+    lines = [shlex.split(line)[2:] for line in shown if line.startswith("$ dpsketch ") and SERVING not in line]
     for _ in range(LINES):
         line = mutated_line(chance, lines)
         if "/" in line or ".." in line or "**" in line:
@@ -158,7 +164,12 @@ def test_some_mistyped_lines_and_damaged_files_are_told_in_lines_of_ours() -> No
         Path("damaged.dpsketch").write_bytes(mutated_file(chance, data))
         assert is_well_told(*outcome(["query", "damaged.dpsketch", "--total"]))
     for odd in ODD:
-        for line in (["query", "delays.dpsketch", f"--rank={odd}"], ["inspect", f"none{odd}"]):
+        for line in (
+            ["query", "delays.dpsketch", f"--rank={odd}"],
+            ["inspect", f"none{odd}"],
+            ["plan", "--config", "visits.yaml", f"--epsilon={odd}", f"--max-weight={odd}"],
+            ["check", f"none{odd}"],
+        ):
             assert is_well_told(*outcome(line)), line
 
 

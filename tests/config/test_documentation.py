@@ -13,6 +13,8 @@ import yaml
 import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
 from beam_dpsketch.config import keys, layouts, privacy, read_release, read_tree, release, units, windows
+from beam_dpsketch.config.wording import in_settings
+from beam_dpsketch.questions import KINDS
 from tests.config.snapshots import message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -31,6 +33,7 @@ TABLES = {
     "memory": layouts.TREE_MEMORY,
     "levels": layouts.TREE_LEVELS,
     "groups": keys.METHOD,
+    "quantiles": dict.fromkeys((*KINDS, "candidates", "confidence")),
 }
 """The tables of the page, by their first setting."""
 
@@ -94,20 +97,13 @@ def test_the_table_of_the_release_says_which_kind_has_a_setting() -> None:
 def test_messages_of_the_page_are_what_is_said() -> None:
     rows = re.findall(
         r"^\| `([^`]*)` \| `([^`]*)` \|$",
-        PAGE.split("| settings | message |")[1].split("Some messages")[0],
+        PAGE.split("| settings | message |")[1].split("## The release")[0],
         re.MULTILINE,
     )
     assert len(rows) == 3
     for settings, words in rows:
         written = settings.replace(", ...}", ', end: "2025-01-01"}')
         assert message(f"kind: frequencies\nitem: city\n{written}\n") == words
-
-
-def test_python_names_of_the_page_are_those_of_messages() -> None:
-    table = PAGE.split("| in messages |")[1].split("## ")[0]
-    names = re.findall(r"`([A-Z]\w+)`", table)
-    assert len(names) == 10
-    assert [name for name in names if not hasattr(beam_dpsketch, name)] == []
 
 
 def test_the_python_of_the_page_runs() -> None:
@@ -125,3 +121,27 @@ def test_the_docstring_lists_the_functions_and_its_example_can_be_used() -> None
     example = re.search(r"\n\n((?:    .*\n)+)", words)
     assert example is not None
     assert read_release(re.sub(r"^    ", "", example[1], flags=re.MULTILINE)).k == 5
+
+
+@pytest.mark.parametrize(
+    ("python", "setting"),
+    [
+        ("as in Record(max_weight=100) or Record()", "as in record: {max_weight: 100} or unit: record"),
+        ("take NormBound(20, max_keys=16), not AutoNorm()", "take norm: {max_norm: 20, max_keys: 16}, not norm: auto"),
+        ("RecordBounds(2, max_partitions=9)", "records: {max_contributions_per_partition: 2, max_partitions: 9}"),
+        ("keys must be PublicKeys([...])", "keys must be keys.public"),
+        ("AssumePublicKeys, KeySelection(...)", "keys.assume_public: true, keys.select"),
+        (
+            "windows=TimeRange(start, end) and method=Groups(delta)",
+            "windows: {start: start, end: end} and method.groups: {delta: delta}",
+        ),
+        ("a Recorder is no Record", "a Recorder is no unit: record"),
+    ],
+)
+def test_messages_are_in_the_words_of_settings(python: str, setting: str) -> None:
+    assert in_settings(python) == setting
+
+
+def test_no_message_on_record_names_a_value_object() -> None:
+    messages = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
+    assert not re.search(r"\b(NormBound|AutoNorm|RecordBounds|PublicKeys|KeySelection|TimeRange|Groups)\b", messages)

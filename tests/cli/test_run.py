@@ -1,0 +1,287 @@
+"""`dpsketch run`: releases of files, and what it refuses before it reads a record."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from beam_dpsketch import ReleasedSketch, read_releases
+from beam_dpsketch.cli.releasing import command, files, progress
+from beam_dpsketch.cli.releasing.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
+from beam_dpsketch.cli.releasing.files import open_files
+from beam_dpsketch.config import ConfigError, read_release
+from tests.cli.consoles import run
+
+OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
+OPTIONS += ["--privacy-id", "person", "--max-contributions", "2", "--output", "out.dpsketch"]
+SECRET = "Zanzibar"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, **columns: Any) -> None:
+    table = pa.table({"person": [f"p{n}" for n in range(200)], "delay": [n % 10 for n in range(200)], **columns})
+    (pa.csv.write_csv if name.endswith(".csv") else pq.write_table)(table, name)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_files_are_released_once_and_never_overwritten(ending: str) -> None:
+    for n in range(2):
+        write(f"visits{n}.{ending}", person=[f"{n}p{i}" for i in range(200)])
+    code, printed = run("run", f"visits*.{ending}", *OPTIONS)
+    assert code == 0
+    assert "protected: all records of one privacy id (in person)" in printed
+    assert "spends again" in printed
+    (released,) = read_releases("out.dpsketch", ReleasedSketch)
+    assert abs(released.records().estimate - 400) < 60  # sigma is at most 5
+    before = Path("out.dpsketch").read_bytes()
+    code, printed = run("run", f"visits*.{ending}", *OPTIONS)
+    assert code == 2
+    assert "out.dpsketch is there already, and has cost budget" in printed
+    assert Path("out.dpsketch").read_bytes() == before
+    assert run("run", f"visits*.{ending}", *OPTIONS, "--replace")[0] == 0
+    assert Path("out.dpsketch").read_bytes() != before
+    assert sorted(os.listdir()) == ["out.dpsketch", f"visits0.{ending}", f"visits1.{ending}"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_came_in_the_meantime_stays(has_links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*paths: str) -> None:
+        raise PermissionError(1, "Operation not permitted", *paths)
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    write("visits.csv")
+    assert run("run", "visits.csv", *OPTIONS)[0] == 0
+    before = Path("out.dpsketch").read_bytes()
+    assert len([*read_releases("out.dpsketch", ReleasedSketch)]) == 1
+    monkeypatch.setattr(command, "_check_output", lambda *given, **others: None)
+    code, printed = run("run", "visits.csv", *OPTIONS)
+    assert (code, "out.dpsketch is there already, and has cost budget" in printed) == (2, True)
+    assert Path("out.dpsketch").read_bytes() == before
+    assert sorted(os.listdir()) == ["out.dpsketch", "visits.csv"]
+
+
+def test_keys_and_a_settings_file_give_pairs() -> None:
+    write("visits.csv", city=["Oslo", "Rome"] * 100)
+    Path("s.yaml").write_text(
+        "{kind: quantiles, item: delay, domain: {type: integer, low: -5, high: 9}, privacy: {rho: 1}, unit: record}"
+    )
+    Path("keys.txt").write_text("Oslo\nBern\n")
+    line = ["visits.csv", "--config", "s.yaml", "--key", "city", "--public-keys", "keys.txt", "--output", "o.dpsketch"]
+    code, printed = run("run", *line)
+    assert (code, "wrote 2 release(s)" in printed) == (0, True)
+    found = dict(read_releases("o.dpsketch", ReleasedSketch, keyed=True))
+    assert abs(found["Oslo"].records().estimate - 100) < 60
+    assert abs(found["Bern"].records().estimate) < 60
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "words"),
+    [
+        ("nothing.csv", "", "no file matches nothing.csv"),
+        ("gs://bucket/x.csv", "", "only local files are read"),
+        ("visits.csv visits.parquet", "", "must all end with .parquet or all with .csv"),
+        ("visits.csv", "--item dely", "did you mean 'delay'?"),
+        ("visits.csv", "--privacy-id who", "unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
+        ("headless.csv", "", "which must name the columns"),
+        ("visits.csv", "--weight person --max-weight 2", "is read as two types, as text and as numbers"),
+        ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
+        ("visits.csv", "--output no/x.dpsketch", "must be a folder that is there"),
+        ("visits.csv", "--weight delay", "--max-weight is missing"),
+        ("typed.parquet", "", "the item column must hold"),
+        ("visits.parquet other.parquet", "", "has other columns than"),
+        ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
+        ("twice.csv", "", "is in the first line of 'twice.csv' twice"),
+        ("damaged.parquet", "", "no parquet files that can be read"),
+        ("damaged.csv", "", "no csv files that can be read"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_is_written(files: str, options: str, words: str) -> None:
+    for name in ("visits.csv", "visits.parquet"):
+        write(name)
+    write("typed.parquet", delay=[SECRET] * 200)
+    pq.write_table(pa.table({"person": list(range(9)), "delay": [1] * 9}), "other.parquet")
+    pa.csv.write_csv(pa.table({"person": ["a"]}), "other.csv")
+    Path("damaged.parquet").write_bytes(f"PAR1{SECRET}".encode())
+    Path("damaged.csv").write_bytes(b"")
+    Path("headless.csv").write_text(f"{SECRET},7\npersons,dely\n")
+    Path("twice.csv").write_text("person,delay,person\na,1,b\n")
+    code, printed = run("run", *files.split(), *OPTIONS, *options.split())
+    assert (code, words in printed) == (2, True), printed
+    assert not Path("out.dpsketch").exists()
+    assert SECRET not in printed
+    assert all(text.startswith("dpsketch: ") for text in printed.splitlines())
+
+
+def test_a_damaged_row_is_an_error_without_its_text() -> None:
+    Path("visits.csv").write_text(f"person,delay\na,1\nb,2,{SECRET}\n")
+    code, printed = run("run", "visits.csv", *OPTIONS)
+    assert code == 2
+    assert SECRET not in printed
+    assert "can be read, or one is damaged" in printed
+
+
+def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
+    write("visits.parquet")
+    whole = Path("visits.parquet").read_bytes()
+    Path("visits.parquet").write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
+    code, printed = run("run", "visits.parquet", *OPTIONS)
+    assert code == 2
+    assert printed.splitlines()[-1] == "dpsketch: visits.parquet: a part of it cannot be read, or it is damaged"
+
+
+def test_text_that_is_not_utf8_is_an_error_without_its_text() -> None:
+    Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1"))
+    code, printed = run("run", "visits.csv", *OPTIONS)
+    assert (code, SECRET in printed) == (2, False)
+    assert "visits.csv: a part of it cannot be read; expected CSV in UTF-8" in printed
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
+def test_a_file_that_is_given_twice_is_refused_because_its_records_would_count_twice(ending: str) -> None:
+    write(f"visits.{ending.lower()}")
+    os.rename(f"visits.{ending.lower()}", f"visits.{ending}")
+    os.link(f"visits.{ending}", f"same.{ending}")
+    for again in (f"./visits.{ending}", f"v*.{ending}", f"same.{ending}"):
+        code, printed = run("run", f"visits.{ending}", again, *OPTIONS)
+        assert (code, "are one file, whose records would count twice" in printed) == (2, True)
+    assert run("run", f"visits.{ending}", *OPTIONS)[0] == 0
+
+
+def test_lines_in_quotes_are_one_field_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_CSV_BLOCK", 1 << 10)
+    Path("x.csv").write_text("person,delay\n" + '"a\n7,7\nb",1\n' * 1000)
+    given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay")
+    assert open_files(["x.csv"], given, lambda _: None).reader.read_all()["delay"].to_pylist() == [1] * 1000
+
+
+@pytest.mark.parametrize("field", ['"sesame', '"sesame" seed', '"open\nsesame,1\n"a'])
+def test_a_quote_that_ends_no_field_is_refused_because_records_after_it_would_be_lost(field: str) -> None:
+    lines = [f"p{number},{number % 7}," for number in range(1000)]
+    lines[500] += field
+    Path("x.csv").write_text("person,delay,note\n" + "\n".join(lines) + "\n")
+    code, printed = run("run", "x.csv", *OPTIONS)
+    assert (code, "write quotes within a field twice" in printed) == (2, True)
+    assert "sesame" not in printed
+
+
+def test_quotes_that_are_written_twice_or_within_a_field_are_kept() -> None:
+    Path("x.csv").write_text('person,delay\n"a ""b"", c",1\n5" pipe,2\n"",3\n')
+    given = config(kind="frequencies", item="person")
+    assert open_files(["x.csv"], given, lambda _: None).reader.read_all()["person"].to_pylist() == [
+        'a "b", c',
+        '5" pipe',
+        None,
+    ]
+
+
+def test_a_column_with_a_dot_is_not_a_field_of_another() -> None:
+    pq.write_table(pa.table({"a": [{"b": 5, "c": 6}], "a.b": [1]}), "x.parquet")
+    given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="a.b")
+    assert open_files(["x.parquet"], given, lambda _: None).reader.read_all().to_pydict() == {"a.b": [1]}
+
+
+def test_input_that_counts_nowhere_is_noted() -> None:
+    write("visits.csv", delay=[SECRET] * 200)
+    code, printed = run("run", "visits.csv", *OPTIONS)
+    assert code == 0
+    assert "so all were dropped" in printed
+    assert SECRET not in printed
+
+
+def config(**settings: Any) -> Any:
+    return read_release({"item": "x", "privacy": {"rho": 1}, "unit": "record", **settings})
+
+
+def test_types_of_csv_are_declared_and_not_guessed() -> None:
+    person = {"privacy_id": "p", "norm": {"max_norm": 2, "max_weight": 3}}
+    given = config(kind="frequencies", unit=person, weight="w", keys={"public": [1, 2], "field": "k"})
+    assert column_types(given) == {"x": TEXT, "w": INTEGER, "p": TEXT, "k": INTEGER}
+    for domain, kind in (
+        ({"type": "integer", "low": 0, "high": 9}, INTEGER),
+        ({"type": "float", "low": 0, "high": 9, "resolution": 0.5}, FLOAT),
+        ({"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01"}, TIME),
+        ("ipv4", TEXT),
+    ):
+        assert column_types(config(kind="quantiles", domain=domain)) == {"x": kind}
+        tree = config(kind="quantiles", domain=domain, tree={"memory": 100_000})
+        assert column_types(tree) == {"x": kind}
+    assert column_types(config(kind="frequencies", items=[1, 2])) == {"x": INTEGER}
+    with pytest.raises(ConfigError, match="read as two types"):
+        column_types(config(kind="quantiles", domain="ipv4", unit=person, weight="x"))
+
+
+@pytest.mark.parametrize("listed", [[1, "2"], [{"hex": "31"}], [[1, 2]]])
+def test_listed_values_that_csv_never_holds_are_refused(listed: list[Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^keys\.public: CSV holds text or whole numbers"):
+        column_types(config(kind="frequencies", keys={"public": listed, "field": "k"}))
+    with pytest.raises(ConfigError, match=r"^items: CSV holds text or whole numbers"):
+        column_types(config(kind="frequencies", items=listed))
+
+
+@pytest.mark.parametrize("dirty", [[], ["no", ""]])
+def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
+    def read(texts: list[str], kind: pa.DataType) -> list[Any]:
+        return convert(pa.array([*texts, *dirty, None]), kind).to_pylist()[: len(texts)]
+
+    assert read(["1", "-20", "0"], INTEGER) == [1, -20, 0]
+    assert read([" 7 ", "12.0", "1.5", "9" * 30, "+3", "0x1"], INTEGER) == [7, 12, None, (1 << 63) - 1, 3, None]
+    assert read(["1.5", "-2e3", "7"], FLOAT) == [1.5, -2000.0, 7.0]
+    new_year = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    assert read(["2024-01-01", "2024-01-01T00:00:00Z"], TIME) == [new_year, new_year]
+    assert convert(pa.array(["7", "007", *dirty]), TEXT).to_pylist() == ["7", "007", *dirty]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (INTEGER, ["0x1F", "0X1f", "1_0", "12", "9" * 18, "9" * 19, "-0x1", "-7", " 7", "1e3", "\u0663"]),
+        (FLOAT, ["nan(1)", "nan", "inf", "1e400", "0x1p3", "+1", ".5", "1.", "9" * 15, "0." + "9" * 15, "1e-400"]),
+        (TIME, ["2024-01-01T08Z", "2024-01-01T08:00:00.1Z", "2024-01-01T08:00:00+01", "2024-01-01T08:00:00+0100"]),
+        (TIME, ["0000-01-01T00:00:00Z", "2024-02-30T00:00:00Z", "2024-02-29T08:00:00Z", "2024-01-01T08:00:60Z"]),
+    ],
+)
+def test_a_field_is_read_alike_next_to_any_other(kind: pa.DataType, texts: list[str]) -> None:
+    for text in texts:
+        alone, others = (repr(convert(pa.array([text, *more]), kind)[0].as_py()) for more in ([], ["???"]))
+        assert alone == others, text
+
+
+def test_the_share_that_is_read_depends_on_the_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    given, shares = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay"), []
+    for name in ("visits.csv", "visits.parquet"):
+        write(name)
+        shares.clear()
+        shutil.copy(name, f"more.{name}")
+        found = open_files([name, f"more.{name}"], given, shares.append)
+        assert found.reader.read_all().num_rows == 400
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+
+
+def test_progress_is_said_on_long_input_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 9.0, 10.0, 11.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    said = progress.Progress()
+    for share in (0.2, 0.3, 0.31, 0.399, 0.45):
+        said(share)
+    assert capsys.readouterr().err.splitlines() == [
+        "dpsketch: read 30 % of the input",
+        "dpsketch: read 40 % of the input",
+    ]

@@ -1,0 +1,163 @@
+"""Options in place of settings: what they mean, what they override, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+import pytest
+
+from beam_dpsketch.cli.faults import UsageError
+from beam_dpsketch.cli.settings.options import add_settings_options, read_config
+from beam_dpsketch.config import ReleaseConfig, read_release
+
+FILE = """
+kind: top_k
+item: source_ip
+domain: {type: ipv4}
+k: 5
+privacy: {epsilon: 2, delta: 1.0e-6}
+unit: {privacy_id: person, norm: {max_norm: 10}, max_windows: 3}
+keys: {public: [NL, "NO"], field: country}
+"""
+PLAIN = """{"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": {"privacy_id": "person",
+"norm": {"max_norm": 10}}}"""
+COUNT = "--kind frequencies --item city"
+SPEND = "--epsilon 1 --delta 1e-6"
+PEOPLE = "--privacy-id person --max-norm 10"
+TOP = "--kind top_k --item ip --k 3 --rho 1 --domain ipv4"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(FILE)
+    Path("plain.json").write_text(PLAIN)
+    Path("keys.txt").write_text("NL\nNO\n\nsesame\n")
+    Path("secret.bin").write_bytes(b"sesame\xff")
+    Path("empty.txt").write_text("\n")
+    Path("list.yaml").write_text("[sesame]")
+    Path("wrong.yaml").write_text(FILE.replace("max_norm", "max_nrom"))
+    Path("broken.yaml").write_text("a: [")
+
+
+def read(line: str) -> ReleaseConfig:
+    parser = argparse.ArgumentParser()
+    add_settings_options(parser)
+    return read_config(parser.parse_args(shlex.split(line)))
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        (
+            f"{COUNT} {SPEND} {PEOPLE}",
+            "{kind: frequencies, item: city, privacy: {epsilon: 1, delta: 1e-6}, "
+            "unit: {privacy_id: person, norm: {max_norm: 10}}}",
+        ),
+        (
+            f"{COUNT} --rho 1/2 --unit record --weight w --max-weight 7",
+            "{kind: frequencies, item: city, weight: w, privacy: {rho: 0.5}, unit: {record: {max_weight: 7}}}",
+        ),
+        (
+            f"{COUNT} --rho 1 --delta 1e-9 --privacy-id p --max-norm auto --max-weight 7 --weight w",
+            "{kind: frequencies, item: city, weight: w, privacy: {rho: 1, delta: 1e-9}, "
+            "unit: {privacy_id: p, norm: {auto: {max_weight: 7}}}}",
+        ),
+        (
+            f"{TOP} --privacy-id p --max-contributions 4 --max-partitions 2 --key c --public-keys keys.txt",
+            "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {public: [NL, 'NO', sesame], "
+            "field: c}, unit: {privacy_id: p, records: {max_contributions_per_partition: 4, max_partitions: 2}}}",
+        ),
+        (
+            f"{TOP} --privacy-id p --max-norm 4 --max-partitions 2 --key c --select-keys 1e-8",
+            "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {select: {delta: 1e-8}, field: c}, "
+            "unit: {privacy_id: p, norm: {max_norm: 4, max_keys: 2}}}",
+        ),
+        (
+            "--kind quantiles --item d --rho 1 --domain '{type: integer, low: -3, high: 9}' --unit record --key c "
+            "--assume-public-keys",
+            "{kind: quantiles, item: d, privacy: {rho: 1}, domain: {type: integer, low: -3, high: 9}, unit: record, "
+            "keys: {assume_public: true, field: c}}",
+        ),
+        ("--config s.yaml", FILE),
+        ("--config s.yaml --epsilon 3 --k 7", FILE.replace("epsilon: 2", "epsilon: 3").replace("k: 5", "k: 7")),
+        ("--config s.yaml --rho 3", FILE.replace("epsilon: 2", "rho: 3")),
+        ("--config plain.json --max-norm auto", PLAIN.replace('{"max_norm": 10}', '"auto"')),
+        (
+            "--config s.yaml --max-contributions 4",
+            FILE.replace("norm: {max_norm: 10}", "records: {max_contributions_per_partition: 4}"),
+        ),
+        (
+            "--config s.yaml --unit record --domain '{type: text, max_bytes: 9}'",
+            FILE.replace("{privacy_id: person, norm: {max_norm: 10}, max_windows: 3}", "record").replace(
+                "{type: ipv4}", "{type: text, max_bytes: 9}"
+            ),
+        ),
+        (
+            "--config s.yaml --assume-public-keys --key land",
+            FILE[: FILE.index("keys")] + "keys: {assume_public: true, field: land}",
+        ),
+    ],
+)  # fmt: skip
+def test_options_mean_settings(line: str, settings: str) -> None:
+    assert read(line) == read_release(settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "give --config FILE, or options"),
+        (SPEND, "--kind is missing: one of frequencies"),
+        (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
+        (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing next to --epsilon"),
+        (f"{COUNT} {SPEND}", "--privacy-id is missing"),
+        (f"{COUNT} {SPEND} --privacy-id p", "--max-norm is missing"),
+        (f"{COUNT} {SPEND} {PEOPLE} --unit record", "--privacy-id and --unit exclude each other"),
+        (f"{COUNT} {SPEND} {PEOPLE} --max-contributions 2", "--max-norm and --max-contributions exclude"),
+        (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho exclude each other"),
+        (f"{COUNT} {SPEND} --unit record --weight w", "--max-weight is missing next to --weight"),
+        (f"{COUNT} {SPEND} {PEOPLE} --weight w", "--max-weight is missing next to --weight"),
+        (f"{COUNT} {SPEND} {PEOPLE} --max-weight x", "--max-weight: expected a whole number, got 'x'"),
+        (f"{COUNT} {SPEND} --privacy-id p --max-norm -1", "--max-norm: must be finite and greater than 0"),
+        (f"{COUNT} {SPEND} {PEOPLE} --domain ipv4", "--domain: not a setting of kind frequencies"),
+        (f"{COUNT} {SPEND} {PEOPLE} --key c", "--key needs --public-keys FILE, --select-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8", "--key is missing"),
+        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-partitions is missing next to --select-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --assume-public-keys", "--select-keys and --assume-public-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a file of text in UTF-8"),
+        (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with one item a line"),
+        (f"{TOP} {PEOPLE}", ""),
+        (f"{TOP} {PEOPLE} --k 0", "--k: must be at least 1, got 0"),
+        (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing; the largest value"),
+        (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
+        ("--config s.yaml --kind frequencies", "s.yaml: domain: not a setting of kind frequencies"),
+        ("--config s.yaml --max-partitions 1", "--max-partitions: must be left out without keys.select"),
+        ("--config s.yaml --max-norm auto", "s.yaml: unit.max_windows: must be 1 where a norm is chosen"),
+        ("--config s.yaml --select-keys 1e-8", "s.yaml: unit.norm.max_keys: must be given with keys.select"),
+        ("--config wrong.yaml --k 9", "wrong.yaml: unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?"),
+        ("--config broken.yaml", "broken.yaml: settings: line 1, column 5"),
+        ("--config keys.txt", "keys.txt: expected settings such as kind: top_k"),
+        ("--config list.yaml", "list.yaml: expected settings such as kind: top_k"),
+        ("--config secret.bin", "'secret.bin': expected a file of settings in UTF-8"),
+    ],
+)
+def test_mistakes_are_named_by_the_option_or_the_file_and_show_no_key(line: str, message: str) -> None:
+    if not message:
+        read(line)
+        return
+    with pytest.raises(UsageError) as caught:
+        read(line)
+    assert str(caught.value).startswith(message)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("block", ["unit: [1]", "unit: {privacy_id: p, norm: 3}", "privacy: 3", "keys: 7"])
+def test_an_option_does_not_repair_a_block_of_the_file_that_is_none(block: str) -> None:
+    name = block.split(":")[0]
+    Path("odd.yaml").write_text(
+        "\n".join(line for line in FILE.splitlines() if not line.startswith(name)) + f"\n{block}"
+    )
+    with pytest.raises(UsageError, match="which is not a block"):
+        read("--config odd.yaml --max-norm 7 --rho 1 --key country")

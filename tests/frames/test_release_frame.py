@@ -1,0 +1,268 @@
+"""`release_frame`: what it refuses, what it warns of, what it spends, and that it needs no Beam."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from beam_dpsketch import (
+    AutoNorm,
+    BudgetExceededError,
+    ConfigError,
+    ElementsWarning,
+    IntegerDomain,
+    KeySelection,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    RecordBounds,
+    ReleasedCountSketch,
+    ReleasedSketch,
+    SketchSpec,
+    TreeSpec,
+    release_frame,
+)
+from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.records import unused
+
+PLANTED = "planted-4711"
+PERSON = {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}}
+SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": PERSON}
+TABLE = pa.table({"person": list(range(200)), "city": ["Oslo"] * 150 + [PLANTED] * 50})
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    return {**SETTINGS, **changes}
+
+
+def test_beam_is_not_imported() -> None:
+    code = """
+import sys
+import pyarrow
+import beam_dpsketch
+table = pyarrow.table({"person": [1, 2], "city": ["a", "b"]})
+unit = {"privacy_id": "person", "norm": "auto"}
+settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": unit}
+beam_dpsketch.release_frame(table, settings)
+print(sorted(name for name in sys.modules if name.startswith(("apache_beam", "polars"))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+class OnlyToArrow:
+    def to_arrow(self) -> pa.Table:
+        return TABLE
+
+
+class OnlyInterchange:
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        return TABLE.__dataframe__(nan_as_null, allow_copy)
+
+
+class OnlyStream:
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("table", [OnlyToArrow(), OnlyInterchange(), OnlyStream(), TABLE.to_pandas()], ids=type)
+def test_tables_of_other_libraries_are_read(table: Any) -> None:
+    """The deviation of an estimate is below 2."""
+    released = release_frame(table, SETTINGS)
+    assert isinstance(released, ReleasedCountSketch)
+    assert abs(released.estimate("Oslo") - 150) < 40
+
+
+class Planted:
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        raise RuntimeError(PLANTED)
+
+
+@pytest.mark.parametrize(
+    ("table", "fix"),
+    [
+        ([{"person": 1, "city": PLANTED}], "got list; make it one: pyarrow.table(columns)"),
+        ({"person": [1], "city": [PLANTED]}, "got dict; make it one: pyarrow.table(columns)"),
+        (pd.Series([PLANTED]), "got Series"),
+        (pa.array([PLANTED]), "make it one: pyarrow.table(columns)"),
+        (pa.chunked_array([[PLANTED]]), "got ChunkedArray"),
+        (Planted(), "cannot be read as columns (RuntimeError)"),
+        (PLANTED, "got str"),
+        (None, "got NoneType"),
+    ],
+    ids=["list", "dict", "series", "array", "chunks", "planted", "text", "nothing"],
+)
+def test_what_is_not_a_table_is_refused(table: Any, fix: str) -> None:
+    with pytest.raises(TypeError, match=r"^table must be a pandas or Polars DataFrame, a pyarrow Table") as caught:
+        release_frame(table, SETTINGS)
+    assert fix in str(caught.value)
+    assert PLANTED not in str(caught.value)
+
+
+def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"lazy\.collect\(\) first"):
+        release_frame(polars.from_arrow(TABLE).lazy(), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"item": "citi"}, "item: 'citi' is not a column of the table; did you mean 'city'?"),
+        ({"item": "zip"}, "item: 'zip' is not a column of the table"),
+        ({"weight": "n", "unit": {"record": {"max_weight": 3}}}, "weight: 'n' is not a column of the table"),
+        ({"unit": {**PERSON, "privacy_id": "persn"}}, "unit.privacy_id: 'persn' is not a column"),
+        ({"keys": {"public": ["a"], "field": "kez"}}, "keys.field: 'kez' is not a column of the table"),
+        ({"windows": ["2024-01-01", "2024-01-02"]}, "windows: a table is released as a whole"),
+        (
+            {"horizon": {"start": 0, "window_size": 60, "windows": 3}, "unit": "record"},
+            "horizon: a table is released as a whole",
+        ),
+        ({"unit": {**PERSON, "max_windows": 2}}, "unit.max_windows: a table is released as a whole"),
+        (
+            {"unit": {"privacy_id": "person", "norm": {"max_norm": 2}, "period": "7d"}},
+            "unit.period: a table is released as a whole",
+        ),
+        ({"kind": "frequency"}, "kind: expected one of frequencies"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_with_their_path(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        release_frame(TABLE, settings(**changes))
+    assert str(caught.value).startswith(message)
+
+
+def test_a_callable_is_refused_because_columns_have_names() -> None:
+    unit = PrivacyId(lambda row: row, NormBound(1))
+    config = ReleaseConfig(
+        kind="frequencies", spec=SketchSpec(), privacy=read_release(SETTINGS).privacy, unit=unit, item="city"
+    )
+    with pytest.raises(ConfigError, match=r"^unit\.privacy_id: must be the name of a column"):
+        release_frame(TABLE, config)
+
+
+@pytest.mark.parametrize(
+    ("spec", "bounds", "message"),
+    [
+        (SketchSpec(), RecordBounds(1, max_partitions=2), "max_partitions must be 1 without keys"),
+        (TreeSpec.for_memory(IntegerDomain(0, 99)), AutoNorm(), "bounds must be a NormBound for a tree"),
+    ],
+)
+def test_arguments_that_a_transform_refuses_are_refused(spec: Any, bounds: Any, message: str) -> None:
+    unit, kind = PrivacyId("person", bounds), "frequencies" if isinstance(spec, SketchSpec) else "quantiles"
+    config = ReleaseConfig(kind=kind, spec=spec, privacy=PrivacySpec(rho=1), unit=unit, item="person")
+    with pytest.raises(ValueError, match=message):
+        release_frame(TABLE, config)
+
+
+@pytest.mark.parametrize("form", [lambda table: table, pa.Table.to_pandas, pa.Table.to_reader], ids=["a", "b", "c"])
+def test_columns_that_cannot_be_counted_are_refused_without_rows_too(form: Any) -> None:
+    for table in (TABLE, TABLE.slice(0, 0)):
+        flags = table.set_column(1, "city", pa.array([True] * len(table), pa.bool_()))
+        with pytest.raises(TypeError, match="the item column must hold text, bytes or integers, got bool"):
+            release_frame(form(flags), SETTINGS)
+    twice = pa.table([TABLE["person"], TABLE["city"], TABLE["city"]], names=["person", "city", "city"])
+    with pytest.raises(ValueError, match="item='city' is the name of 2 columns"):
+        release_frame(twice, SETTINGS)
+
+
+def test_what_arrow_says_of_a_value_is_not_repeated() -> None:
+    rows = b"person,city\n" + b"1,Oslo\n" * 5000 + f"{PLANTED},Oslo\n".encode()
+    types = csv.ConvertOptions(column_types={"person": pa.int64()})
+    blocks = csv.ReadOptions(block_size=1000)
+    with pytest.raises(ValueError, match="a part of it cannot be read") as caught:
+        release_frame(csv.open_csv(io.BytesIO(rows), read_options=blocks, convert_options=types), SETTINGS)
+    assert PLANTED not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_each_call_is_another_release() -> None:
+    first, second = release_frame(TABLE, SETTINGS), release_frame(TABLE, SETTINGS)
+    assert (first.counters != second.counters).any()
+    ids = [each.privacy.release_ids[0] for each in (first, second)]
+    assert ids[0][:16] != ids[1][:16]
+
+
+def test_keys_are_parts_of_one_run() -> None:
+    keys = {"public": ["Oslo", "nowhere"], "field": "city"}
+    released = release_frame(TABLE, settings(keys=keys))
+    assert list(released) == ["Oslo", "nowhere"]
+    assert len({each.privacy.release_ids[0][:16] for each in released.values()}) == 1
+    assert len({each.privacy.release_ids[0][16:32] for each in released.values()}) == 2
+
+
+@pytest.mark.parametrize("table", [TABLE.slice(0, 0), TABLE.slice(0, 0).to_pandas()], ids=["arrow", "pandas"])
+def test_an_empty_table_gives_what_must_exist_regardless_of_the_data(table: Any) -> None:
+    assert isinstance(release_frame(table, SETTINGS), ReleasedSketch)
+    assert list(release_frame(table, settings(keys={"public": ["a", "b"], "field": "city"}))) == ["a", "b"]
+    assert release_frame(table, settings(keys={"assume_public": True, "field": "city"})) == {}
+    assert release_frame(table, settings(keys={"select": {"delta": 1e-8}, "field": "city"})) == {}
+    chosen = release_frame(table, settings(unit={"privacy_id": "person", "norm": "auto"}))
+    assert isinstance(chosen, ReleasedSketch)
+    groups = {"kind": "top_k", "k": 2, "method": {"groups": {"delta": 1e-8}}}
+    assert len(release_frame(table, settings(**groups, domain={"type": "text", "max_bytes": 8})).top_k(2)) == 0
+
+
+def test_a_part_of_a_budget_pays_for_one_call() -> None:
+    budget = PrivacyBudget(rho=1)
+    config = ReleaseConfig(
+        kind="frequencies",
+        spec=SketchSpec(width=32),
+        privacy=budget.spend(0.5),
+        unit=PrivacyId("person", NormBound(1)),
+        item="city",
+    )
+    for wrong in (TABLE.rename_columns(["person", "town"]), [1]):
+        with pytest.raises((ConfigError, TypeError)):
+            release_frame(wrong, config)
+    release_frame(TABLE, config)
+    with pytest.raises(BudgetExceededError, match="paid for another release"):
+        release_frame(TABLE, config)
+
+
+def test_chosen_keys_take_their_delta_from_the_budget() -> None:
+    budget = PrivacyBudget(rho=1, keys_delta=1e-8)
+    config = ReleaseConfig(
+        kind="frequencies",
+        spec=SketchSpec(width=32),
+        privacy=budget.spend(0.5),
+        unit=PrivacyId("person", NormBound(1, max_keys=1)),
+        item="city",
+        keys=KeySelection(1e-8, "city"),
+    )
+    release_frame(TABLE, config)
+    assert budget.remaining_keys_delta == 0
+
+
+@pytest.mark.parametrize("form", [lambda table: table, pa.Table.to_pandas], ids=["arrow", "pandas"])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "quantiles", "domain": {"type": "timestamp", "start": 0, "end": 9}}, "item='city'"),
+        ({"unit": "record", "keys": {"public": ["x"], "field": "city"}}, "key='city'"),
+        ({"unit": {"record": {"max_weight": 2}}, "weight": "half"}, "weight='half'"),
+        ({"unit": {**PERSON, "privacy_id": "nobody"}}, "privacy_id='nobody'"),
+    ],
+)
+def test_an_argument_that_drops_all_rows_is_named(changes: dict[str, Any], words: str, form: Any) -> None:
+    rows = {"city": [None if words.startswith("item") else PLANTED], "person": [1], "half": [0.5], "nobody": [None]}
+    for number in (unused.MANY, unused.MANY - 1):
+        table = form(pa.table({name: values * number for name, values in rows.items()}))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ElementsWarning)
+            release_frame(table, settings(**changes))
+        messages = [str(each.message) for each in caught if each.category is ElementsWarning]
+        assert len(messages) == (number == unused.MANY)
+        assert all(message.startswith(f"{words}: no row of the table") for message in messages)
+        assert PLANTED not in "".join(messages)
+        assert all(each.filename == __file__ for each in caught if each.category is ElementsWarning)

@@ -1,0 +1,251 @@
+"""Settings of every kind of release, records with all that tables hold, and what a pipeline makes of them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from apache_beam.utils.secret import Secret
+
+from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.frames.plan import FramePlan, columns_of
+from beam_dpsketch.frames.releasing import release_table
+from beam_dpsketch.frames.sums import ExactSums
+from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers.pipelines import exact_sums, seen_by_sink
+
+SECRET = b"planted-secret-4711-4711-4711-4711-4711"
+
+
+class PlantedSecret(Secret):
+    """A secret that tests may know."""
+
+    def get_secret_bytes(self) -> bytes:
+        return SECRET
+
+
+def keyed(name: str) -> KeyedRandomness:
+    """The randomness of the transform whose release id is this name."""
+    return KeyedRandomness(SECRET, encode((name,)))
+
+
+def records(number: int = 1500, *, seed: int = 4711) -> pa.Table:
+    """Visits of few heavy people and many others, with nulls, unlisted keys, weights of 0 and values out of range."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(number):
+        person = int(rng.expovariate(0.05))
+        rows.append(
+            {
+                "person": rng.choice([None, f"p{person}", *[f"p{person}"] * 18]),
+                "number": person,
+                "city": rng.choice([None, "Oslo", "Rome", "Bern", "x" * 70, *(f"village {n}" for n in range(9))]),
+                "country": rng.choice(["NO", "IT", "CH", None, "unlisted"]),
+                "minutes": rng.choice([None, rng.randrange(-20, 300), rng.randrange(60)]),
+                "amount": rng.choice([None, 0, -3, *range(1, 9)]),
+            }
+        )
+    rows[77]["country"] = "rare"
+    return pa.Table.from_pylist(rows)
+
+
+TABLE = records()
+_RHO: dict[str, Any] = {"privacy": {"rho": 0.5}}
+_LOSING: dict[str, Any] = {"privacy": {"epsilon": 3, "delta": "2e-3", "relation": "replace_one"}}
+
+
+def _person(field: str = "person", **bounds: Any) -> dict[str, Any]:
+    return {"unit": {"privacy_id": field, **bounds}}
+
+
+_TWO = _person(records={"max_contributions_per_partition": 2})
+_WEIGHTED = {"max_contributions_per_partition": 3, "max_partitions": 2, "max_weight": 4}
+_NORM = _person(norm={"max_norm": "5/2"})
+_CITIES: dict[str, Any] = {"kind": "frequencies", "item": "city", **_RHO, "spec": {"depth": 3, "width": 32}}
+_MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 240}, **_RHO}
+_LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
+_ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}
+_SELECTED: dict[str, Any] = {"keys": {"select": {"delta": "1e-3"}, "field": "country"}}
+_GROUPS = {"kind": "top_k", "k": 3, "item": "city", "domain": {"type": "text", "max_bytes": 12}}
+_GROUPS |= {"method": {"groups": {"delta": "1e-3"}}, **_LOSING}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "records": {**_CITIES, **_TWO},
+    "records, ids are numbers": {**_CITIES, **_person("number", records={"max_contributions_per_partition": 2})},
+    "records, weights, listed keys": {**_CITIES, **_LISTED, "weight": "amount", **_person(records=_WEIGHTED)},
+    "records, deletions": {
+        **_CITIES,
+        "weight": "amount",
+        **_person(records={"max_contributions_per_partition": 3, "max_weight": 2, "signed": True}),
+    },
+    "records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, **_person(records=_WEIGHTED)},
+    "norm": {**_CITIES, **_NORM},
+    "norm, weights, assumed keys": {
+        **_CITIES,
+        **_ASSUMED,
+        "weight": "amount",
+        **_person(norm={"max_norm": 3, "max_weight": 5, "signed": True, "max_per_item": 6}),
+    },
+    "norm, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, **_person(norm={"max_norm": 4, "max_keys": 2})},
+    "chosen norm": {**_CITIES, **_person(norm="auto")},
+    "chosen norm, weights, listed keys": {
+        **_CITIES,
+        **_LISTED,
+        "weight": "amount",
+        **_person(norm={"auto": {"max_weight": 4}}),
+    },
+    "count_min of single records": {
+        **_CITIES,
+        "spec": {"kind": "count_min", "depth": 2, "width": 16},
+        "unit": "record",
+    },
+    "single records, weights, assumed keys": {
+        **_CITIES,
+        **_ASSUMED,
+        "weight": "amount",
+        "unit": {"record": {"max_weight": 3, "signed": True}},
+    },
+    "single records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, "unit": "record"},
+    "listed items": {"kind": "frequencies", "item": "city", "items": ["Oslo", "Rome", "Paris"], **_RHO, **_NORM},
+    "no side counters": {**_CITIES, "privacy": {"rho": 1, "side_counters": "none"}, **_TWO},
+    "quantiles": {"kind": "quantiles", **_MINUTES, **_TWO},
+    "quantiles, norm, listed keys": {"kind": "quantiles", **_MINUTES, **_LISTED, **_NORM},
+    "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "unit": "record"},
+    "top-K of text": {
+        "kind": "top_k",
+        "k": 3,
+        "item": "city",
+        "domain": {"type": "text", "max_bytes": 6},
+        "tree": {"depth": 2, "width": 32},
+        **_RHO,
+        **_LISTED,
+        **_NORM,
+    },
+    "groups": {**_GROUPS, **_person(norm={"max_norm": 3, "max_keys": 4})},
+    "groups, records, listed keys": {**_GROUPS, **_LISTED, **_person(records=_WEIGHTED)},
+    "groups, weights, assumed keys": {**_GROUPS, **_ASSUMED, "weight": "amount", "unit": {"record": {"max_weight": 5}}},
+}
+CONFIGS = {name: read_release(settings) for name, settings in SETTINGS.items()}
+
+
+def transform(name: str) -> Any:
+    """The private transform of these settings, whose noise is made of the secret."""
+    made = private_transform(CONFIGS[name])
+    return made.with_idempotent_noise(release_id=name, secret=PlantedSecret())
+
+
+class _Sums(beam.PTransform):
+    """The steps of a private transform before the noise."""
+
+    def __init__(self, private: Any) -> None:
+        super().__init__()
+        self._private = private
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        declaration = self._private._declaration
+        if not isinstance(declaration, GroupedDeclaration):
+            return exact_sums(pcoll, self._private)
+        plan = WindowPlan.of(pcoll, declaration)
+        return pcoll | "Counts" >> CountPairs(declaration, plan, self._private._idempotent_noise)
+
+
+def counters(summed: Any) -> Any:
+    """All exact counters: of the sketch, then those aside; a count of grouped counts is itself."""
+    return summed if isinstance(summed, int) else summed.to_vector().tolist()
+
+
+def of_pipeline(names: list[str], elements: list[Any], counted: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The exact counters of some settings, and the released bytes of all, each by key."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        read, outputs = pipeline | beam.Create(elements), []
+        for name in names:
+            private, is_keyed = transform(name), CONFIGS[name].keys is not None
+            is_pair = is_keyed or CONFIGS[name].method is not None
+            if name in counted:
+                sums = read | f"Sums {name}" >> _Sums(private)
+                outputs.append(sums | f"Counters {name}" >> beam.Map(_sums_of, name, is_pair))
+            outputs.append(read | name >> private | f"Bytes {name}" >> beam.Map(_release_of, name, is_keyed))
+        return outputs | beam.Flatten()
+
+    found: tuple[dict[str, Any], dict[str, Any]] = ({name: {} for name in counted}, {name: {} for name in names})
+    for which, name, key, value in seen_by_sink(build):
+        assert key not in found[which][name]
+        found[which][name][key] = value
+    return found
+
+
+def _sums_of(output: Any, name: str, is_pair: bool) -> tuple[int, str, Any, Any]:
+    key, summed = output if is_pair else (None, output)
+    return 0, name, key, counters(summed)
+
+
+def _release_of(output: Any, name: str, is_keyed: bool) -> tuple[int, str, Any, Any]:
+    key, released = output if is_keyed else (None, output)
+    return 1, name, key, getattr(released, "release", released).to_bytes()
+
+
+def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
+    """The exact counters that a table leads to, by key, or by pair of key and item."""
+    plan = FramePlan.of(CONFIGS[name])
+    opened = open_table(table, columns_of(plan.declaration.selectors).values())
+    sums = ExactSums(plan, [opened.empty, *opened.parts], Unused(plan.declaration.selectors), keyed(name))
+    found: Any = sums.by_pair() if CONFIGS[name].method else sums.by_key()
+    return {key: counters(summed) for key, summed in found.items()}
+
+
+def bytes_of_frame(name: str, table: Any) -> dict[Any, bytes]:
+    """The bytes of what `release_frame` makes of a table, with the secret in place of entropy."""
+    released, _ = release_table(table, CONFIGS[name], keyed(name))
+    by_key = released if CONFIGS[name].keys is not None else {None: released}
+    return {key: each.to_bytes() for key, each in by_key.items()}
+
+
+def config_of(**changes: Any) -> ReleaseConfig:
+    """The settings of a small release, with some of them changed."""
+    return read_release({**SETTINGS["records"], **changes})
+
+
+def arrow_parts() -> pa.RecordBatchReader:
+    """The table as a stream of batches of 97 rows, with names and countries as dictionaries of each batch."""
+    batches = []
+    for start in range(0, len(TABLE), 97):
+        part = TABLE.slice(start, 97).combine_chunks()
+        for name in ("city", "country"):
+            part = part.set_column(part.schema.get_field_index(name), name, part[name].dictionary_encode())
+        batches += part.combine_chunks().to_batches()
+    return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+
+
+def pandas_frame() -> pd.DataFrame:
+    """The table in pandas: columns of numbers with nulls are floats there, and others objects."""
+    return TABLE.to_pandas().astype({"city": object, "country": "category"})
+
+
+def polars_frame() -> Any:
+    """The table in Polars, with a column of categories; skips the test without Polars."""
+    import pytest
+
+    polars = pytest.importorskip("polars")
+    return polars.from_arrow(TABLE).with_columns(polars.col("country").cast(polars.Categorical))
+
+
+FORMS: dict[str, Any] = {
+    "a table": lambda: TABLE,
+    "a stream of batches": arrow_parts,
+    "a record batch": lambda: TABLE.combine_chunks().to_batches()[0],
+    "pandas": pandas_frame,
+    "Polars": polars_frame,
+}
+ORDER = np.random.default_rng(7).permutation(len(TABLE))

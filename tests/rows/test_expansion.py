@@ -1,0 +1,208 @@
+"""The expansion service: what it refuses, what it says, and that two calls from Go are two releases."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.internal import pickler
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_expansion_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
+from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
+from apache_beam.utils.python_callable import PythonCallableWithSource
+from google.protobuf.wrappers_pb2 import BytesValue
+
+from beam_dpsketch import rows
+from beam_dpsketch.release import noising
+from beam_dpsketch.rows import expansion
+from beam_dpsketch.rows.expansion import ALLOWED, GLOB, OPTIONS, URN, RowsExpansion
+from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload
+from tests.helpers.pipelines import FN_API, seen_by_sink
+
+UNIT = '{"privacy_id": "person", "records": {"max_contributions_per_partition": 1, "max_partitions": 2}}'
+SETTINGS = {"item": "page", "items": ["a", "b"], "privacy": '{"rho": 0.5}', "unit": UNIT}
+KEYS = '{"assume_public": true, "field": "key"}'
+VISITS = {
+    name: [beam.Row(person=f"{name}{n}", key=key, page=page) for n, (key, page) in enumerate(pairs)]
+    for name, pairs in {
+        "first": [("x", "a")] * 30 + [("y", "b")] * 20,
+        "second": [("x", "b")] * 7 + [("y", "a")] * 5 + [("y", "b")],
+    }.items()
+}
+
+
+@pytest.fixture
+def service() -> Iterator[AsGo]:
+    """A service whose workers are threads of this process."""
+    options = PipelineOptions([*OPTIONS, f"--environment_type={python_urns.EMBEDDED_PYTHON}"])
+    with FullyQualifiedNamedTransform.with_filter(GLOB):
+        yield AsGo(RowsExpansion(options))
+
+
+def taken(row: Any, name: str) -> Any:
+    return name, row.key, row.item, row.estimate
+
+
+def counted(service: AsGo) -> dict[Any, float]:
+    """The answers of two calls with equal settings, by name of the input, key and item."""
+
+    def build(pipeline: beam.Pipeline) -> Any:
+        answers = []
+        for name, visits in VISITS.items():
+            found = (
+                pipeline
+                | f"Create {name}" >> beam.Create(visits)
+                | f"Count {name}"
+                >> call(service, "PrivateFrequencies", **SETTINGS, keys=KEYS, ask='{"items": ["a", "b"]}')
+            )
+            answers.append(found | f"Take {name}" >> beam.Map(taken, name))
+        return answers | beam.Flatten()
+
+    found = seen_by_sink(build, runner=FN_API)
+    assert len({each[:3] for each in found}) == len(found)
+    return {each[:3]: each[3] for each in found}
+
+
+def exact() -> dict[Any, float]:
+    counts = Counter((name, each.key, each.page) for name, visits in VISITS.items() for each in visits)
+    return {place: float(counts[place]) for place in itertools.product(VISITS, "xy", "ab")}
+
+
+@pytest.mark.pipeline
+def test_two_calls_from_go_do_not_mix(service: AsGo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both requests have one name and equal settings; the runner knows groups by the names of steps."""
+    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
+    assert counted(service) == exact()
+    assert [request.transform.unique_name for request in service.requests] == [EXTERNAL] * 2
+
+
+@pytest.mark.pipeline
+def test_two_calls_without_labels_of_their_own_mix(service: AsGo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted mistake."""
+    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
+    monkeypatch.setattr(RowsExpansion, "label", lambda _, request: request.transform.unique_name)
+    with pytest.raises(Exception, match="more than one element accessed as a singleton"):
+        counted(service)
+
+
+def request(spec: bytes = b"", urn: str = URN, **components: Any) -> Any:
+    """A request for a transform without input."""
+    made = beam_expansion_api_pb2.ExpansionRequest(namespace="n")
+    made.transform.unique_name = EXTERNAL
+    made.transform.spec.urn, made.transform.spec.payload = urn, spec
+    for kind, values in components.items():
+        for name, value in values.items():
+            getattr(made.components, kind)[name].CopyFrom(value)
+    return made
+
+
+def error(service: AsGo, sent: Any) -> str:
+    return service.Expand(sent).error
+
+
+def touched(path: str) -> None:
+    """What a request must not be able to call."""
+    Path(path).touch()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "tests.rows.test_expansion.touched",
+        "beam_dpsketch.rows.base.PrivateRows",
+        "beam_dpsketch.rows.base.inspect.os.system",
+        "beam_dpsketch.rows.files.beam.io.ReadFromText",
+        "beam_dpsketch.transforms.PrivateTopK",
+        "__callable__",
+        "__constructor__",
+        "",
+    ],
+)
+def test_only_transforms_of_rows_can_be_named(name: str, service: AsGo) -> None:
+    assert error(service, request(payload(name, "true"))).startswith("constructor: expected one of beam_dpsketch.rows.")
+
+
+def test_every_transform_of_rows_can_be_named(service: AsGo) -> None:
+    for name in rows.__all__:
+        expansion.check_request(request(payload(f"beam_dpsketch.rows.{name}")))
+    assert len(ALLOWED) == len(rows.__all__)
+
+
+def test_code_in_a_request_does_not_run(service: AsGo, tmp_path: Path) -> None:
+    """Pickled transforms and coders, callables as settings, and steps before the input."""
+    marker = tmp_path / "ran"
+    bomb = pickler.dumps(Bomb(str(marker)))
+    fine = payload("beam_dpsketch.rows.ReadReleases", path="x")
+    pickled = runner_api.FunctionSpec(urn=python_urns.PICKLED_CODER, payload=BytesValue(value=bomb).SerializeToString())
+    nested = {
+        "inner": runner_api.Coder(spec=pickled),
+        "outer": runner_api.Coder(
+            spec=runner_api.FunctionSpec(urn="beam:coder:iterable:v1"), component_coder_ids=["inner"]
+        ),
+    }
+    transform = runner_api.FunctionSpec(
+        urn=python_urns.PICKLED_TRANSFORM, payload=BytesValue(value=bomb).SerializeToString()
+    )
+    window = runner_api.WindowingStrategy(
+        window_fn=runner_api.FunctionSpec(urn=python_urns.PICKLED_WINDOWFN, payload=transform.payload)
+    )
+    source = PythonCallableWithSource(f"open({str(marker)!r}, 'w').close() or len")
+    marker.unlink(missing_ok=True)
+    sent = {
+        "urn": request(transform.payload, python_urns.PICKLED_TRANSFORM),
+        "input": request(fine, coders=nested, pcollections={"p": runner_api.PCollection(coder_id="outer")}),
+        "components": request(fine, transforms={"t": runner_api.PTransform(spec=transform)}),
+        "settings": request(payload("beam_dpsketch.rows.PrivateTopK", item=source)),
+    }
+    for path, each in [*sent.items(), ("input", request(fine, windowing_strategies={"w": window}))]:
+        assert error(service, each).startswith(f"{path}: "), path
+    assert not marker.exists()
+    pickler.loads(bomb)
+    assert marker.exists()
+
+
+class Bomb:
+    """Calls `touched` when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        return touched, (self._path,)
+
+
+def test_what_no_sdk_sends_is_refused_in_one_line(service: AsGo) -> None:
+    fine = payload("beam_dpsketch.rows.ReadReleases", path="x")
+    for end in range(0, len(fine), 7):
+        assert "\n" not in error(service, request(fine[:end]))
+        assert error(service, request(fine[:end])).split(":")[0] in ("payload", "constructor")
+    unnamed = request(fine)
+    unnamed.namespace = ""
+    assert error(service, unnamed).startswith("namespace: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "item: is missing; "),
+        ({"privacy": "{}"}, "privacy: give epsilon and delta"),
+        ({"kk": 3}, "kk: unknown setting; did you mean 'k'?"),
+        ({"item": "absent"}, "item='absent' is not a field of the elements: person, key, page"),
+    ],
+    ids=["none", "value", "name", "field"],
+)
+def test_errors_are_one_line_that_names_the_setting(settings: Any, message: str, service: AsGo) -> None:
+    usual = {"item": "page", "domain": "ipv4", "k": 3, "privacy": '{"rho": 1}', "unit": "record"}
+    given = {**usual, **settings} if settings else {}
+    with pytest.raises(RuntimeError) as refused:
+        beam.Pipeline(runner=FN_API) | beam.Create(VISITS["first"]) | call(service, "PrivateTopK", **given)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
