@@ -11,7 +11,7 @@ help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
-	@echo "make test          fast tests (about two minutes)"
+	@echo "make test          fast tests (about three minutes)"
 	@echo "make test-fast     those of them that start no pipeline (half a minute)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
@@ -52,13 +52,13 @@ test-fast: $(VENV)/.demo $(VENV)/.test
 
 test-slow: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
-	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'not (pipeline or slow or engine or prism or flink)'
+	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink)'
 
 engines: $(VENV)/.demo
 	$(RUN) tests.engines.fetch
 
 test-engines: $(VENV)/.demo $(VENV)/.test engines
-	$(RUN) pytest -vv -rs -m 'engine or prism or flink'
+	$(RUN) pytest -n 2 -vv -rs -m 'engine or prism or flink'
 
 lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure.
-for name, max_examples in (("fast", 10), ("project", 50), ("full", 200)):
+for name, max_examples in (("fast", 10), ("project", 20), ("full", 200)):
     settings.register_profile(name, deadline=None, max_examples=max_examples)
 settings.load_profile("project")
 
@@ -18,6 +18,8 @@ collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on p
 
 _PIPELINES = (
     "tests/guarantees/",
+    "tests/rows/",
+    "tests/yaml/",
     "tests/transforms/",
     "tests/engines/",
     "tests/test_changed_destinations.py",

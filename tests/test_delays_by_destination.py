@@ -91,6 +91,7 @@ def test_nothing_is_printed_of_a_release_without_keys(
     assert "Protected:" not in printed
 
 
+@pytest.mark.slow
 def test_releases_of_two_runs_are_told_apart(flown: list[str], tmp_path: Path) -> None:
     run(flown, tmp_path / "delays")
     run(flown, tmp_path / "delays-1")

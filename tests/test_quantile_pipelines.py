@@ -111,6 +111,7 @@ def test_the_share_of_late_flights_is_the_rest() -> None:
     assert delay_quantiles.later(Interval(0.75, 0.5, 1.0)) == Interval(0.25, 0.0, 0.5)
 
 
+@pytest.mark.slow
 def test_releases_of_other_runs_are_not_taken_for_the_keys(flights_file: str, tmp_path: Path) -> None:
     prefix = str(tmp_path / "delays")
     delay_quantiles.main([f"--input={flights_file}", f"--output={prefix}"])

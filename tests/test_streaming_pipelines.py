@@ -251,7 +251,7 @@ def test_a_week_of_the_real_flights(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "966 departures" in printed
     found = int(re.search(r"(\d+) of 35 listed airports", printed).group(1))
-    assert found >= 28  # without noise, only bounding can change the list
+    assert found >= 22  # 30.4 on average, with a standard deviation of 1.1, over 50 runs; by chance 2 would be
     assert "the lists exceed the noise." in printed
 
 

@@ -184,6 +184,7 @@ RERUNS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.usefixtures("secret")
 @pytest.mark.parametrize("name", RERUNS)

@@ -225,6 +225,7 @@ def released_of(rows: Any = ROWS, **settings: Any) -> dict[Any, ReleasedSketch]:
     return dict(run(rows, per_key(**settings)))
 
 
+@pytest.mark.slow
 def test_keys_of_one_run_lose_delta_once_and_those_of_two_runs_twice() -> None:
     first, second = released_of(), released_of()
     assert first.keys() == second.keys() == {"a", "b"}
@@ -259,6 +260,7 @@ def test_neither_keys_nor_windows_are_said_to_be_shown(windows: Any) -> None:
         assert released.privacy.as_dict()["keys_delta"] >= float(DELTA)
 
 
+@pytest.mark.slow
 def test_an_accountant_is_told_of_delta() -> None:
     released = released_of()["a"]
     with pytest.raises(ValueError, match="ignore_delta must be True"):

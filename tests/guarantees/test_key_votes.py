@@ -197,6 +197,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("merged", ["at the end", "all the time"])

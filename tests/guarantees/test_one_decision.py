@@ -169,6 +169,7 @@ def test_a_key_is_decided_once(runner: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(found) == len(bytes_by_key(found))
 
 
+@pytest.mark.slow
 def test_of_repeated_bundles_one_decision_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step decides three times, and what follows sees one of them: half of the keys, and one release of each."""
     found, made = decisions(monkeypatch, "--direct_runner_bundle_repeat=2")

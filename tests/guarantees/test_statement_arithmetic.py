@@ -264,6 +264,7 @@ def test_an_id_over_several_windows(
     assert Fraction(change) / (2 * of_one) == max_windows * RHO
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(**SETTINGS, keys=st.integers(1, 3), fixed=st.booleans())
 def test_an_id_within_one_window(

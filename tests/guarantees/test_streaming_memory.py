@@ -139,7 +139,7 @@ def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc/self/statm")
-@pytest.mark.parametrize(("unit", "windows"), [("record", 480), ("privacy id", 144)])
+@pytest.mark.parametrize(("unit", "windows"), [("record", 240), ("privacy id", 144)])
 def test_memory_is_flat_over_a_day_of_windows(unit: str, windows: int) -> None:
     resident, state = growth(unit, windows, SketchSpec(depth=5, width=2048))
     assert resident <= MARGIN

@@ -167,7 +167,7 @@ def test_counters_after_deletion_are_those_without_the_records(ways: Ways, log: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ways", [Ways(*ways) for ways in itertools.product(TRANSFORMS, UNITS, *[(False, True)] * 3)])
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(log=logs())
 def test_the_same_by_every_single_way(ways: Ways, log: Any) -> None:
     check_log(ways, log)

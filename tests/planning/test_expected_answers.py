@@ -95,7 +95,7 @@ def test_the_search_finds_items_at_the_limits_as_often_as_said(name: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ITEMS)
 def test_the_search_finds_items_at_the_limits_as_often_as_said_of_many(name: str) -> None:
-    check_limits(name, 1000)
+    check_limits(name, 300)
 
 
 @pytest.mark.slow

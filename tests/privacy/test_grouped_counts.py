@@ -144,6 +144,7 @@ def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_
         assert attained > Fraction(95, 100) * RHO
 
 
+@pytest.mark.slow
 def test_a_threshold_of_one_record_and_the_tail_shows_units_that_count_for_more():
     bounds = RecordBounds(3, max_partitions=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
@@ -218,6 +219,7 @@ def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items
         assert max(deltas) > DELTA / 3  # classes of sizes, and bounds of tails, lose little
 
 
+@pytest.mark.slow
 def test_people_who_count_once_an_item_need_a_lower_threshold():
     rule, bound = GroupRule(delta=DELTA, max_items=100), NormBound(10, max_keys=100)
     once = NormBound(10, max_keys=100, max_per_item=1)

@@ -223,6 +223,7 @@ def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch)
         check_all()
 
 
+@pytest.mark.slow
 def test_a_limit_of_memory_that_forgets_what_cancelled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a row is dropped at once or at the end would change which others are kept."""
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.records.shard_hash import shard_hash
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 
 VALUES = st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=60, max_size=80)), min_size=1, max_size=30)
 
@@ -34,7 +34,7 @@ def test_words_are_those_of_each_value_alone(values: list[bytes], start: int) ->
 def test_words_of_numbers_are_those_of_their_canonical_bytes(numbers: list[int], start: int) -> None:
     expected = [alone(value) for value in encode_all(numbers).to_pylist()]
     column = pa.array(numbers, pa.int64())
-    with mock.patch("beam_dpsketch.records.shard_hash._CHUNK", 3):
+    with mock.patch("beam_dpsketch.records.bounding.shard_hash._CHUNK", 3):
         assert shard_hash(column).tolist() == expected
     assert shard_hash(column.slice(start)).tolist() == expected[start:]
     assert shard_hash(pa.chunked_array([column.slice(0, 2), column.slice(2)])).tolist() == expected

@@ -18,9 +18,9 @@ from beam_dpsketch.records.bounding import record_rule, votes
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.shard_hash import shard_hash
 
 SPEC = SketchSpec(depth=2, width=8)
 GRID = 48

@@ -237,6 +237,7 @@ def bytes_of(transform: Any, release_id: str = "visits", visits: list[Visit] = V
     }
 
 
+@pytest.mark.slow
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", IDEMPOTENT)
 def test_idempotent_rows_are_the_same_bytes_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

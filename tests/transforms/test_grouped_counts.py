@@ -208,6 +208,7 @@ class WithStart(beam.DoFn):
         yield float(where.start), element
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_noise")
 def test_windows_show_only_with_a_released_item_or_a_declared_range() -> None:
     def found(transform: beam.PTransform, timed: Any, windows: Any) -> dict[Any, Any]:
@@ -230,6 +231,7 @@ def test_windows_show_only_with_a_released_item_or_a_declared_range() -> None:
     assert sliding == {-60: {"to": 20}, 0: {"to": 20}, 60: {"to": 30}, 120: {"to": 30}}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_noise")
 def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     rows = [({"user": n % 200, "word": "to"}, 1.0 + 60 * (n // 200)) for n in range(600)]
@@ -263,6 +265,7 @@ def test_a_stream_releases_each_window_once(by_id: bool) -> None:
     assert sorted((start, counts(top)) for start, top in outputs) == [(0, {"to": 20}), (120, {"to": 30})]
 
 
+@pytest.mark.slow
 def test_idempotent_replays_release_equal_bytes_and_other_counts_other_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two unrelated draws of 60 counts with sigma 3 agree with a probability below 1e-60."""
     monkeypatch.setenv("OF_TESTS", "0123456789abcdef" * 4)
@@ -294,6 +297,7 @@ def test_idempotent_replays_release_equal_bytes_and_other_counts_other_noise(mon
         assert other.privacy.release_ids != first.privacy.release_ids
 
 
+@pytest.mark.slow
 def test_each_bundle_draws_noise_of_its_own() -> None:
     """100 counts of two windows with sigma 3: equal noise has a probability below 1e-90."""
     timed = [(f"w{n}", time) for n in range(100) for time in (1.0, 61.0) for _ in range(50)]

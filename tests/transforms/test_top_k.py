@@ -191,7 +191,7 @@ def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
     keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(domain, unit=Record()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
-        assert "explain(n) adds what about n records would give" in transform.explain()
+        assert "n adds what about n records would give" in transform.explain()
         assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
         assert "mostly noise" in transform.explain(1)
 

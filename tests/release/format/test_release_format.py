@@ -151,10 +151,10 @@ def test_mutants_under_a_right_digest_are_refused_or_written_again(it, data):
 
 
 @pytest.mark.slow
-def test_a_minute_of_mutants_and_noise():
+def test_many_mutants_and_noise():
     source = random.Random(20_260_101)
     corpus = [it.to_bytes() for it in golden.good().values()] + list(golden.bad().values())
-    end = time.monotonic() + 60
+    end = time.monotonic() + 20
     tried = 0
     while time.monotonic() < end:
         for _ in range(200):

@@ -101,6 +101,7 @@ def attack(seed: int, size: int) -> list[Row]:
 OTHERS = [{"user": f"user {i}", "key": f"key {i % 5}", "item": i % 3, "weight": 1} for i in range(40)]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 20),

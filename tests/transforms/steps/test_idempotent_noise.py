@@ -35,7 +35,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.domains import TextDomain
-from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.release.release_id import part_name, release_randomness
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     FileSecret,
@@ -44,7 +44,6 @@ from beam_dpsketch.transforms import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.transforms.steps.idempotent_noise import release_randomness
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit

@@ -319,6 +319,7 @@ def noise_named(release_id: str = "visits of one day") -> IdempotentNoise:
     return IdempotentNoise(release_id, EnvironmentSecret(VARIABLE))
 
 
+@pytest.mark.slow
 def test_with_a_secret_another_split_and_runner_choose_the_same_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a norm that is drawn again differs."""
     records = [record for bundle in CROWD for record in bundle]

@@ -1,0 +1,18 @@
+"""An expansion service whose worker draws no noise, for tests alone: ``python -m tests.engines.exact_expansion``."""
+
+from __future__ import annotations
+
+import sys
+
+from beam_dpsketch.cli.main import main
+from beam_dpsketch.release import noising
+
+
+def without_noise() -> int:
+    """Serve, with the exact counters in the place of noisy ones."""
+    noising.add_noise = lambda table, variance, **_: table
+    return main(["expansion-service", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(without_noise())
