@@ -22,13 +22,23 @@ def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
         *others, last = (f".{each}" for each in kinds)
         raise UsageError(f"--output must end with {', '.join(others)} or {last}, which says what to write")
     if os.path.lexists(arguments.output) and not arguments.replace:
-        raise UsageError(f"{arguments.output} is there already; --replace replaces it")
+        raise is_there(arguments.output)
     return kind
 
 
 def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]) -> None:
     """Write `--output`, which must not be one of the files that were read."""
-    if arguments.replace and os.path.realpath(arguments.output) in map(os.path.realpath, read):
-        raise UsageError("--output must not be one of the files that are read")
+    refuse_input(arguments.output, read)
     with open(arguments.output, "wb" if arguments.replace else "xb") as file:
         file.write(data)
+
+
+def is_there(path: str, which: str = "") -> UsageError:
+    """Return the error about a file that would be replaced."""
+    return UsageError(f"{path} is there already{which}; --replace replaces it")
+
+
+def refuse_input(path: str, read: Iterable[str]) -> None:
+    """Refuse an output that is one of the files that are read."""
+    if os.path.realpath(path) in map(os.path.realpath, read):
+        raise UsageError("--output must not be one of the files that are read")

@@ -61,16 +61,20 @@ class FramePlan(NamedTuple):
         """Whether there is a release for each key."""
         return self.declaration.is_keyed
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of each argument that is given."""
+        return columns_of(self.declaration.selectors)
+
     def paying(self) -> FramePlan:
         """Return the same plan without a budget; raise if a part of a budget has paid for another release."""
         return self._replace(terms=self.terms.paying_for(object()))
 
     def check_columns(self, table: TableParts) -> None:
         """Refuse columns that are missing, or of a type that cannot be used."""
-        columns = columns_of(self.declaration.selectors)
-        for argument, name in columns.items():
+        for argument, name in self.columns.items():
             if name not in table.names:
-                meant = nearest(name, table.names, columns)
+                meant = nearest(name, table.names, self.columns)
                 raise refusal(PATHS[argument], f"{_shown(name)} is not a column of the table{meant}")
         self.reader.read_batch(table.empty, self.sketch_input)
 

@@ -14,7 +14,7 @@ from typing import Any
 from beam_dpsketch.config.release import ReleaseConfig, read_release
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.noise import release_counts, release_sums
-from beam_dpsketch.frames.plan import FramePlan, columns_of
+from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -75,7 +75,7 @@ def release_table(table: Any, config: ReleaseConfig, secret: KeyedRandomness | N
     """
     plan = FramePlan.of(config)
     selectors = plan.declaration.selectors
-    opened = open_table(table, columns_of(selectors).values())
+    opened = open_table(table, plan.columns.values())
     plan.check_columns(opened)
     plan, unused = plan.paying(), Unused(selectors)
     sums = ExactSums(plan, itertools.chain([opened.empty], opened.parts), unused, secret)

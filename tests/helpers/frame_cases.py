@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.config import ReleaseConfig, read_release
-from beam_dpsketch.frames.plan import FramePlan, columns_of
+from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
@@ -199,7 +199,7 @@ def _release_of(output: Any, name: str, is_keyed: bool) -> tuple[int, str, Any, 
 def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     """The exact counters that a table leads to, by key, or by pair of key and item."""
     plan = FramePlan.of(CONFIGS[name])
-    opened = open_table(table, columns_of(plan.declaration.selectors).values())
+    opened = open_table(table, plan.columns.values())
     sums = ExactSums(plan, [opened.empty, *opened.parts], Unused(plan.declaration.selectors), keyed(name))
     found: Any = sums.by_pair() if CONFIGS[name].method else sums.by_key()
     return {key: counters(summed) for key, summed in found.items()}

@@ -14,13 +14,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.cli.faults import DONE, UsageError, note
+from beam_dpsketch.cli.output_file import is_there, refuse_input
+from beam_dpsketch.cli.releasing.files import open_files
 from beam_dpsketch.cli.releasing.progress import Progress
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.release.format.release_file import RecordWriter, to_record
+
+_HAS_COST = ", and has cost budget"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write one release, or one of each key."""
-    from beam_dpsketch.cli.releasing.files import open_files  # only here: Arrow's readers take time to import
-    from beam_dpsketch.frames.releasing import release_frame
-
     config = read_config(arguments)
     _check_output(arguments.output, replace=arguments.replace)
     with warnings.catch_warnings(record=True) as caught:
@@ -43,8 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         warnings.simplefilter("always", ElementsWarning)
         try:
             found = open_files(arguments.files, config, Progress())
-            if os.path.realpath(arguments.output) in map(os.path.realpath, found.paths):
-                raise UsageError("--output must not be one of the files that are read")
+            refuse_input(arguments.output, found.paths)
             note(f"releasing {in_words(config)}")
             released = release_frame(found.reader, config)
         except (ConfigError, TypeError, ValueError) as error:
@@ -62,7 +63,7 @@ def _check_output(path: str, *, replace: bool) -> None:
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     if os.path.lexists(path) and not replace:
-        raise _is_there(path)
+        raise is_there(path, _HAS_COST)
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
         raise UsageError(f"{os.path.dirname(path) or path} must be a folder that is there, for --output")
     if not os.access(os.path.dirname(path) or ".", os.W_OK):
@@ -99,11 +100,7 @@ def _rename(unfinished: str, path: str) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
             os.replace(unfinished, path)
     except FileExistsError:
-        raise _is_there(path) from None
-
-
-def _is_there(path: str) -> UsageError:
-    return UsageError(f"{path} is there already, and has cost budget; --replace replaces it")
+        raise is_there(path, _HAS_COST) from None
 
 
 def _umask() -> int:

@@ -40,8 +40,11 @@ def column_types(config: ReleaseConfig) -> dict[str, pa.DataType]:
     return types
 
 
-def check_header(path: str, names: Sequence[str], config: ReleaseConfig) -> None:
-    """Refuse a first line that lacks a column, or has it twice; it may be a record, so it is not shown."""
+def declared_schema(path: str, names: Sequence[str], config: ReleaseConfig) -> pa.Schema:
+    """Return the columns that a release reads of a file, with their types.
+
+    A first line that lacks one, or has it twice, is refused. It may be a record, so it is not shown.
+    """
     columns = columns_of(config.declaration.selectors)
     for argument, field in columns.items():
         if field not in names:
@@ -49,6 +52,7 @@ def check_header(path: str, names: Sequence[str], config: ReleaseConfig) -> None
             raise ConfigError(f"{PATHS[argument]}: {field!r} {words}{nearest(field, names, columns)}")
         if names.count(field) > 1:
             raise ConfigError(f"{PATHS[argument]}: {field!r} is in the first line of {path!a} twice")
+    return pa.schema([*column_types(config).items()])
 
 
 def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:

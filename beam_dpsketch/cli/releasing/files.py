@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_dpsketch.cli.faults import UsageError
-from beam_dpsketch.cli.releasing.csv_columns import TEXT, check_header, column_types, convert
+from beam_dpsketch.cli.releasing.csv_columns import TEXT, convert, declared_schema
 from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.errors import ConfigError
 
@@ -99,10 +99,8 @@ class _Csv:
 
         self._csv, self._paths = arrow_csv, paths
         self._lines = arrow_csv.ParseOptions(newlines_in_values=True)
-        self._types = column_types(config)
         for path in paths:
-            check_header(path, self._header(path), config)
-        self.schema = pa.schema([*self._types.items()])
+            self.schema = declared_schema(path, self._header(path), config)
 
     def _header(self, path: str) -> list[str]:
         with self._csv.open_csv(path, parse_options=self._lines) as reader:
@@ -112,7 +110,7 @@ class _Csv:
         """Return a reader of the wanted columns, all as text."""
         as_text = self._csv.ConvertOptions(
             include_columns=self.schema.names,
-            column_types=dict.fromkeys(self._types, TEXT),
+            column_types=dict.fromkeys(self.schema.names, TEXT),
             null_values=[""],
             strings_can_be_null=True,
         )
@@ -135,7 +133,7 @@ class _Csv:
             before += os.path.getsize(path)
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [convert(batch.column(name), kind) for name, kind in self._types.items()]
+        columns = [convert(batch.column(each.name), each.type) for each in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from beam_dpsketch.cli.faults import DONE, WRONG_USAGE, UsageError, note
-from beam_dpsketch.cli.releasing.csv_columns import check_header, column_types
+from beam_dpsketch.cli.releasing.csv_columns import declared_schema
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
+from beam_dpsketch.frames.plan import FramePlan
+from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.records.public import KeySelection, PublicKeys
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ENDINGS = (".parquet", ".csv")
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             config = read_release(read_settings_file(path))
             if schema is not None:
                 csv = arguments.against.lower().endswith(".csv")
-                given = as_read(arguments.against, schema, config) if csv else schema
+                given = declared_schema(arguments.against, schema.names, config) if csv else schema
                 _check_columns(config, given, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(config)}") + "\n")
         except UsageError as error:
@@ -96,12 +96,10 @@ def read_schema(path: str) -> pa.Schema:
     ending = os.path.splitext(path)[1].lower()
     if ending not in _ENDINGS:
         raise UsageError(f"--against must end with {' or '.join(_ENDINGS)}")
-    import pyarrow as pa
-
     try:
         with open(path, "rb") as file:
             if ending == ".parquet":
-                import pyarrow.parquet as pq
+                import pyarrow.parquet as pq  # only here: it takes time to import
 
                 return pq.read_schema(file)
             from pyarrow import csv
@@ -111,22 +109,10 @@ def read_schema(path: str) -> pa.Schema:
         raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
 
 
-def as_read(path: str, schema: pa.Schema, config: ReleaseConfig) -> pa.Schema:
-    """Return the columns of CSV with the types that `dpsketch run` reads them as."""
-    import pyarrow as pa
-
-    check_header(path, schema.names, config)
-    return pa.schema([*column_types(config).items()])
-
-
 def _check_columns(config: ReleaseConfig, schema: pa.Schema, title: str) -> None:
     """Refuse columns that `dpsketch run` would refuse."""
-    from beam_dpsketch.frames.plan import FramePlan, columns_of  # only here: Arrow takes time to import
-    from beam_dpsketch.frames.tables import open_table
-
     try:
         plan = FramePlan(config.declaration, config.terms)
-        columns = columns_of(plan.declaration.selectors)
-        plan.check_columns(open_table(schema.empty_table(), columns.values()))
+        plan.check_columns(open_table(schema.empty_table(), plan.columns.values()))
     except (ValueError, TypeError) as error:
         raise UsageError(f"{title}: {error}") from None
