@@ -70,7 +70,7 @@ def test_windows_of_equal_priority_are_two_windows() -> None:
 def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     units, partitions, _, _ = columns
     groups = Counter(zip(units.tolist(), partitions.tolist(), strict=True))
-    positions = select_within_bounds(*columns, bounds).tolist()
+    positions = select_within_bounds(*columns, list, bounds).tolist()
     kept_groups = Counter((int(units[position]), int(partitions[position])) for position in positions)
     assert len(set(positions)) == len(positions)
     for group, size in kept_groups.items():
@@ -83,7 +83,7 @@ def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray,
 def test_the_records_of_smallest_priority_are_kept(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> None:
     distinct = np.random.default_rng(len(columns[0])).permutation(len(columns[0])).astype(np.uint32)
     columns = (*columns[:3], distinct)
-    assert set(select_within_bounds(*columns, bounds).tolist()) == reference(columns, bounds)
+    assert set(select_within_bounds(*columns, list, bounds).tolist()) == reference(columns, bounds)
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS, st.integers(0, 60))
@@ -93,19 +93,19 @@ def test_bounding_in_stages_keeps_what_bounding_at_once_keeps(
     columns = (*columns[:3], np.random.default_rng(cut).permutation(len(columns[0])).astype(np.uint32))
     everything = np.arange(len(columns[0]))
     first = [
-        part[select_within_bounds(*(column[part] for column in columns), bounds)]
+        part[select_within_bounds(*(column[part] for column in columns), list, bounds)]
         for part in (everything[:cut], everything[cut:])
     ]
     union = np.concatenate(first)
-    staged = union[select_within_bounds(*(column[union] for column in columns), bounds)]
-    assert set(staged.tolist()) == set(select_within_bounds(*columns, bounds).tolist())
+    staged = union[select_within_bounds(*(column[union] for column in columns), list, bounds)]
+    assert set(staged.tolist()) == set(select_within_bounds(*columns, list, bounds).tolist())
 
 
 def subset_p_value(priorities: np.ndarray, per_key: bool) -> float:
     """Whether all 10 choices of 2 in 5 records are equally frequent, over units of 5 records."""
     units = np.repeat(np.arange(len(priorities) // 5), 5)
     partitions = np.ones(len(units), dtype=int) * per_key
-    kept = select_within_bounds(units, partitions, partitions.astype(np.uint64), priorities, TWO)
+    kept = select_within_bounds(units, partitions, partitions.astype(np.uint64), priorities, list, TWO)
     positions = np.sort(kept).reshape(-1, 2) % 5
     codes = positions @ np.array([5, 1])
     observed = [int(np.sum(codes == 5 * low + high)) for low, high in combinations(range(5), 2)]

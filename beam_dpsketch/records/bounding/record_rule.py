@@ -99,7 +99,12 @@ class RecordRule:
         records = self._priorities.assign(records)
         units, partitions, partition_priorities = self._partitions(records)
         positions = selection.select_within_bounds(
-            units, partitions, partition_priorities, records["priority"].to_numpy(), self.bounds
+            units,
+            partitions,
+            partition_priorities,
+            records["priority"].to_numpy(),
+            lambda: _contents(records),
+            self.bounds,
         )
         return records if len(positions) == len(records) else records.take(pa.array(positions))
 
@@ -115,6 +120,12 @@ class RecordRule:
         seed = self._priorities.salt
         hashes = cells.mix(shard_hash(distinct), seed=seed, row=0)[units]
         return units, partitions, cells.mix(hashes ^ shard_hash(keys)[partitions], seed=seed, row=1)
+
+
+def _contents(records: pa.Table) -> list[np.ndarray]:
+    """Return, for each column of what records say, the rank of each value: no other record decides which is smaller."""
+    names = [name for name in records.column_names if name not in ("unit", "key", "priority")]
+    return [in_order_of_values(*dictionary_codes(records[name]))[0] for name in names]
 
 
 def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:

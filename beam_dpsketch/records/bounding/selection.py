@@ -2,10 +2,13 @@
 
 Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and always stays within the
 bounds. Keeping the records of smallest priority is uniform if priorities are random. It can be done in stages: bounding
-parts first and their union again keeps what bounding everything at once would.
+parts first and their union again keeps what bounding everything at once would. Priorities may be equal. Then contents
+decide, not the order in which records came: that order can depend on other units. Equal contents are exchangeable.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +20,7 @@ def select_within_bounds(
     partitions: np.ndarray,
     partition_priorities: np.ndarray,
     priorities: np.ndarray,
+    contents: Callable[[], Sequence[np.ndarray]],
     bounds: RecordBounds,
 ) -> np.ndarray:
     """Return the positions of the records to keep, in no particular order.
@@ -26,6 +30,8 @@ def select_within_bounds(
       partitions: the partition of each record, whole numbers in [0, n) of shape (n,).
       partition_priorities: uint64, equal within a unit and partition; the max_partitions smallest are kept.
       priorities: uint32 or uint64, random; the max_contributions_per_partition smallest of a partition are kept.
+      contents: returns columns of numbers, which order the records of a partition by what they say; asked for only
+        where one of two records of equal priority is dropped.
       bounds: how many to keep.
     """
     size = len(units)
@@ -36,10 +42,12 @@ def select_within_bounds(
         order = np.lexsort((priorities, partitions, partition_priorities, units))
     else:
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
-    units, partitions = units[order], partitions[order]
-    new_unit, new_group = mark_starts(units), mark_starts(units, partitions)
+    new_unit, new_group = mark_starts(units[order]), mark_starts(units[order], partitions[order])
     keep = count_since_mark(new_group) < bounds.max_contributions_per_partition
     keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_partitions
+    last = np.flatnonzero(keep[:-1] & ~keep[1:] & ~new_group[1:])
+    if (priorities[order[last]] == priorities[order[last + 1]]).any():
+        order = np.lexsort((*contents(), priorities, partitions, partition_priorities, units))
     return order[keep]
 
 
