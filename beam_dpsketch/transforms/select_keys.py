@@ -13,11 +13,13 @@ import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
+from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.release.choosing.keys import choose_keys_alone
+from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.choosing.keys import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
@@ -26,6 +28,7 @@ from beam_dpsketch.transforms.steps.private_release import PrivateTransform
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
+_OF_SKETCH = ("sketch", "counters", "depth", "width")
 
 
 class SelectKeys(PrivateTransform):
@@ -56,10 +59,15 @@ class SelectKeys(PrivateTransform):
     def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
         """Return what the list protects and how many units bring a key into it, in words; arguments change nothing."""
         terms = self._terms()
-        privacy, keys = terms.privacy, choose_keys_alone(terms).note
-        loss = f"rho = {float(privacy.rho):g}, {privacy.relation.name}, epsilon = {terms.epsilon:.4g}"
-        deltas = f"delta = {privacy.shown_delta:g}, of which {float(terms.delta):g} is for the keys"
-        return f"Privacy: {loss} at {deltas}; protected: {terms.unit.value}.\nKeys: {keys}."
+        rho, epsilon, delta = loss_in_words(terms)
+        loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
+        lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
+        keys = choose_keys_alone(terms).note
+        return f"Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {keys}."
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings, without a sketch, because none is released."""
+        return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         window_plan = WindowPlan.of(pcoll, self._declaration)

@@ -70,6 +70,22 @@ def test_keys_that_many_vote_for_are_found(form: str, bounds: Any) -> None:
     selected(FORMS[form](), transform, ["common"])
 
 
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize(
+    ("rho", "unit"),
+    [(2.5, UNIT), (1000, PrivacyId("user", NormBound(2, max_keys=2))), (4608, Record())],
+    ids=["records", "norm", "record"],
+)
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+def test_a_rho_that_only_votes_can_spend_works(rho: float, unit: Any) -> None:
+    """No counter is released, so none needs noise: votes of 48 have sigma 0.5 at rho = 4608, the largest."""
+    for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
+        transform = SelectKeys(PrivacySpec(rho=rho, relation=relation), unit=unit, keys=FOUND)
+        assert f"rho = {rho:g}" in transform.explain()
+        assert "sketch" not in transform.display_data()
+    selected(rows(), transform, ["common"])
+
+
 @pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
 def test_pairs_need_no_item() -> None:
     """The value of a pair may be of any type: only its key is read."""
@@ -155,8 +171,9 @@ def test_the_budget_pays_for_the_delta_once() -> None:
         ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
         ({"unit": Record(signed=True)}, "signed must be False"),
         ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
+        ({"privacy": PrivacySpec(rho=4609)}, "rho, or share of KeySelection, must be smaller: votes"),
     ],
-    ids=["share", "max_keys", "signed", "delta"],
+    ids=["share", "max_keys", "signed", "delta", "rho"],
 )
 def test_what_cannot_work_is_refused(arguments: Any, message: str) -> None:
     usual: dict[str, Any] = {"privacy": PrivacySpec(rho=1.0), "unit": UNIT, "keys": KeySelection(1e-7, "key")}

@@ -41,7 +41,7 @@ class PrivateTransform(ReadsElements):
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration)
-        check_declared(declaration, self._terms())
+        self._check_settings()
 
     def default_label(self) -> str:
         """Return the name for users, such as `PrivateFrequencies.PerKey`."""
@@ -70,6 +70,10 @@ class PrivateTransform(ReadsElements):
 
     def _terms(self) -> ReleaseTerms:
         return self._declaration.terms()
+
+    def _check_settings(self) -> None:
+        """Refuse settings under which what is released cannot work."""
+        check_declared(self._declaration, self._terms())
 
     def _check_elements(self, elements: beam.PCollection) -> None:
         if self._declaration.privacy_id is None:
