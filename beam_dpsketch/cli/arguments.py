@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from beam_dpsketch.cli.output import SHAPES
+from beam_dpsketch.cli.output import SHAPES, add_escape_formulas
 
 _FILES = "files of releases, patterns with wildcards, or folders; give them before the options"
 
@@ -18,3 +18,5 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 def add_format(parser: argparse.ArgumentParser, shapes: Sequence[str] = SHAPES) -> None:
     """Declare how answers are printed; the first shape is the usual one."""
     parser.add_argument("--format", choices=shapes, default=shapes[0], help=f"how to print ({shapes[0]})")
+    if "csv" in shapes:
+        add_escape_formulas(parser)

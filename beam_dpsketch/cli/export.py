@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from beam_dpsketch.cli.arguments import add_files
 from beam_dpsketch.cli.faults import DONE, note
 from beam_dpsketch.cli.inspecting import describe
-from beam_dpsketch.cli.output import as_csv, as_json
+from beam_dpsketch.cli.output import add_escape_formulas, as_csv, as_json, csv_spelling
 from beam_dpsketch.cli.output_file import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, read_stored
 from beam_dpsketch.cli.text import finite, shown
@@ -24,13 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_files(parser)
     add_output_options(parser, FORMATS)
+    add_escape_formulas(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write one row for each release, or refuse to replace a file."""
     kind = output_kind(arguments, FORMATS)
+    spell = csv_spelling(arguments, kind)
     stored = read_stored(arguments.files)
-    data = _parquet(stored) if kind == "parquet" else _text(stored, kind)
+    data = _parquet(stored) if kind == "parquet" else _text(stored, kind, spell)
     write_output(arguments, data, [each.path for each in stored])
     note(f"wrote {len(stored)} release(s) to {arguments.output}")
     return DONE
@@ -43,12 +46,12 @@ def to_row(stored: Stored) -> dict[str, Any]:
     return {**describe(stored), "release_ids": ids, "statement": str(released.privacy), "release": released.to_bytes()}
 
 
-def _text(stored: list[Stored], kind: str) -> bytes:
+def _text(stored: list[Stored], kind: str, spell: Callable[[Any], str]) -> bytes:
     """Return the rows as CSV or JSON, with the bytes in base 64."""
     rows = [{**(row := to_row(each)), "release": base64.b64encode(row["release"]).decode()} for each in stored]
     if kind == "csv":
         rows = [{**row, "release_ids": " ".join(row["release_ids"])} for row in rows]
-    return (as_csv(rows) if kind == "csv" else as_json(rows)).encode("utf-8", "backslashreplace")
+    return (as_csv(rows, spell) if kind == "csv" else as_json(rows)).encode("utf-8", "backslashreplace")
 
 
 def _parquet(stored: list[Stored]) -> bytes:

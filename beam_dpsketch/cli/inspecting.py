@@ -12,7 +12,7 @@ from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE
 from beam_dpsketch.cli.output import print_rows
 from beam_dpsketch.cli.stored import Stored, read_stored
-from beam_dpsketch.cli.text import write
+from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.cli.values import describe_size
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.release_id import PART_BYTES, RUN_BYTES
@@ -37,10 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [{**row, "statement": each.released.privacy.as_dict()} for row, each in zip(rows, stored, strict=True)]
     elif arguments.privacy and arguments.format == "csv":
         rows = [{**row, "statement": str(each.released.privacy)} for row, each in zip(rows, stored, strict=True)]
-    print_rows(rows, arguments.format)
+    print_rows(rows, arguments)
     if arguments.privacy and arguments.format == "table":
         for each in stored:
-            write(sys.stdout, f"\n{each.title}:\n{each.released.privacy}\n")
+            write(sys.stdout, f"\n{printable(each.title)}:\n{each.released.privacy}\n")
     return DONE
 
 

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
-import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from beam_dpsketch.cli.text import cell, finite, plain, shown, write
+from beam_dpsketch.cli.faults import UsageError
+from beam_dpsketch.cli.text import cell, defused, finite, is_terminal, plain, printable, shown, write
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
 
 
-def print_rows(rows: Sequence[Row], shape: Shape) -> None:
-    """Write rows to stdout."""
-    write(sys.stdout, {"table": as_table, "json": as_json, "csv": as_csv}[shape](rows))
+def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that makes CSV harmless to spreadsheets."""
+    parser.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="of CSV: put an apostrophe before text that a spreadsheet would take for a formula",
+    )
+
+
+def csv_spelling(arguments: argparse.Namespace, kind: str) -> Callable[[Any], str]:
+    """Return how CSV spells values; refuse to escape formulas elsewhere."""
+    if arguments.escape_formulas and kind != "csv":
+        raise UsageError("--escape-formulas is for CSV alone: leave it out")
+    return defused if arguments.escape_formulas else shown
+
+
+def print_rows(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+    """Write rows to stdout, in the shape that the arguments name."""
+    shape, spell = arguments.format, csv_spelling(arguments, arguments.format)
+    if shape == "csv":
+        on_terminal = is_terminal(sys.stdout)
+        write(sys.stdout, as_csv(rows, (lambda value: printable(spell(value))) if on_terminal else spell), exact=True)
+    else:
+        write(sys.stdout, as_json(rows) if shape == "json" else as_table(rows))
 
 
 def columns(rows: Iterable[Row]) -> list[str]:
@@ -27,22 +49,37 @@ def columns(rows: Iterable[Row]) -> list[str]:
 
 
 def as_json(rows: Iterable[Row]) -> str:
-    """Return one object a line, with `null` for what a row lacks."""
+    """Return one object a line, in ASCII that can be printed, with `null` for what a row lacks."""
     rows = list(rows)
     names = columns(rows)
-    return "".join(f"{json.dumps({name: finite(plain(row.get(name))) for name in names})}\n" for row in rows)
+    return "".join(f"{one_line({name: row.get(name) for name in names})}\n" for row in rows)
 
 
-def as_csv(rows: Iterable[Row]) -> str:
-    """Return a header and one line a row, with nothing for what a row lacks."""
+def one_line(value: Any) -> str:
+    """Return a value as JSON in one line."""
+    return json.dumps(finite(plain(value)))
+
+
+def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = shown) -> str:
+    """Return a header and one line a row, with nothing for what a row lacks; `spell` turns values into text."""
     rows = list(rows)
     if not rows:
         return ""
-    names, text = columns(rows), io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    names, lines = columns(rows), _Lines()
+    writer = csv.writer(lines, lineterminator="\r\n")  # or a cell with one of these two would not be quoted
     writer.writerow(names)
-    writer.writerows([shown(row.get(name)) for name in names] for row in rows)
-    return text.getvalue()
+    writer.writerows([spell(row.get(name)) for name in names] for row in rows)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines.written)
+
+
+class _Lines:
+    """Takes lines."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.written.append(line)
 
 
 def as_table(rows: Iterable[Row]) -> str:

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         except AnswerError as error:
             note(f"{title}: {error}")
             code = NO_ANSWER
-    print_rows(rows, arguments.format)
+    print_rows(rows, arguments)
     return code
 
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line for each unit and relation, and what it means."""
     spent = add_up(each.released.privacy for each in read_stored(arguments.files))
-    print_rows([_row(each, arguments.delta) for each in spent], arguments.format)
+    print_rows([_row(each, arguments.delta) for each in spent], arguments)
     note(
         "each line says how well its releases together protect what is named, if all are about the same people; "
         "rounded up. Releases that are not in these files add to it."

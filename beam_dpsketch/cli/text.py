@@ -1,4 +1,8 @@
-"""Values as text: for tables, for JSON, and for a terminal that must not be steered by what a file holds."""
+"""Values as text: for tables, for JSON, for CSV, and for a terminal that must not be steered by what a file holds.
+
+Guarantee: a terminal gets printable characters and ends of lines alone, from every command. A file or another program
+gets CSV exactly, and JSON with escapes that stand for the exact text.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import math
 from typing import Any, TextIO
 
 import numpy as np
+
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
 
 
 def plain(value: Any) -> Any:
@@ -44,10 +50,21 @@ def shown(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
+def defused(value: Any) -> str:
+    """Return a value in words, with an apostrophe before text that a spreadsheet would take for a formula."""
+    text = shown(value)
+    return f"'{text}" if isinstance(plain(value), str) and text.startswith(_FORMULA) else text
+
+
 def cell(value: Any) -> str:
     """Return a value as a table shows it: numbers in six digits."""
     value = plain(value)
     return printable(f"{value:.6g}" if isinstance(value, float) and value == value else shown(value))
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether people read what is written to a stream."""
+    return stream.isatty()
 
 
 def printable(text: str) -> str:
@@ -59,7 +76,12 @@ def printable(text: str) -> str:
     )
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write text to a stream, with escapes in place of characters that its encoding lacks."""
+def write(stream: TextIO, text: str, *, exact: bool = False) -> None:
+    """Write lines to a stream, with escapes in place of what a terminal would act on and of what its encoding lacks.
+
+    With `exact`, text for programs is escaped on a terminal only.
+    """
+    if not exact or is_terminal(stream):
+        text = "\n".join(map(printable, text.split("\n")))
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -7,14 +7,12 @@ an output that it could not write. Messages hold no value of a record, and no co
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.cli.faults import DONE, UsageError, note
-from beam_dpsketch.cli.output_file import is_there, refuse_input
+from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input
 from beam_dpsketch.cli.releasing.files import open_files
 from beam_dpsketch.cli.releasing.progress import Progress
 from beam_dpsketch.cli.settings.checking import in_words
@@ -62,49 +60,13 @@ def _check_output(path: str, *, replace: bool) -> None:
     """Refuse an output before anything is read."""
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
-    if os.path.lexists(path) and not replace:
-        raise is_there(path, _HAS_COST)
-    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
-        raise UsageError(f"{os.path.dirname(path) or path} must be a folder that is there, for --output")
-    if not os.access(os.path.dirname(path) or ".", os.W_OK):
-        raise UsageError(f"{os.path.dirname(path) or '.'} must be a folder that can be written to, for --output")
+    check_output(path, replace=replace, which=_HAS_COST)
 
 
 def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
-    """Write a file that appears when it is complete, and never in place of one that came in the meantime."""
-    folder, name = os.path.split(path)
-    handle, unfinished = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
-    try:
-        writer = RecordWriter(os.fdopen(handle, "wb"))
+    """Write the file of a release."""
+    with complete_file(path, replace=replace, which=_HAS_COST) as file:
+        writer = RecordWriter(file)
         for element in elements:
             writer.write(to_record(element))
         writer.close()
-        os.chmod(unfinished, 0o666 & ~_umask())
-        if replace:
-            os.replace(unfinished, path)
-        else:
-            _rename(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.unlink(unfinished)
-
-
-def _rename(unfinished: str, path: str) -> None:
-    """Give a file its name, unless there is one of this name."""
-    try:
-        try:
-            os.link(unfinished, path)
-        except FileExistsError:
-            raise
-        except OSError:  # of a filesystem without links
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            os.replace(unfinished, path)
-    except FileExistsError:
-        raise is_there(path, _HAS_COST) from None
-
-
-def _umask() -> int:
-    """Return the bits that new files of this process lack."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -21,7 +21,7 @@ class PrintCompletion(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, choices=SHELLS, help="print a script for a shell, and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
-        write(sys.stdout, script(parser, given[1]))
+        write(sys.stdout, script(parser, given[1]), exact=True)
         parser.exit()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from beam_dpsketch.cli.arguments import add_format
 from beam_dpsketch.cli.faults import DONE, UsageError
+from beam_dpsketch.cli.output import one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import finite, plain, printable, write
+from beam_dpsketch.cli.text import write
 from beam_dpsketch.cli.values import read_open_share
 
 _MAX_N = 1 << 50
@@ -39,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, ArithmeticError) as error:
         raise UsageError(error) from None
     if arguments.format == "json":
-        write(sys.stdout, f"{json.dumps(finite(plain(planned.as_dict())))}\n")
+        write(sys.stdout, f"{one_line(planned.as_dict())}\n")
     else:
-        write(sys.stdout, "".join(f"{printable(line)}\n" for line in str(planned).split("\n")))
+        write(sys.stdout, f"{planned}\n")
     return DONE
 
 
