@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from beam_dpsketch.planning.plan_text import bounds_line, privacy_line, terms_fields
+from beam_dpsketch.planning.plan_text import bounds_line, privacy_line, terms_fields, windows_in_words
 from beam_dpsketch.release.groups.counting import Counting
 
 
@@ -46,8 +46,8 @@ class CountsPlan:
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
         yield f"Noise: sigma = {self.sigma:.4g} on each count; all of rho pays for it."
         yield privacy_line(terms)
-        yield from bounds_line(terms)
+        yield bounds_line(terms)
         yield f"Items: {self.counting.note}."
         if terms.window_count > 1:
-            yield f"Windows: rho and delta cover the {terms.window_count} windows in which a unit may count."
+            yield f"Windows: rho and delta cover {windows_in_words(terms)}."
         yield f"Estimates: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."

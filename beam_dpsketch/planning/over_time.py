@@ -17,7 +17,7 @@ MAX_PLANNED = 1 << 14  # longer horizons take seconds
 def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | None:
     """Return the sigma of answers when the horizon ends, over that of rows; `None` for very long horizons.
 
-    They are about the middle window, all windows up to it, and all windows.
+    They are about the middle window, all windows before it, and all windows.
     """
     windows, decoder = mechanism.windows, decoder_of(mechanism, lambda number: np.zeros(0))
     if windows > MAX_PLANNED:
@@ -29,4 +29,4 @@ def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | No
         return math.sqrt(decoder.variance(coefficients))
 
     middle = windows // 2
-    return sigma(middle, middle), sigma(0, middle), sigma(0, windows - 1)
+    return sigma(middle, middle), sigma(0, middle - 1), sigma(0, windows - 1)

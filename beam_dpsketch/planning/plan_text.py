@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.over_time import noise_of_answers
 from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.release.bounds_text import bounds_in_words
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches import raw_type
@@ -34,32 +35,44 @@ def lines(plan: Plan) -> Iterator[str]:
         for number, (level, sigma) in enumerate(zip(spec.levels, sigmas, strict=True)):
             shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
             yield f"  level {number}: {level.sketch} {shape}, sigma = {sigma:.4g}"
-    noise = " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
     under = (
         " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
     )
-    yield f"Noise: sigma = {noise} on each counter{under}."
+    rows = " of each row" if isinstance(terms, RowTerms) else ""
+    yield f"Noise: sigma = {_span(sigmas)} on each counter{rows}{under}."
     yield privacy_line(terms)
-    yield from bounds_line(terms)
+    yield bounds_line(terms)
     if (choice := choose_keys(spec, terms)) is not None:
         yield f"Keys: {choice.note}."
     if isinstance(terms, RowTerms):
-        yield from _over_time(terms, max(sigmas))
+        yield from _over_time(terms, sigmas, copies)
     elif terms.window_count > 1:
-        yield f"Windows: rho covers the {terms.window_count} windows in which a unit may count."
+        yield f"Windows: rho covers {windows_in_words(terms)}."
     yield from _expected(plan)
 
 
-def _over_time(terms: RowTerms, sigma: float) -> Iterator[str]:
+def _over_time(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
     """Yield what rows there are, and how much noise answers have."""
     mechanism = terms.mechanism
-    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows, rho for all of them together."
+    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
     if (noise := noise_of_answers(mechanism)) is not None:
-        window, half, every = (f"{each * sigma:.4g}" for each in noise)
+        window, half, every = (_span([each * sigma for sigma in sigmas]) for each in noise)
+        middle = mechanism.windows // 2
         yield (
-            f"Answers at the end: sigma = {window} on each counter of one window, {half} of the first half, {every} of "
-            "all windows."
+            f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
+            f"{every} of all {mechanism.windows}."
         )
+
+
+def windows_in_words(terms: ReleaseTerms) -> str:
+    """Return which windows rho covers."""
+    period = " of each period" if terms.period_micros else ""
+    return f"the {terms.window_count} windows{period} in which a unit may count"
+
+
+def _span(sigmas: Sequence[float]) -> str:
+    """Return the least and the largest, or one number."""
+    return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
 def privacy_line(terms: ReleaseTerms) -> str:
@@ -94,27 +107,9 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
-def bounds_line(terms: ReleaseTerms) -> Iterator[str]:
-    """Yield how much of a unit counts."""
-    bounds = terms.bounds
-    if isinstance(bounds, RecordBounds):
-        windows = f", in {terms.window_count} window(s)" if terms.unit.over_horizon else ""
-        yield (
-            f"Bounds: at most {bounds.max_contributions_per_partition} record(s) of weight {bounds.max_weight} per "
-            f"partition, {bounds.max_partitions} partition(s) a unit{windows}."
-        )
-    elif isinstance(bounds, NormBound):
-        each = terms.unit.over_horizon and terms.window_count > 1
-        windows = f", in each of {terms.window_count} window(s)" if each else ""
-        yield (
-            f"Bounds: a unit is scaled down to the length of {bounds.shown_norm} record(s) of one item{windows}; "
-            f"{bounds.not_scaled}."
-        )
-    elif isinstance(bounds, AutoNorm):
-        yield (
-            f"Bounds: a unit is scaled down to a length that {float(100 * bounds.spend):g} % of rho chooses; the "
-            "statement of the release will name it."
-        )
+def bounds_line(terms: ReleaseTerms) -> str:
+    """Return how much of a unit counts."""
+    return f"Bounds enforced on each: {bounds_in_words(terms)}."
 
 
 def _expected(plan: Plan) -> Iterator[str]:

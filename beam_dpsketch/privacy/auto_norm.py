@@ -62,6 +62,16 @@ class AutoNorm(Bounds):
         """That of the least norm which may be chosen, 1."""
         return Fraction(1)
 
+    @property
+    def shown_length(self) -> str:
+        """How long one unit may be, in words."""
+        return f"a length that {float(100 * self.spend):g} % of rho chooses"
+
+    @property
+    def not_scaled(self) -> str:
+        """Where the length can be read, in words."""
+        return "the statement of the release will name it"
+
     def bound(self, max_norm: int | Fraction) -> NormBound:
         """Return the bound with this norm."""
         return NormBound(

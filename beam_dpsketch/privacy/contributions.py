@@ -172,8 +172,10 @@ class NormBound(Bounds):
         before anything else.
       resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
         hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
-      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. On bounded input,
-        for how many pairs of key and window. Records in other keys still count there. `None` without `KeySelection`.
+      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
+        keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
+        `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need
+        it too. `None` elsewhere.
     """
 
     max_norm: int | Fraction
@@ -204,6 +206,11 @@ class NormBound(Bounds):
     def shown_norm(self) -> str:
         """max_norm in digits, all of them if it is an integer."""
         return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
+
+    @property
+    def shown_length(self) -> str:
+        """How long one unit may be, in words."""
+        return f"the length of at most {self.shown_norm} record(s) of one item"
 
     @property
     def not_scaled(self) -> str:

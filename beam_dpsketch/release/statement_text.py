@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from beam_dpsketch.privacy.auto_norm import changed_counts
-from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.release.bounds_text import bounds_in_words
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
@@ -37,7 +38,7 @@ def facts(statement: PrivacyStatement) -> dict[str, str]:
             f"{_CHANGE[statement.relation]} ({statement.relation.name})."
         ),
         "How well": _loss(statement),
-        "Bounds enforced on each": f"{_bounds(statement)}{_choice(statement)}.",
+        "Bounds enforced on each": f"{bounds_in_words(statement)}{_choice(statement)}.",
         **_keys(statement),
         **_holds(statement),
         **_answers(statement),
@@ -112,22 +113,6 @@ def _keys(statement: PrivacyStatement) -> dict[str, str]:
     }
 
 
-def _bounds(statement: PrivacyStatement) -> str:
-    bounds, window_count = statement.bounds, statement.window_count
-    weights = f"weights {bounds.min_weight} to {bounds.max_weight}"
-    if isinstance(bounds, NormBound):
-        return _norm(bounds, window_count, _period(statement)) + f"; {weights}"
-    assert isinstance(bounds, RecordBounds)
-    records = f"{bounds.max_contributions_per_partition} record(s)"
-    if statement.unit.over_horizon:
-        keys = f" and key, {bounds.max_partitions} key(s) per window" if bounds.max_partitions > 1 else ""
-        return f"{records} per window{keys}, {window_count} window(s) of the horizon, {weights}"
-    partitions, windows = f"{bounds.max_partitions} partition(s)", f"{window_count} window(s)"
-    if window_count > 1 or statement.period_micros:
-        partitions += " per window"
-    return f"{records} per partition, {partitions}, {weights}, {windows}{_period(statement)}"
-
-
 def _choice(statement: PrivacyStatement) -> str:
     """Return how the norm was chosen."""
     if not statement.norm_spend:
@@ -170,24 +155,6 @@ def _parts(statement: PrivacyStatement) -> dict[str, str]:
 def _part(share: Fraction) -> str:
     """Return a part of rho as a fraction, or rounded if that is long."""
     return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
-
-
-def _period(statement: PrivacyStatement) -> str:
-    seconds = decimal.Decimal(statement.period_micros).scaleb(-6).normalize()
-    return f" of each period of {seconds:f} seconds" if statement.period_micros else ""
-
-
-def _norm(bounds: NormBound, window_count: int, period: str) -> str:
-    """Return how a norm bounds a unit."""
-    reach = (
-        f"counters and keys, in each of {window_count} window(s)" if window_count > 1 else "counters, keys and windows"
-    )
-    kept = "" if bounds.resource_limit is None else f"; {bounds.resource_limit} different item(s) count of each"
-    per_item = "" if bounds.max_per_item is None else f"; at most {bounds.max_per_item} for each item"
-    return (
-        f"scaled down to the length of at most {bounds.shown_norm} record(s) of one item, over all {reach}{period}; "
-        f"{bounds.not_scaled}{per_item}{kept}"
-    )
 
 
 def _answers(statement: PrivacyStatement) -> dict[str, str]:

@@ -95,7 +95,11 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
 ) -> None:
     arguments, output = command
     arguments[1] = "no such input"
-    for path, words in ((f"none/{output.name}", "none must be a folder"), (f"folder{output.suffix}", "is a folder: --output must be a file")):
+    refused = {
+        f"none/{output.name}": "none must be a folder",
+        f"folder{output.suffix}": "is a folder: --output must be",
+    }
+    for path, words in refused.items():
         Path(f"folder{output.suffix}").mkdir(exist_ok=True)
         code, printed = run(*arguments, "--output", path, "--replace")
         assert (code, words in printed) == (2, True)

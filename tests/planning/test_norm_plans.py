@@ -54,7 +54,8 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
         line for line, other in zip(words.splitlines(), str(of_records).splitlines(), strict=True) if line != other
     ]
     assert differing == [
-        "Bounds: a unit is scaled down to the length of 20 record(s) of one item; up to 20 record(s) are not scaled."
+        "Bounds enforced on each: scaled down to the length of at most 20 record(s) of one item, over all counters, "
+        "keys and windows; up to 20 record(s) are not scaled; weights 0 to 1."
     ]
 
 
@@ -108,8 +109,8 @@ def test_parts_of_a_record_are_planned(name: str) -> None:
     half = planned(name, NormBound(Fraction(5, 2)))
     whole = planned(name, NormBound(5))
     assert [4 * value for value in half.sigma_squared] == list(whole.sigma_squared)
-    assert "the length of 2.5 record(s) of one item; up to 2.5 record(s)" in str(half)
-    assert "the length of 2.5 record(s)" in half._repr_html_()
+    assert "the length of at most 2.5 record(s) of one item" in str(half)
+    assert "the length of at most 2.5 record(s)" in half._repr_html_()
 
 
 def test_more_records_than_scaled_counters_can_hold_are_not_planned() -> None:
@@ -138,5 +139,5 @@ def test_transforms_explain_a_norm(transform: Any) -> None:
     explained = transform(privacy=PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(20)), item="page").explain(
         50_000
     )
-    assert "scaled down to the length of 20 record(s) of one item" in explained
+    assert "scaled down to the length of at most 20 record(s) of one item" in explained
     assert "protected: all records of one privacy id" in explained

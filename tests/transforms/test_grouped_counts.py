@@ -351,7 +351,7 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
 def test_explain_says_noise_threshold_and_bounds() -> None:
     words = globally(PrivacyId("user", RecordBounds(2, max_partitions=10))).explain(1000)
     assert "sigma = 4.472 on each count" in words
-    assert "at most 2 record(s) of weight 1 per partition, 10 partition(s) a unit" in words
+    assert "2 record(s) per partition, 10 partition(s), weights 0 to 1" in words
     assert "Items: those whose count with noise is" in words
     assert str(globally().check(["to"]).explain()).startswith("groups: ")
 

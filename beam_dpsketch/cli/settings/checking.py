@@ -16,8 +16,8 @@ from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.planning.plan_text import loss_in_words
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.records.public import KeySelection, PublicKeys
+from beam_dpsketch.release.bounds_text import bounds_in_words
 
 _ENDINGS = (".parquet", ".csv")
 
@@ -61,8 +61,8 @@ def in_words(config: ReleaseConfig) -> str:
     whose = "" if config.declaration.privacy_id is None else f" (in {config.declaration.privacy_id.field})"
     rho, epsilon, delta = loss_in_words(terms)
     return (
-        f"{counted}{weight}{_keys(config)}{_windows(config)}; protected: {terms.unit.value}{whose}, {_bounds(config)}; "
-        f"{rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
+        f"{counted}{weight}{_keys(config)}{_windows(config)}; protected: {terms.unit.value}{whose}; "
+        f"bounds enforced on each: {bounds_in_words(terms)}; {rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
     )
 
 
@@ -80,15 +80,6 @@ def _windows(config: ReleaseConfig) -> str:
     if config.horizon is not None:
         return f", over time in {config.horizon.windows} windows"
     return "" if config.windows is None else ", in each window of a declared range"
-
-
-def _bounds(config: ReleaseConfig) -> str:
-    bounds = config.unit.bounds
-    if isinstance(bounds, RecordBounds):
-        return f"{bounds.max_contributions_per_partition} record(s) in each of {bounds.max_partitions} partition(s)"
-    return (
-        f"under a norm of {bounds.shown_norm}" if isinstance(bounds, NormBound) else "under a norm that the data choose"
-    )
 
 
 def read_schema(path: str) -> pa.Schema:

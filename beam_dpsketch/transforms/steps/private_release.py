@@ -55,6 +55,10 @@ class PrivateTransform(ReadsElements):
         where answers would be mostly noise. Then, but for continual release: what another bound or epsilon would give,
         and how many people a wanted error needs, from the noise alone.
 
+        Windows of the pipeline are not known yet, other than those of a `TimeRange` or a `Horizon`. In fixed windows
+        without `max_windows`, `RecordBounds` protect an id within each window alone; sliding windows need more noise for
+        `Record`. The statement of the release says so.
+
         Args:
           n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
             that the bounds drop do not count.
