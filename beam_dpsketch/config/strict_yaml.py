@@ -1,7 +1,7 @@
 """Read YAML 1.1, and refuse what it would misread in silence. The one module that needs PyYAML.
 
 YAML 1.1 reads 010 as 8 and 1:30 as 90, and PyYAML keeps the last of two equal names. Merge keys can turn a few lines
-into gigabytes. Each of these is an error here.
+into gigabytes. A tag makes a value of another type than it looks like. Each of these is an error here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ _ANOTHER_NUMBER = "YAML would read this as another number; put it in quotes if i
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Plain values only, each name once, no merge keys, and no octal or sexagesimal numbers."""
+    """Plain values only, each name once, no tags or merge keys, and no octal or sexagesimal numbers."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        if getattr(event, "tag", None) is not None:  # as it is written; the usual types have none
+            raise _problem(event, 'tags (!) are not read; put text in quotes, and write bytes as {hex: "00ff"}')
+        return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)

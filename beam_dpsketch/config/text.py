@@ -67,4 +67,4 @@ def _parse_yaml(text: str, path: str) -> Any:
     except RecursionError:
         raise refusal(path, _TOO_DEEP) from None
     except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):  # from PyYAML's own constructors
-        raise refusal(path, "a value is not what its form or its tag in YAML says; put it in quotes") from None
+        raise refusal(path, "a value is not what its form in YAML says; put it in quotes") from None

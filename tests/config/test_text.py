@@ -25,10 +25,10 @@ from tests.config.snapshots import message
         ("item: 1:30.5", "read this as another number"),
         ("item: 0b11", "read this as another number"),
         ("item: 2024-13-45", "put it in quotes"),
-        ("item: !!timestamp x", "put it in quotes"),
-        ("item: !!bool x", "put it in quotes"),
-        ("item: !!int x", "read this as another number"),
-        ("item: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("item: !!timestamp x", "line 1, column 7: tags .!. are not read"),
+        ("item: !!bool x", "tags .!. are not read"),
+        ("item: !!int 7", "tags .!. are not read"),
+        ("item: !!python/object/apply:os.getcwd []", "tags .!. are not read"),
         ("item: *nowhere", "undefined alias"),
         ("item: {a: [1, 2}", "line 1, column 16"),
         ("a: 1\n\t- c", "line 2, column 1"),
@@ -47,8 +47,8 @@ from tests.config.snapshots import message
         ("a b", "expected a block with .*; got 'a b'"),
         ("", "expected a block"),
         ("# nothing", "expected a block"),
-        ("!!set {a, b}", "expected text, a number, a list or a block"),
-        ("a: !!set {a, b}", "a: expected text, a number, a list or a block"),
+        ("!!set {a, b}", "line 1, column 1: tags .!. are not read"),
+        ("a: !!set {a, b}", "tags .!. are not read"),
     ],
     ids=range(36),
 )
@@ -72,8 +72,24 @@ def test_strict_numbers_are_still_numbers() -> None:
         assert number <= 0 or domain.resolution == number
 
 
-def test_yaml_binary_and_text_tags_are_read() -> None:
-    assert config.read_items("[!!binary AP8=, !!str 010]").items == (b"\0\xff", "010")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!binary AP8=",
+        "!!str 010",
+        "!!omap [a: b]",
+        "!!pairs [a: b]",
+        "!!seq [a]",
+        "!!null a",
+        "!own a",
+        "! a",
+        "&b !!str a",
+    ],
+)
+@pytest.mark.parametrize("place", ["items: [{}]", "items: {}", "items: [[a, {}]]", "{}: a", "? {}"])
+def test_tags_are_refused_wherever_they_are(value: str, place: str) -> None:
+    with pytest.raises(ConfigError, match=r"line 1, column \d+: tags \(!\) are not read; put text in quotes"):
+        config.read_release(place.format(value))
 
 
 def test_without_pyyaml_json_and_words_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
