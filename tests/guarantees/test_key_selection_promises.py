@@ -316,7 +316,7 @@ def test_representations_show_no_votes() -> None:
 def test_a_second_firing_shows_no_votes_and_decides_nothing() -> None:
     transform = per_key(unit=Record())
     once = ReleaseOnce(transform._terms(), per_key=True, choice=choose_keys(SPEC, transform._terms()))
-    pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.LATE, 1, 0)
+    pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.ON_TIME, 1, 0)
     with pytest.raises(Exception, match="fired") as raised:
         once.process(("popular", None), pane, beam.transforms.window.GlobalWindow())
     assert not MARKS.search(shown(raised.value))

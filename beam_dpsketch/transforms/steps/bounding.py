@@ -33,7 +33,7 @@ from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps, is_global
+from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late, is_global
 from beam_dpsketch.transforms.windows.window_limit import last_time
 
 SHARDS = 256
@@ -177,13 +177,14 @@ class ShardWindowedRecords(ShardRecords):
 
 
 class BoundShard(beam.DoFn):
-    """Bound (shard, records), once all of them are there; raise if a window fires a second time."""
+    """Bound (shard, records), once all of them are there; let each window fire once."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
 
     def process(self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return
         yield self._rule.bound(gather_records(self._rule, element[1]))
 
 

@@ -56,8 +56,8 @@ class PrivateTransform(ReadsElements):
         and how many people a wanted error needs, from the noise alone.
 
         Windows of the pipeline are not known yet, other than those of a `TimeRange` or a `Horizon`. In fixed windows
-        without `max_windows`, `RecordBounds` protect an id within each window alone; sliding windows need more noise for
-        `Record`. The statement of the release says so.
+        without `max_windows`, `RecordBounds` protect an id within each window alone. Under `Record`, sliding windows
+        need more noise. The statement of the release says so.
 
         Args:
           n: about how many records (or what weight) count in one release, and per key, in that of one key. Records

@@ -25,7 +25,7 @@ from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.release_id import RUN_BYTES, name_run, part_name, release_randomness, run_of_key
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
+from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
 
 BUFFERED_COUNTERS = 1 << 18
 
@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
 
 
 class ReleaseOnce(DrawsNoise):
-    """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); raise if a window fires a second time.
+    """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); let each window fire once.
 
     Args:
       terms: of each release.
@@ -79,7 +79,8 @@ class ReleaseOnce(DrawsNoise):
         run: bytes | None = None,
     ) -> Iterable[WindowedValue] | None:
         # element: accumulator, or (key, accumulator)
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return None
         check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
         self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run or self._run))

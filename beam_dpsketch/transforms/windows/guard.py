@@ -77,12 +77,18 @@ def fires_once(trigger: Any) -> bool:
     )
 
 
-def check_first_firing(pane: Any) -> None:
-    """Raise if a window fires a second time all the same, or before its end."""
+def fires_again_late(pane: Any) -> bool:
+    """Return whether a window fires again for late data, which are to be dropped; raise for other second firings.
+
+    Runners of Beam in Python let data through that come when the watermark is exactly at the end of their window.
+    """
+    if pane.index > 0 and pane.timing == PaneInfoTiming.LATE:
+        return True
     if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
         raise WindowingError(
             "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
         )
+    return False
 
 
 def check_timestamps(interval: Any) -> None:

@@ -136,7 +136,7 @@ def test_nothing_is_left_at_the_end_of_a_bundle_or_of_one_that_failed() -> None:
 
 def test_a_window_that_fires_twice_still_raises() -> None:
     once, where = step(), window.GlobalWindow()
-    again = PaneInfo(False, False, PaneInfoTiming.LATE, 1, 1)
+    again = PaneInfo(False, False, PaneInfoTiming.ON_TIME, 1, 1)
     once.process(("a", accumulator()), PANE_INFO_UNKNOWN, where, where.max_timestamp())
     with pytest.raises(WindowingError, match="fired more than once"):
         once.process(("a", accumulator()), again, where, where.max_timestamp())

@@ -12,11 +12,11 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.release_id import part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
+from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
 
 
 class ChooseOnce(DrawsNoise):
-    """Turn (key, accumulator) into the key, if it is chosen; raise if a window fires a second time.
+    """Turn (key, accumulator) into the key, if it is chosen; let each window fire once.
 
     Args:
       choice: how keys are chosen.
@@ -33,7 +33,8 @@ class ChooseOnce(DrawsNoise):
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return
         check_timestamps(window)
         key, accumulator = element
         secrets = None

@@ -27,7 +27,7 @@ from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.release.choosing.norms import NORM_PART, calibrate_choice, choose_norm
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows.guard import check_first_firing
+from beam_dpsketch.transforms.windows.guard import fires_again_late
 
 
 class ChooseNorm(beam.PTransform):
@@ -80,7 +80,7 @@ class LengthHistogram(beam.PTransform):
 
 
 class CountLengths(beam.DoFn):
-    """Convert (shard, records) to how many of its units are of each length; raise if a window fires a second time."""
+    """Convert (shard, records) to how many of its units are of each length; let each window fire once."""
 
     def __init__(self, rule: NormRule) -> None:
         self._rule = rule
@@ -88,7 +88,8 @@ class CountLengths(beam.DoFn):
     def process(
         self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam
     ) -> Iterator[list[int]]:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return
         yield self._rule.length_histogram(gather_records(self._rule, element[1])).tolist()
 
 
@@ -134,7 +135,8 @@ class BoundByNorm(beam.DoFn):
     def process(
         self, element: tuple[bytes, Iterable[bytes]], norm: int, pane: Any = beam.DoFn.PaneInfoParam
     ) -> Iterator[Bounded]:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return
         max_norm = Fraction(norm, GRID)
         rule = rule_of_norm(self._sketch_input, self._terms, max_norm)
         yield rule.bound(gather_records(rule, element[1]))._replace(max_norm=max_norm)

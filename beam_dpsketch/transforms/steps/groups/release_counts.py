@@ -25,7 +25,7 @@ from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import draw_run
-from beam_dpsketch.transforms.windows.guard import check_first_firing, check_timestamps
+from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
 from beam_dpsketch.transforms.windows.time_range import create_in_every_window
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
@@ -101,7 +101,8 @@ class NoiseOnce(DrawsNoise):
     def process(
         self, element: tuple[bytes, int], pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterable[Any] | None:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return None
         check_timestamps(window)
         if self._randomness is None:
             self._waiting[window].append(element)
@@ -139,7 +140,8 @@ class GatherRows(DrawsNoise):
         window: Any = beam.DoFn.WindowParam,
         run: bytes | None = None,
     ) -> Iterator[Any]:
-        check_first_firing(pane)
+        if fires_again_late(pane):
+            return
         key = decode(element[0]) if self._per_key else None
         if key is not None and not is_unicode(key):
             return

@@ -31,7 +31,7 @@ from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.release_id import part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
-from beam_dpsketch.transforms.windows.guard import check_first_firing
+from beam_dpsketch.transforms.windows.guard import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
 """Its number, and the bytes of its accumulator."""
@@ -53,11 +53,14 @@ class RowSettings(NamedTuple):
     sketch_input: SketchInput
     per_key: bool
 
-    def index(self, element: Any, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
-        """Return the encoded key of a window's sum, and the window."""
-        check_first_firing(pane)
+    def with_number(
+        self, element: Any, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
+        """Yield the encoded key of a window's sum, and the number of the window with it."""
+        if fires_again_late(pane):
+            return
         key, accumulator = (encode(element[0]), element[1]) if self.per_key else (b"", element)
-        return key, (self.horizon.index(window.start.micros), accumulator.to_bytes())
+        yield key, (self.horizon.index(window.start.micros), accumulator.to_bytes())
 
     def end(self, window: int) -> Timestamp:
         """Return the last millisecond of a window."""
@@ -91,7 +94,8 @@ class RowsOverTime(beam.PTransform):
         self._settings, self._horizon, self._all_rows, self._finds_keys = settings, horizon, all_rows, finds_keys
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        indexed = pcoll | "Index" >> beam.Map(self._settings.index).with_output_types(tuple[bytes, tuple[int, bytes]])
+        index = beam.FlatMap(self._settings.with_number).with_output_types(tuple[bytes, tuple[int, bytes]])
+        indexed = pcoll | "Index" >> index
         together = indexed | "Horizon" >> self._into_horizon()
         if not pcoll.is_bounded:
             # Also on runners that lose what timers emit: the one timer here emits nothing.

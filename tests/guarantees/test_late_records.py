@@ -1,0 +1,98 @@
+"""A late record that a runner lets through is dropped: it stops no job, and no window is released again.
+
+`BundleBasedDirectRunner` does so with a record that comes when the watermark is exactly at the end of its window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    Horizon,
+    ListedItems,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+    SketchTimeline,
+    WindowingError,
+)
+from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms.windows import guard
+from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
+
+WEIGHT = 1000  # noise has a sigma below 50, and exceeds half of this with a probability below 1e-22
+VISIT = {"user": "u", "item": "a", "weight": WEIGHT, "key": "k"}
+SPEC, PRIVACY = ListedItems(["a"]), PrivacySpec(rho=1000, side_counters=None)
+BOUNDS = RecordBounds(1, max_weight=WEIGHT)
+COLUMNS: dict[str, Any] = {"item": "item", "weight": "weight"}
+KEYS = AssumePublicKeys("key")
+HORIZON = Horizon(0, 60, 2)
+UNITS = {
+    "record": Record(max_weight=WEIGHT),
+    "id": PrivacyId("user", BOUNDS),
+    "period": PrivacyId("user", BOUNDS, max_windows=1, period=120),
+    "horizon": PrivacyId("user", BOUNDS, max_windows=1),
+}
+CASES = [
+    ("record", "Globally", False),
+    ("id", "Globally", False),
+    ("period", "Globally", False),
+    ("record", "PerKey", False),
+    ("id", "PerKey", False),
+    ("record", "Globally", True),
+    ("horizon", "Globally", True),
+]
+
+
+def released(unit: str, which: str, over_time: bool) -> list[Any]:
+    """Return all releases of one visit in time, and one at the end of its window."""
+    keys = {"keys": KEYS} if which == "PerKey" else {}
+    family: Any = PrivateContinualFrequencies if over_time else PrivateFrequencies
+    horizon = [HORIZON] if over_time else []
+    transform = getattr(family, which)(SPEC, PRIVACY, *horizon, unit=UNITS[unit], **COLUMNS, **keys).check([VISIT])
+    source = Stream().advance_watermark_to(0).add_elements([TimestampedValue(VISIT, 10)]).advance_watermark_to(60)
+    source = source.add_elements([TimestampedValue(VISIT, 20)]).advance_watermark_to_infinity()
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        elements = pipeline | source
+        return (elements if over_time else elements | beam.WindowInto(FixedWindows(60))) | transform
+
+    return seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize(("unit", "which", "over_time"), CASES)
+def test_a_late_record_is_dropped(unit: str, which: str, over_time: bool) -> None:
+    found = released(unit, which, over_time)
+    if over_time:
+        assert len(found) == 2
+        answer = SketchTimeline(found, HORIZON).between(0, 0)
+    else:
+        (one,) = found
+        answer = one[1] if which == "PerKey" else one
+    assert WEIGHT / 2 < answer.estimate(["a"])[0] < 1.5 * WEIGHT
+
+
+def test_the_record_reaches_the_release_without_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_dpsketch.transforms.steps.release_once.fires_again_late", lambda _: False)
+    with pytest.raises(ValueError, match="too many values"):
+        test_a_late_record_is_dropped("record", "Globally", False)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("timing", [getattr(PaneInfoTiming, name) for name in ("EARLY", "ON_TIME", "LATE", "UNKNOWN")])
+def test_only_late_data_may_fire_again(timing: int, index: int) -> None:
+    pane = PaneInfo(index == 0, False, timing, index, index)
+    if timing == PaneInfoTiming.EARLY or (index and timing != PaneInfoTiming.LATE):
+        with pytest.raises(WindowingError, match="fired more than once"):
+            guard.fires_again_late(pane)
+    else:
+        assert guard.fires_again_late(pane) is (index > 0)
