@@ -9,7 +9,8 @@ from apache_beam.portability.api import beam_expansion_api_pb2
 from apache_beam.transforms.external import ExternalTransform
 from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
 
-from beam_dpsketch.rows.expansion import URN, RowsExpansion
+from beam_dpsketch.rows.expansion import RowsExpansion
+from beam_dpsketch.rows.expansion_requests import URN
 
 EXTERNAL = "External"
 """The name of every call from Go."""
@@ -34,9 +35,6 @@ class AsGo:
         sent.transform.unique_name = EXTERNAL
         self.requests.append(sent)
         return self._service.Expand(sent)
-
-    def artifact_service(self) -> Any:
-        return self._service.artifact_service()
 
 
 def call(service: Any, name: str, **settings: Any) -> beam.PTransform:
