@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.host not in _LOCAL:
         note(
             "anyone who reaches this port can use the service, because it asks for no password"
-            f"{'' if arguments.image else ', and can run any code in the worker'}; close the port to all but your own"
+            f"{'' if arguments.image else ', and can run any code in this process'}; close the port to all but your own"
         )
     write(sys.stdout, f"listening on {service.address}\n")
     sys.stdout.flush()
