@@ -1,6 +1,6 @@
 """The noise of the real path, seen from outside: released minus exact counters, of two keys of one run.
 
-The audit of correct noise raises a false alarm with probability at most 6e-9 a run (1e-9 for each statistic). The
+The audit of correct noise raises a false alarm with probability at most 6e-12 a run (1e-12 for each statistic). The
 exact counters come from raw sketches, and sigma^2 from the documented formula, worked out by hand; neither from the
 release. Planted faults in each place where the path could go wrong are found; a miss has probability below 1e-9.
 """

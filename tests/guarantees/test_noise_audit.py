@@ -1,6 +1,6 @@
 """The noise audit is silent on correct noise and raises the expected alarm for each fault.
 
-Correct noise comes from the operating system: false-alarm probability at most 6e-9 a run. Faulty noise comes
+Correct noise comes from the operating system: false-alarm probability at most 6e-12 a run. Faulty noise comes
 from fixed seeds, so its detection is reproducible and cannot be missed by chance.
 """
 
@@ -150,7 +150,7 @@ def test_refuses_residuals_too_short_or_unequal(cells: tuple[int, int]) -> None:
 
 @pytest.mark.slow
 def test_correct_noise_raises_no_alarm_in_many_runs() -> None:
-    # False-alarm probability at most 100 x 6e-9; small and large sigma have different sampling paths.
+    # False-alarm probability at most 100 x 6e-12; small and large sigma have different sampling paths.
     for sigma_squared in (Fraction(1), SIGMA_SQUARED, Fraction(1000) ** 2, Fraction(7, 3)):
         for _ in range(25):
             first = discrete_gaussian.sample(CELLS, sigma_squared)

@@ -1,7 +1,7 @@
 """A `NormBound` on the real path: what one heavy person can change, and the noise that hides it.
 
 Neighbouring inputs differ by one person. How far apart their counters before the noise are is known exactly, so that
-audit raises no false alarm at all. The one of the noise does with probability at most 6e-9 a run (1e-9 for each
+audit raises no false alarm at all. The one of the noise does with probability at most 6e-12 a run (1e-12 for each
 statistic). sigma^2 and the norm are worked out by hand. A fault in each place where a shortcut looks tempting is
 found: for certain in the counters, and in the noise missed with probability below 1e-9.
 """

@@ -1,6 +1,6 @@
 """The noise of trees on the real path: released minus exact counters of two keys of one run, level by level.
 
-The audit of one level raises a false alarm with probability at most 6e-9 (1e-9 for each of six statistics). The exact
+The audit of one level raises a false alarm with probability at most 6e-12 (1e-12 for each of six statistics). The exact
 counters come from raw trees and sigma^2 from the documented formula, worked out by hand; neither from the release. In
 a planted fault one level gets the noise of its neighbour's share; sigma is then off by 22 % or more, where the audit
 of 32,768 and more cells finds 3 %: a miss has probability below 1e-9.
@@ -67,7 +67,7 @@ def test_each_level_has_the_documented_noise_of_its_share() -> None:
 
 
 def test_levels_are_independent_of_each_other() -> None:
-    """Of each key: no level's noise is another's, scaled; one cross-correlation per pair at 6e-9."""
+    """Of each key: no level's noise is another's, scaled; one cross-correlation per pair, at 1e-12."""
     for levels in residuals():
         standard = [np.rint(100 * level / np.sqrt(float(s))) for level, s in zip(levels, SIGMA_SQUARED, strict=True)]
         for one in range(3):

@@ -1,7 +1,7 @@
 """One-run audit of released noise: residuals (released minus exact counters) of two keys of one pipeline run.
 
-Each of six two-sided statistics alarms on correct noise with probability at most 1e-9, so an audit does with
-at most 6e-9; what each one detects is shown in test_noise_audit.py.
+Each of six two-sided statistics alarms on correct noise with probability at most 1e-12, so an audit does with
+at most 6e-12; what each one detects is shown in test_noise_audit.py.
 The reference is the discrete Gaussian of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 

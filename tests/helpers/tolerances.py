@@ -1,8 +1,9 @@
 """Acceptance of noise samples: exact distribution of the discrete Gaussian and two-sided tests against it.
 
-Every test accepts correct noise with probability at least 1 - FALSE_ALARM. Where possible this is proved by a
-Chernoff bound; otherwise the nominal level is ten times smaller, because approximations so far out in the
-tail are good to a factor of a few only, given the bin sizes and overlaps used here.
+Every statistic accepts correct noise with probability at least 1 - FALSE_ALARM, so a test of 1,000 of them does with
+probability at least 1 - 1e-9. Where possible this is proved by a Chernoff bound; otherwise the nominal level is ten
+times smaller, because approximations so far out in the tail are good to a factor of a few only, given the bin sizes and
+overlaps used here.
 Source of the distribution and its tail bound: Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-FALSE_ALARM = 1e-9
+FALSE_ALARM = 1e-12
 # The level of tests whose null distribution is an approximation.
 APPROXIMATE_FALSE_ALARM = FALSE_ALARM / 10
 # Cells expected in each bin of a chi-square test.
@@ -116,17 +117,17 @@ def _bin_starts(expected: NDArray[np.float64], least: float) -> list[int]:
 
 
 def mean_accepts(samples: NDArray[np.int64], sigma_squared: Fraction) -> bool:
-    """Whether the mean is plausible; refuses correct noise with probability at most 1e-9 (proved)."""
+    """Whether the mean is plausible; refuses correct noise with probability at most FALSE_ALARM (proved)."""
     return mean_p_value(samples, sigma_squared) >= FALSE_ALARM
 
 
 def variance_accepts(samples: NDArray[np.int64], sigma_squared: Fraction) -> bool:
-    """Whether the mean square is plausible; refuses correct noise with probability at most 1e-9 (proved)."""
+    """Whether the mean square is plausible; refuses correct noise with probability at most FALSE_ALARM (proved)."""
     return variance_p_value(samples, sigma_squared) >= FALSE_ALARM
 
 
 def chi_square_accepts(samples: NDArray[np.int64], sigma_squared: Fraction) -> bool:
-    """Whether the histogram is plausible; nominal level 1e-10, so at most 1e-9 with the approximation."""
+    """Whether the histogram is plausible; the nominal level is a tenth of FALSE_ALARM, for the approximation."""
     return chi_square_p_value(samples, sigma_squared) >= APPROXIMATE_FALSE_ALARM
 
 

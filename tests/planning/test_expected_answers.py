@@ -150,7 +150,7 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     assert not at_least(few, errors.size, 0.925)
     assert not at_most(many, errors.size, 0.975)
     found = released(CountSketch(spec)).interval(0)
-    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.06)  # eight standard deviations at depth 1
+    assert (found.upper - found.lower) / 2 == pytest.approx(half, rel=0.08)  # seven standard deviations at depth 1
 
 
 def test_count_min_says_the_width_of_its_offsets() -> None:
@@ -158,7 +158,8 @@ def test_count_min_says_the_width_of_its_offsets() -> None:
     (variance,) = calibrate(spec, TERMS)
     found = released(raw_of(CountMin, spec)).interval([0])
     half = expected_answers.noise_half_width(spec, variance)
-    assert half <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half  # the bound for collisions comes on top
+    # The bound for collisions comes on top; it is 0 where the noisy total is negative, as in one release of a thousand.
+    assert half * (1 - 1e-9) <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half
 
 
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])

@@ -53,7 +53,10 @@ def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, to
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("total", [None, 500.0])
 def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
-    """600 releases: the root mean square is known to about 1.5 %, so 15 % is ten standard deviations."""
+    """600 releases: the root mean square is known to 1.4 %, so 15 % is more than ten standard deviations.
+
+    The planted factors are more than ten away from these limits too.
+    """
     size, spec = 256, TreeSpec.for_memory(IntegerDomain(0, 255), 10**6, arity=4)
     sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
     truth = np.bincount(np.arange(500) * 7919 % 97, minlength=size)
@@ -64,7 +67,7 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
         tree = fitted_tree(tree_levels(spec, noisy, tuple(map(float, sigma_squared))), total=total)
         squares.append(np.mean((np.cumsum(tree[-1].fitted) - np.cumsum(truth)) ** 2))
     measured = math.sqrt(np.mean(squares))
-    for factor, holds in ((1.0, True), (1.2, False), (0.8, False)):
+    for factor, holds in ((1.0, True), (1.4, False), (0.7, False)):
         closed = factor * expected_error.exact_tree_deviation(spec, sigma_squared, known_total=total is not None)
         assert (0.85 <= closed / measured <= 1.15) == holds
 

@@ -68,7 +68,7 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relati
 
 @pytest.mark.parametrize("kind", strategies.KINDS)
 def test_released_counters_are_the_exact_ones_plus_noise_of_the_stated_variance(kind):
-    """False alarm at most 2e-9: two tests at 1e-9 (tests.helpers.tolerances)."""
+    """False alarm below 1e-9: two statistics (tests.helpers.tolerances)."""
     raw = raw_of(kind, SketchSpec(depth=20, width=1000)).accumulate(range(10_000))
     answer = release(raw, ReleaseTerms(PrivacySpec(rho=0.5)))
     noise = (answer.counters - raw.counters).ravel()

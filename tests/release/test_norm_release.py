@@ -109,7 +109,7 @@ def test_counters_count_records(name: str, privacy: PrivacySpec) -> None:
 
 @pytest.mark.parametrize("rho", [40, 1, Fraction(1, 1000)])
 def test_the_noise_has_the_variance_that_is_stated(rho: Any) -> None:
-    """False alarm at most 2e-9: two tests at 1e-9 (tests.helpers.tolerances). Rounding adds 2e-5 of the variance."""
+    """False alarm below 1e-9: two statistics (tests.helpers.tolerances). Rounding adds 2e-5 of the variance."""
     spec = SketchSpec(depth=20, width=1000)
     raw = SketchInput(spec, NormBound(3)).raw_sketch()
     answer = release(raw, terms(PrivacySpec(rho=rho), NormBound(3)))

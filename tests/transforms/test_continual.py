@@ -152,7 +152,7 @@ def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("which", MECHANISMS)
 def test_noise_is_drawn_once_for_each_row_and_independently(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    """False alarms have probability 6e-9 at most. Shared or repeated noise would correlate."""
+    """False alarms have probability 6e-12 at most. Shared or repeated noise would correlate."""
     assert audited(which, monkeypatch) == set()
 
 

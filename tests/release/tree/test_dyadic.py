@@ -446,19 +446,20 @@ def test_a_known_total_is_exact_and_stays_in_copies_but_not_in_bytes() -> None:
 
 
 def test_a_known_total_makes_answers_better() -> None:
-    """Over 60 releases the mean square of 60 x 9 errors falls to about (4.90 / 5.82)^2; both directions are far off."""
+    """The mean square error falls to about (4.90 / 5.82)^2. The noise is keyed, so the outcome is always the same."""
     items = tree_data.drawn(tree_data.uniform, 1)[:10_000] % 4096
     spec = trees.exact_tree(4096)
     raw = DyadicCountSketch(spec).accumulate(items)
     at = np.arange(400, 4000, 400)
     truth = true_ranks(items, at)
     errors = {None: 0.0, float(len(items)): 0.0}
-    for _ in range(60):
-        released = release(raw, ReleaseTerms(PrivacySpec(0.001)))
+    for number in range(30):
+        randomness = KeyedRandomness(b"the same noise in every run of it", b"%d" % number)
+        released = release(raw, ReleaseTerms(PrivacySpec(0.001)), randomness)
         for total in errors:
             errors[total] += float(np.sum((with_total(released, total).rank(at) - truth) ** 2))
         assert released.with_total(10_000).total().estimate == 10_000
-    assert errors[float(len(items))] < errors[None]
+    assert errors[float(len(items))] < 0.9 * errors[None]
 
 
 @pytest.mark.slow

@@ -92,7 +92,8 @@ def test_exact_trees_find_exactly_the_heaviest() -> None:
 
 
 def test_a_deleted_heavy_hitter_is_not_found() -> None:
+    """The eleven others weigh 1,200 or more: a deviation is below 4. Noise decides who would be the twelfth."""
     raw = clear_data()
     raw.accumulate(["10.0.0.0"], [-12_000])
     released = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE))
-    assert "10.0.0.0" not in {frequency.item for frequency in released.top_k(12)}
+    assert "10.0.0.0" not in {frequency.item for frequency in released.top_k(11)}

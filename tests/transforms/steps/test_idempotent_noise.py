@@ -178,7 +178,7 @@ def frequencies(**terms: Any) -> beam.PTransform:
 
 @pytest.mark.slow
 def test_keys_release_ids_and_secrets_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The audit alarms on correct noise with probability below 6e-9."""
+    """The audit alarms on correct noise with probability below 6e-12."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
     per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
     keys = noise(per_key.with_idempotent_noise(**TERMS), equal)
