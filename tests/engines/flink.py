@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.engines import fetch
-from tests.engines.processes import free_port, running, wait_for, wait_until
+from tests.engines.processes import PATIENCE, free_port, running, wait_for, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 SLOTS = 2  # of each task manager: one that is left alone can still run a job of parallelism 2
@@ -55,8 +55,12 @@ SETTINGS = {
     # Those that begin again wait for a task manager that is only starting; else each attempt without one fails at once,
     # from five minutes after the start of the cluster.
     "resourcemanager.standalone.start-up-time": 86_400_000,
+    # A busy machine answers late. A process that was killed is noticed earlier, since it refuses connections.
     "heartbeat.interval": 1_000,
-    "heartbeat.timeout": 15_000,
+    "heartbeat.timeout": 60_000,
+    "pekko.ask.timeout": "120 s",
+    "pekko.lookup.timeout": "60 s",
+    "pekko.tcp.timeout": "60 s",
     # The job server submits the jar that the cluster runs.
     "classloader.resolve-order": "parent-first",
 }
@@ -140,7 +144,7 @@ class FlinkCluster:
             (None, {}) if body is None else (json.dumps(body).encode(), {"Content-Type": "application/json"})
         )
         request = urllib.request.Request(f"http://localhost:{self._rest}/{path}", data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     def checkpoints(self) -> dict[str, Any]:
