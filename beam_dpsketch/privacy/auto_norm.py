@@ -8,6 +8,7 @@ from fractions import Fraction
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, NormBound
+from beam_dpsketch.privacy.sensitivity import change_factor
 
 _LARGEST_SPEND = Fraction(1, 2)
 
@@ -85,11 +86,7 @@ class AutoNorm(Bounds):
     def sigma_squared(self, rho: Fraction, relation: NeighboringRelation) -> Fraction:
         """Return the noise parameter of each count of the histogram, where rho pays for choice and counters.
 
+        A unit that is added or removed changes one count by 1, and one that is replaced changes two.
         Refuses a rho that is so large that sigma would be below 0.5.
         """
-        return mechanism.sigma_squared(squared_sensitivity=changed_counts(relation), rho=rho, share=self.spend)
-
-
-def changed_counts(relation: NeighboringRelation) -> int:
-    """Return how many counts of the histogram one unit changes by 1: one if it is added or removed, two if replaced."""
-    return 1 if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else 2
+        return mechanism.sigma_squared(squared_sensitivity=change_factor(relation), rho=rho, share=self.spend)

@@ -44,6 +44,7 @@ from typing import NamedTuple
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.sensitivity import change_factor
 
 USUAL_SHARE = Fraction(1, 10)
 METHODS = ("gaussian", "table")
@@ -117,7 +118,7 @@ class SketchCost(NamedTuple):
 
 def votes_sigma_squared(grid: int, rho: Fraction, relation: NeighboringRelation) -> Fraction:
     """Return the noise parameter of votes that cost this rho, for units that reach one window."""
-    return Fraction(grid**2, 1) * _changed_keys(relation) / (2 * rho)
+    return Fraction(grid**2, 1) * change_factor(relation) / (2 * rho)
 
 
 def sketch_share(
@@ -134,7 +135,7 @@ def sketch_share(
     """
     if cost.is_joint:
         return left - share
-    per_square = share / (_changed_keys(relation) * rule.grid**2)  # 1 / (2 sigma^2), in parts of rho
+    per_square = share / (change_factor(relation) * rule.grid**2)  # 1 / (2 sigma^2), in parts of rho
     return min((left - per_square * votes) / part for part, votes in _cases(rule, cost, relation))
 
 
@@ -143,7 +144,7 @@ def free_share(rule: SelectionRule, left: Fraction, cost: SketchCost, relation: 
     if cost.is_joint:
         return Fraction(0)
     per_square = min(left * (1 - part) / votes for part, votes in _cases(rule, cost, relation) if votes)
-    return per_square * _changed_keys(relation) * rule.grid**2
+    return per_square * change_factor(relation) * rule.grid**2
 
 
 def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation) -> Iterator[tuple[Fraction, int]]:
@@ -155,11 +156,6 @@ def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation)
                 moved = mine + theirs - 2 * common
                 squares = (mine - common) * weight**2 + (theirs - common) * other**2 + common * (weight - other) ** 2
                 yield (common + moved * cost.move) / rule.max_keys, squares
-
-
-def _changed_keys(relation: NeighboringRelation) -> int:
-    """Return how many times grid^2 the squares of votes can change by."""
-    return 1 if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else 2
 
 
 def _sizes() -> Sequence[int]:

@@ -46,7 +46,7 @@ def squared_l2_sensitivity(
     """
     _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item)
     squared_reach = check_reach(reach)
-    row = row_factor(has_signs=has_signs, bounds=bounds, relation=relation)
+    row = change_factor(relation, has_signs=has_signs or bounds.signed)
     return row * int(cells_per_item) * bounds.squared_length * squared_reach  # int: numpy's overflow
 
 
@@ -59,8 +59,16 @@ def check_reach(reach: Fraction | int) -> Fraction:
     return Fraction(reach) if isinstance(reach, Fraction) else Fraction(int(reach))
 
 
-def row_factor(*, has_signs: bool, bounds: Bounds, relation: NeighboringRelation) -> int:
-    """Return the largest squared change of one row, in parts of that of adding a unit."""
+def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> int:
+    """Return the largest squared change by a unit, over that of adding it.
+
+    It is 2 or more where a unit is replaced, for a single number too: its replacement may be in another window, period
+    or release. `privacy.composition` needs that a removal costs half a replacement at most.
+
+    Args:
+      relation: the relation between neighbouring inputs.
+      has_signs: whether a unit may count negatively.
+    """
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return 1
-    return 4 if has_signs or bounds.signed else 2
+    return 4 if has_signs else 2

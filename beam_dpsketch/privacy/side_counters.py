@@ -16,21 +16,24 @@ The rule. None rides on the factor of the norm: a scaled unit may have any numbe
 b sqrt(cells of a row x keys x windows), where b is max_norm. So each counter has its own factor per unit, c_q =
 min(1, K_q / |v_q|), rounded down, over all cells together. In cell j the unit adds sign(v_qj) floor(|v_qj| c_q F).
 
-    counter           K             Delta: add or remove   replace, one cell   replace, several cells
-    units, scaled     sqrt(cells)   K                      K                   sqrt(2) K
-    records           4 b           K                      K                   sqrt(2) K
-    weight            4 b           K                      K                   sqrt(2) K
-    weight, signed    4 b           K                      2 K                 2 K
-    clipped           b             K                      K                   sqrt(2) K
+    counter           K             Delta: add or remove   replace
+    units, scaled     sqrt(cells)   K                      sqrt(2) K
+    records           4 b           K                      sqrt(2) K
+    weight            4 b           K                      sqrt(2) K
+    weight, signed    4 b           K                      2 K
+    clipped           b             K                      sqrt(2) K
 
 `cells` is in how many cells a unit counts in full: b^2 rounded down, or 1 if that is less, and not more than there are.
 A unit that the norm does not scale has at most b^2 cells: each of its cells adds 1 or more to N^2.
 
 Proof. Rounding down shrinks each number, so |f_q| <= F K: what adding or removing costs. Replacing f by g changes the
-counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g >= 0, so it is at most sqrt(2) K; in one
-cell both numbers are between 0 and K. With signs it is at most |f| + |g| = 2 K. Units are not constant under
-`REPLACE_ONE` either: all records of the replacement may be dropped, or cancel. Where each window is bounded alone and a
-unit reaches m windows, all bounds hold for each window, so the squares are m times as large. Each entry is attained.
+counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g >= 0, so it is at most sqrt(2) K. With
+signs it is at most |f| + |g| = 2 K. Units are not constant under `REPLACE_ONE` either: all records of the replacement
+may be dropped, or cancel. Where each window is bounded alone and a unit reaches m windows, all bounds hold for each
+window, so the squares are m times as large. Each entry is attained.
+
+One cell is no exception. There a replacement changes the counter by K at most. But with noise for K, a removal would
+cost as much as a replacement, and a unit whose replacement is in another period or release would pay twice.
 
 Rows over time, from bounded input under a norm. The cells of a unit are keys and windows, and |v|^2 is the sum over
 keys of v' G v / max_s G_ss, with G of the rows and |v| in place of v (`over_time.lengths`). F is 2^ROW_SCALE_BITS, and
@@ -67,6 +70,7 @@ from beam_dpsketch.privacy import mechanism, norm_bounding
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
+from beam_dpsketch.privacy.sensitivity import change_factor
 
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, CLIPPED, SCALED = "units", "records", "weight", "clipped", "scaled"
@@ -125,37 +129,20 @@ class SideCounter(NamedTuple):
         """The first of the names."""
         return self.names[0]
 
-    def squared_sensitivity(
-        self, relation: NeighboringRelation, *, one_cell: bool, reach: Fraction | int = 1
-    ) -> Fraction:
+    def squared_sensitivity(self, relation: NeighboringRelation, *, reach: Fraction | int = 1) -> Fraction:
         """Return Delta^2, the largest squared change that one unit can cause over all cells, in records.
 
         Args:
           relation: the relation between neighbouring inputs.
-          one_cell: whether the counter is one number: neither keys nor windows.
           reach: as in `sensitivity`.
         """
-        if one_cell and reach > 1:
-            raise ValueError("one_cell must be False if a unit can reach several windows")
-        if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            factor = 1
-        elif self.signed:
-            factor = 4
-        else:
-            factor = 1 if one_cell else 2
-        return factor * self.squared_limit * reach
+        return change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
 
     def sigma_squared(
-        self,
-        rho: Fraction,
-        relation: NeighboringRelation,
-        *,
-        one_cell: bool,
-        reach: Fraction | int = 1,
-        squared_unit: int = 1,
+        self, rho: Fraction, relation: NeighboringRelation, *, reach: Fraction | int = 1, squared_unit: int = 1
     ) -> Fraction:
         """Return the noise parameter Delta^2 / (2 rho share), exactly, in records; `rho` is that of all the release."""
-        squared = self.squared_sensitivity(relation, one_cell=one_cell, reach=reach)
+        squared = self.squared_sensitivity(relation, reach=reach)
         return mechanism.sigma_squared(
             squared_sensitivity=squared, rho=rho, share=self.share, squared_unit=squared_unit
         )

@@ -92,11 +92,6 @@ class ReleaseTerms:
         return Fraction(self.window_count)
 
     @property
-    def one_cell(self) -> bool:
-        """Whether all that a unit adds to a side counter is in one number."""
-        return self.output_cells == 1 and self.window_count == 1
-
-    @property
     def delta(self) -> Fraction:
         """The delta that a unit loses to the selection of keys or items, over all of them and all windows."""
         return Fraction(0) if self.selection is None else self.selection.delta

@@ -240,11 +240,7 @@ def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
     return tuple(
         counter.sigma_squared(
-            terms.privacy.rho,
-            terms.privacy.relation,
-            one_cell=terms.one_cell,
-            reach=terms.reach,
-            squared_unit=terms.squared_unit,
+            terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
         )
         for counter in terms.counters
     )

@@ -7,9 +7,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from beam_dpsketch.privacy.auto_norm import changed_counts
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.sensitivity import change_factor
 from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.release.bounds_text import bounds_in_words
@@ -119,7 +119,7 @@ def _choice(statement: PrivacyStatement) -> str:
         return ""
     if len(statement.release_ids) > 1:
         return "; max_norm was chosen from noisy histograms of how long units are"
-    variance = changed_counts(statement.relation) / (2 * statement.rho * statement.norm_spend)
+    variance = change_factor(statement.relation) / (2 * statement.rho * statement.norm_spend)
     return (
         "; max_norm was chosen from a histogram of how long units are, with noise of sigma = "
         f"{math.sqrt(variance):.4g} on each count"

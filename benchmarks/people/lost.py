@@ -38,7 +38,7 @@ def measure(people: People, norms: Sequence[int | Fraction]) -> None:
         clipped, weight, scaled = (totals[name][0].as_py() for name in (CLIPPED, WEIGHT, SCALED))
         lost = 1 - kept["weight"].to_numpy().sum() / (len(people.units) << SCALE_BITS)
         counter = next(each for each in terms.counters if CLIPPED in each.names)
-        variance = counter.sigma_squared(privacy.rho, privacy.relation, one_cell=terms.one_cell)
+        variance = counter.sigma_squared(privacy.rho, privacy.relation)
         noise = _DEVIATIONS * math.sqrt(variance) * (1 << SCALE_BITS) / (clipped + weight)
         units, seen = scaled >> SCALE_BITS, clipped / (clipped + weight)
         line = f"{norm:>8g}{lost:>10.1%}{seen:>10.1%}{f'+- {noise:.1%}':>14}{units:>10,}{units / count:>10.2%}"

@@ -33,6 +33,7 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
+from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.release.released_sketch import ReleasedSketch
@@ -42,7 +43,7 @@ from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
-from tests.helpers.pipelines import FN_API, seen_by_sink
+from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.side_releases import Place, no_noise
 from tests.helpers.streams import in_windows, state_everywhere
 
@@ -76,7 +77,6 @@ class Case(NamedTuple):
     windows: Any = None
     streaming: bool = False
     windows_reached: int = 1
-    one_cell: bool = False
     spend: Fraction = Fraction(0)
 
 
@@ -113,10 +113,20 @@ CASES = {
     "norm, keys and windows": Case(
         per_key(PrivacyId("user", SIGNED), **DECLARED), limits(2), three(*ALONG), windows=60
     ),
-    "norm": Case(globally(PrivacyId("user", SIGNED)), limits(1), three([(None, 0.0)], [(None, 0.0)]), one_cell=True),
+    "norm": Case(globally(PrivacyId("user", SIGNED)), limits(1), three([(None, 0.0)], [(None, 0.0)])),
     "norm, keys": Case(per_key(PrivacyId("user", SIGNED), **OPEN), limits(2), three(*ALONG)),
     "norm, a period of sliding windows": Case(
         globally(PrivacyId("user", SIGNED, period=480)), limits(2), three([(None, 65.0)], [(None, 245.0)]), (120, 60)
+    ),
+    "norm, a period of one window": Case(
+        globally(PrivacyId("user", SIGNED, period=60)), limits(1), three([(None, 0.0)], [(None, 60.0)]), windows=60
+    ),
+    "norm, stream of one window": Case(
+        globally(PrivacyId("user", SIGNED, max_windows=1, period=240)),
+        limits(1),
+        three([(None, 0.0)], [(None, 60.0)]),
+        windows=60,
+        streaming=True,
     ),
     "norm, stream": Case(
         per_key(PrivacyId("user", SIGNED, max_windows=2, period=240), **OPEN),
@@ -155,7 +165,6 @@ CASES = {
         globally(Record(max_weight=5, signed=True)),
         OF_ONE,
         [*three([(None, 0.0)], [(None, 0.0)], items=1), [({"item": None, "n": 5}, 0.0)]],
-        one_cell=True,
     ),
     "combine fn": Case(
         lambda privacy: beam.CombineGlobally(
@@ -163,7 +172,6 @@ CASES = {
         ),
         OF_ONE,
         three([(None, 0.0)], [(None, 0.0)], items=1),
-        one_cell=True,
     ),
 }
 
@@ -228,15 +236,20 @@ def delta(case: Case, name: str, relation: NeighboringRelation) -> Fraction:
     """Delta^2 of a counter."""
     factor = 1
     if relation is REPLACE_ONE:
-        several = 1 if case.one_cell and name != "sketch" else 2
-        factor = 4 if name in ("weight", "sketch") else several  # all weights here are signed
+        factor = 4 if name in ("weight", "sketch") else 2  # all weights here are signed
     return factor * case.limits[name] * case.windows_reached
 
 
 def pairs(found: list[dict[Any, Any]], relation: NeighboringRelation) -> Iterator[tuple[Any, Any]]:
+    """What a unit adds, and what the unit that replaces it adds: here, or to another release without common units."""
     yield from ((each, {}) for each in found)
     if relation is REPLACE_ONE:
         yield from itertools.combinations(found, 2)
+        yield from itertools.product(found, map(elsewhere, found))
+
+
+def elsewhere(added: dict[Any, Any]) -> dict[Any, Any]:
+    return {names: {("elsewhere", place): value for place, value in cells.items()} for names, cells in added.items()}
 
 
 def squared_distance(first: dict[Any, Any], second: dict[Any, Any], names: Any) -> Fraction:
@@ -253,25 +266,6 @@ def test_each_counter_has_the_noise_that_hides_the_worst_unit(name: str, relatio
     check(CASES[name], relation, CASES[name].units)
 
 
-ONE_WINDOW = Case(
-    globally(PrivacyId("user", SIGNED, max_windows=1, period=240)),
-    limits(2),
-    three([(None, 0.0)], [(None, 60.0)]),
-    windows=60,
-    streaming=True,
-)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures(state_everywhere.__name__)
-def test_a_unit_of_one_window_may_change_it() -> None:
-    """Counted as if it reached two cells: it is in one, but not always in the same."""
-    check(ONE_WINDOW, REPLACE_ONE, ONE_WINDOW.units, attained=False)
-    found, released = added(ONE_WINDOW, REPLACE_ONE, ONE_WINDOW.units)
-    assert {note.names[0]: note.squared_limit for note in released.privacy.side}["units"] == 2
-    assert squared_distance(found[0], found[1], ("units",)) == 2
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")
 @pytest.mark.parametrize("name", CASES)
@@ -285,42 +279,16 @@ def chosen_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(norm_choosing, "choose_norm", lambda *_: NORM)
 
 
-ONE_KEY: dict[str, Any] = {"keys": PublicKeys(["a"], "key")}
-ID_NORM, ID_RECORDS = PrivacyId("user", SIGNED), PrivacyId("user", RecordBounds(3, max_weight=5))
-ONE_CELL: list[tuple[bool, Any, Any, bool]] = [
-    *((True, globally(unit), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
-    *((True, per_key(unit, **ONE_KEY), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
-    *((False, per_key(unit), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
-    *((False, per_key(unit, **OPEN), None, True) for unit in (ID_NORM, ID_RECORDS, Record(max_weight=5))),
-    (False, globally(Record(max_weight=5)), 60, True),
-    (False, globally(Record(max_weight=5)), (120, 60), True),
-    (False, globally(ID_NORM), 60, True),
-    (True, globally(PrivacyId("user", SIGNED, period=60)), 60, True),
-    (False, globally(PrivacyId("user", SIGNED, period=60)), (30, 15), True),
-    (True, globally(ID_NORM, windows=TimeRange(0, 60)), 60, True),
-    (False, globally(ID_NORM, windows=TimeRange(0, 120)), 60, True),
-    (False, globally(ID_NORM, windows=TimeRange(0, 120)), (60, 30), True),
-    (False, per_key(ID_NORM, windows=TimeRange(0, 60)), 60, True),
-    (False, globally(PrivacyId("user", SIGNED, max_windows=1, period=240)), 60, False),
-    (False, globally(PrivacyId("user", RecordBounds(3, max_weight=5), max_windows=1, period=240)), 60, False),
-]
-
-
-@pytest.mark.parametrize(("one_cell", "make", "windows", "is_bounded"), ONE_CELL)
-def test_one_cell_is_where_no_unit_can_be_in_another(one_cell: bool, make: Any, windows: Any, is_bounded: bool) -> None:
-    elements = beam.Pipeline(runner=FN_API) | beam.Create([1])
-    elements.is_bounded = is_bounded
-    if windows is not None:
-        elements = elements | in_windows(windows)
-    terms = WindowPlan.of(elements, make(PrivacySpec(RHO))._declaration).terms
-    assert terms.one_cell == one_cell
-
-
 # Faults between the steps.
 
 
-def one_cell_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_terms(monkeypatch, output_cells=1)
+def a_removal_as_costly_as_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the replacement of a unit were always in the same number."""
+    monkeypatch.setattr(
+        SideCounter,
+        "squared_sensitivity",
+        lambda counter, relation, *, reach=1: counter.squared_limit * reach * (4 if counter.signed else 1),
+    )
 
 
 def window_count_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +358,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[Plant, tuple[str, str]] = {
     not_limited_but_in_each_key: ("norm, keys and windows", "changes by"),
     window_count_forgotten: ("norm, stream", "changes by more"),
-    one_cell_where_there_are_several: ("norm, keys and windows", "changes by more"),
+    a_removal_as_costly_as_a_replacement: ("norm", "changes by more"),
     limits_of_other_counters: ("norm, keys", "changes by more"),
     not_limited_but_in_each_window: ("norm, a period of sliding windows", "changes by"),
     noise_of_another_norm: ("norm chosen, keys and windows", "changes by more"),

@@ -29,5 +29,5 @@ def joint_loss(max_norm: int, rho: Fraction) -> Fraction:
     spent = [Fraction(sum(each**2 for each in table.values()), UNIT**2) / (2 * noise)]
     for counter in counters:
         square = Fraction(sum(each**2 for each in added[counter.name].values()), UNIT**2)
-        spent.append(square / (2 * counter.sigma_squared(rho, ADD_OR_REMOVE_ONE, one_cell=True)))
+        spent.append(square / (2 * counter.sigma_squared(rho, ADD_OR_REMOVE_ONE)))
     return sum(spent, Fraction(0))

@@ -87,16 +87,14 @@ def squared_limit(name: str, bounds: NormBound, max_cells: int | None) -> Fracti
     return norm**2 if name == "clipped" else (4 * norm) ** 2
 
 
-def squared_delta(
-    name: str, bounds: NormBound, max_cells: int | None, relation: NeighboringRelation, *, one_cell: bool
-) -> Fraction:
+def squared_delta(name: str, bounds: NormBound, max_cells: int | None, relation: NeighboringRelation) -> Fraction:
     """Return Delta^2, in records."""
     limit = squared_limit(name, bounds, max_cells)
     if relation is ADD_OR_REMOVE_ONE:
         return limit
     if name == "weight" and bounds.signed:
         return 4 * limit
-    return limit if one_cell else 2 * limit
+    return 2 * limit
 
 
 def square(cells: Iterable[int]) -> Fraction:
@@ -118,7 +116,7 @@ def check(case: Case, max_cells: int | None) -> None:
     assert [counter.name for counter in counters] == list(NAMES)
     found = side_sums(case.sketch_input, counters, case.records)
     assert side_sums(case.sketch_input, counters, *case.parts) == found, "the order or the split matters"
-    check_changes(list(found.values()), bounds, max_cells, counters)
+    check_changes(list(found.values()), counters)
     for unit, added in found.items():
         own = [record for record in case.records if record[0].unit == unit]
         assert side_sums(case.sketch_input, counters, own) == {unit: added}, "other units matter"
@@ -142,14 +140,10 @@ def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int |
                 assert abs(amount) == exact, f"{name} of a unit within the limit was changed"
 
 
-def check_changes(
-    units: list[Added], bounds: NormBound, max_cells: int | None, counters: Sequence[SideCounter]
-) -> None:
+def check_changes(units: list[Added], counters: Sequence[SideCounter]) -> None:
     """Raise if adding, removing or replacing a unit changes a counter by more than its noise is made for."""
-    cells = {cell for added in units for amounts in added.values() for cell in amounts}
     for counter, relation in itertools.product(counters, NeighboringRelation):
-        one_cell = len(cells) == 1 and max_cells == 1
-        delta = counter.squared_sensitivity(relation, one_cell=one_cell)
+        delta = counter.squared_sensitivity(relation)
         others = [{}] if relation is ADD_OR_REMOVE_ONE else [{}, *(added[counter.name] for added in units)]
         for added, other in itertools.product(units, others):
             assert square(change(added[counter.name], other)) <= delta, f"{counter.name} changes by too much"

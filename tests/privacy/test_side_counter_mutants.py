@@ -132,14 +132,12 @@ def rounding_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SideCounter, "limited", limited)
 
 
-def sensitivity(squared: Callable[[SideCounter, NeighboringRelation, bool], Fraction]) -> Plant:
+def sensitivity(squared: Callable[[SideCounter, NeighboringRelation], Fraction]) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         exact = SideCounter.squared_sensitivity
 
-        def planted(counter: SideCounter, relation: NeighboringRelation, *, one_cell: bool) -> Fraction:
-            if relation is ADD_OR_REMOVE_ONE:
-                return exact(counter, relation, one_cell=one_cell)
-            return squared(counter, relation, one_cell)
+        def planted(counter: SideCounter, relation: NeighboringRelation) -> Fraction:
+            return (exact if relation is ADD_OR_REMOVE_ONE else squared)(counter, relation)
 
         patch.setattr(SideCounter, "squared_sensitivity", planted)
 
@@ -147,14 +145,12 @@ def sensitivity(squared: Callable[[SideCounter, NeighboringRelation, bool], Frac
 
 
 EXACT = SideCounter.squared_sensitivity
-UNSIGNED = sensitivity(
-    lambda counter, relation, one_cell: EXACT(counter._replace(signed=False), relation, one_cell=one_cell)
+UNSIGNED = sensitivity(lambda counter, relation: EXACT(counter._replace(signed=False), relation))
+AS_IN_ONE_CELL = sensitivity(
+    lambda counter, relation: EXACT(counter, relation if counter.signed else ADD_OR_REMOVE_ONE)
 )
-AS_IN_ONE_CELL = sensitivity(lambda counter, relation, _: EXACT(counter, relation, one_cell=True))
 UNITS_ARE_CONSTANT = sensitivity(
-    lambda counter, relation, one_cell: (
-        Fraction(0) if counter.name == "units" else EXACT(counter, relation, one_cell=one_cell)
-    )
+    lambda counter, relation: Fraction(0) if counter.name == "units" else EXACT(counter, relation)
 )
 
 

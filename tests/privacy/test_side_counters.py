@@ -123,19 +123,14 @@ def test_counters_can_be_left_out() -> None:
 
 @every_relation
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("one_cell", "windows"), [(True, 1), (False, 1), (False, 5)])
-def test_sensitivities(relation: NeighboringRelation, signed: bool, one_cell: bool, windows: int) -> None:
+@pytest.mark.parametrize("windows", [1, 5])
+def test_sensitivities(relation: NeighboringRelation, signed: bool, windows: int) -> None:
     counter = SideCounter(("weight",), FIFTIETH, Fraction(9), signed)
-    factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 1 if one_cell else 2}
-    squared = counter.squared_sensitivity(relation, one_cell=one_cell, reach=windows)
+    factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 2}
+    squared = counter.squared_sensitivity(relation, reach=windows)
     assert squared == 9 * windows * factors[relation]
-    sigma = counter.sigma_squared(Fraction(1, 10), relation, one_cell=one_cell, reach=windows)
+    sigma = counter.sigma_squared(Fraction(1, 10), relation, reach=windows)
     assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
-
-
-def test_one_cell_is_in_one_window() -> None:
-    with pytest.raises(ValueError, match="one_cell must be False"):
-        SideCounter(("units",), FIFTIETH, Fraction(1)).squared_sensitivity(REPLACE_ONE, one_cell=True, reach=2)
 
 
 @every_relation
@@ -163,17 +158,19 @@ def test_sensitivities_by_brute_force(
                     for window in range(2 * windows)
                 ),
             )
-    assert counter.squared_sensitivity(relation, one_cell=False, reach=windows) == largest
+    assert counter.squared_sensitivity(relation, reach=windows) == largest
 
 
 @every_relation
 def test_one_cell_by_brute_force(relation: NeighboringRelation) -> None:
+    """A unit in one of two numbers of which each may be a release of its own, so that it is in one cell there."""
     for signed, limit in itertools.product((False, True), (1, 3)):
-        numbers = range(-limit if signed else 0, limit + 1)
-        others = numbers if relation is REPLACE_ONE else [0]
-        largest = max((mine - theirs) ** 2 for mine in numbers for theirs in others)
+        numbers = [(n, 0) for n in range(-limit if signed else 0, limit + 1)]
+        units = [*numbers, *((0, n) for n, _ in numbers)]
+        others = units if relation is REPLACE_ONE else [(0, 0)]
+        largest = max((a - c) ** 2 + (b - d) ** 2 for a, b in units for c, d in others)
         counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
-        assert counter.squared_sensitivity(relation, one_cell=True) == largest
+        assert counter.squared_sensitivity(relation) == largest
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE])
@@ -285,13 +282,10 @@ def test_terms_with_an_automatic_norm_keep_its_part() -> None:
         ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)
 
 
-@pytest.mark.parametrize(
-    ("cells", "windows", "limit", "one_cell"),
-    [(1, 1, 1, True), (4, 1, 4, False), (1, 3, 1, False), (None, 1, 6, False)],
-)
-def test_terms_know_in_how_many_cells_a_unit_counts(cells: Any, windows: int, limit: int, one_cell: bool) -> None:
+@pytest.mark.parametrize(("cells", "windows", "limit"), [(1, 1, 1), (4, 1, 4), (1, 3, 1), (None, 1, 6)])
+def test_terms_know_in_how_many_cells_a_unit_counts(cells: Any, windows: int, limit: int) -> None:
     terms = ReleaseTerms(PrivacySpec(1), NORM, unit=PrivacyUnit.PRIVACY_ID, output_cells=cells, window_count=windows)
-    assert (terms.counters[0].squared_limit, terms.one_cell) == (limit, one_cell)
+    assert terms.counters[0].squared_limit == limit
 
 
 def test_terms_refuse_no_cells() -> None:

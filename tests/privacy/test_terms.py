@@ -65,7 +65,7 @@ def test_rows_over_time_have_a_unit_over_the_horizon_and_no_other_terms_do(unit)
 def test_rows_over_time_reach_at_most_all_windows():
     people = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "mechanism": BinnedRoot(5)}
     terms = RowTerms(PRIVACY, NormBound(5), window_count=5, **people)
-    assert (terms.scale_bits, terms.one_cell, terms.selections) == (8, False, 1)
+    assert (terms.scale_bits, terms.selections) == (8, 1)
     assert terms.squared_unit == 4**8 * BinnedRoot(5).squared_length
     assert terms.reach == BinnedRoot(5).squared_reach(5)
     with pytest.raises(ValueError, match="max_windows must be at most the 5 windows of the horizon, got 6"):

@@ -120,7 +120,7 @@ CHANGES_ASIDE = {
     "which share is whose": (ASIDE, {"privacy": counting(units=0.04, records=0.02)}),
     "a little less of a share": (ASIDE, {"privacy": counting(weight=Fraction(1, 50) - Fraction(1, 10**12))}),
     "a counter less": (ASIDE, {"privacy": counting(weight=None), "side": [500, 900]}),
-    "cells": (ASIDE, {"output_cells": None}),
+    "cells": ({**NORM, "privacy": counting(), "side": [500, 900, 1200, 0, 0]}, {"output_cells": None}),
     "norm_spend": (NORM, {"norm_spend": Fraction(1, 20)}),
     "norm_spend at the same sigma": (
         {**NORM, "norm_spend": Fraction(1, 10)},

@@ -111,8 +111,7 @@ def cost_of_note(note: SideNote, setting: Setting, bounds: Bounds) -> Fraction:
         assert note.squared_limit == limit
         factor = 1
         if setting.privacy.relation is REPLACE_ONE:
-            one_number = setting.output_cells == 1 and setting.windows == 1 and setting.mechanism is None
-            factor = 4 if bounds.signed and name == "weight" else 1 if one_number else 2
+            factor = 4 if bounds.signed and name == "weight" else 2
         costs.add(factor * limit * reach(setting) / (2 * note.sigma_squared))
     (cost,) = costs
     return cost
@@ -419,11 +418,8 @@ FAULTS: dict[str, Plant] = {
     ),
     "signs forgotten": sigma_squared_of(lambda counter: counter._replace(signed=False)),
     "windows forgotten": sensitivity(reach=1),
-    "several cells as one": sensitivity(one_cell=True, reach=1),
     "adding for replacing": lambda patch: patch.setattr(
-        SideCounter,
-        "squared_sensitivity",
-        lambda counter, relation, *, one_cell, reach=1: counter.squared_limit * reach,
+        SideCounter, "squared_sensitivity", lambda counter, relation, *, reach=1: counter.squared_limit * reach
     ),
     "limits of more cells than there are": limits_without_cells,
     "tables without their shares": tables_without_shares,

@@ -33,10 +33,6 @@ class RowTerms(ReleaseTerms):
         return self.mechanism.squared_reach(self.window_count)
 
     @property
-    def one_cell(self) -> bool:
-        return False
-
-    @property
     def scale_bits(self) -> int:
         return ROW_SCALE_BITS if self.bounds.has_norm else 0
 

@@ -24,7 +24,7 @@ from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, Sket
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.over_time.terms import RowTerms
-from beam_dpsketch.privacy.sensitivity import row_factor
+from beam_dpsketch.privacy.sensitivity import change_factor
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.sketches import raw_type
@@ -127,7 +127,7 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     bounds, relation = terms.bounds, terms.privacy.relation
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
-        move += table.share / row_factor(has_signs=table.has_signs, bounds=bounds, relation=relation)
+        move += table.share / change_factor(relation, has_signs=table.has_signs or bounds.signed)
     return SketchCost(move, bounds.has_norm or isinstance(terms, RowTerms))
 
 

@@ -82,13 +82,11 @@ class WindowPlan(NamedTuple):
 
 
 def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.PCollection) -> int | None:
-    """Return how many windows one bound covers; `None` if that is not known, or if a unit may change its window."""
-    if terms.window_count > 1:
-        return 1
+    """Return how many windows one bound covers; `None` if that is not known."""
+    if terms.window_count > 1 or (terms.bounds.has_norm and not elements.is_bounded):
+        return 1  # each window is bounded alone
     if not terms.bounds.has_norm:
         return None
-    if not elements.is_bounded:
-        return 2 if terms.output_cells == 1 else 1  # a unit may change its window, so it is never in one cell
     windowfn = elements.windowing.windowfn
     step = getattr(windowfn, "period", windowfn.size).micros
     return terms.period_micros // step or (None if starts is None else len(starts))
