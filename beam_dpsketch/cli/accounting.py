@@ -1,13 +1,12 @@
 """What several releases cost together, from their statements alone.
 
 Guarantee: if each release is what its statement says, all of them together are delta-approximate rho-zCDP for the rho
-and the delta returned, for one unit under one relation. Each release was drawn with noise of its own, so losses add.
-Three things are not counted twice:
+and the delta returned, for one unit under one relation. Losses add, as `privacy.composition` proves. Three things are
+not counted twice:
 
 * A release that was found several times is one release.
-* The releases of one run are one mechanism, which is rho-zCDP as a whole; see `PrivacyStatement.composed`. A part of a
-  run that was drawn twice is two releases. A run costs its rho once for each draw of its most drawn part. Rows
-  over time are parts of a run too. So are answers made of rows: these rows count as those that were found.
+* A run is one mechanism, and costs its rho once for each draw of its most drawn part. Rows over time are parts of a run
+  too. So are answers made of rows: these rows count as those that were found.
 * A combination costs what its statement says, or what its parts cost that were found, if this is more.
 
 What was released elsewhere, as by `SelectKeys`, is not in the files and not in the sum.
@@ -20,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.release.release_id import are_parts_of_one_run, run_and_part, runs
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -63,10 +62,10 @@ def add_up(statements: Iterable[PrivacyStatement]) -> list[Spent]:
 def _sum_of(found: Sequence[PrivacyStatement]) -> Spent:
     """Return what releases about one unit, relation and length of period cost together."""
     ids = {release_id for each in found for release_id in each.release_ids}
-    rho, lost = _cost(_distinct(found))
+    loss = _loss_of(_distinct(found))
     shown_delta = min(each.shown_delta for each in found)
     first, run_count = found[0], len(runs(list(ids)))
-    return Spent(first.unit, first.relation, first.period_micros, len(ids), run_count, rho, lost, shown_delta)
+    return Spent(first.unit, first.relation, first.period_micros, len(ids), run_count, *loss, shown_delta)
 
 
 def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:
@@ -75,35 +74,33 @@ def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:
     for each in found:
         ids = frozenset(each.release_ids)
         other = distinct.setdefault(ids, each)
-        rho, delta = max(each.rho, other.rho), max(each.delta, other.delta)
-        distinct[ids] = dataclasses.replace(other, rho=rho, delta=delta)
+        loss = each.loss.larger(other.loss)
+        distinct[ids] = dataclasses.replace(other, rho=loss.rho, delta=loss.delta)
     return distinct
 
 
-def _cost(distinct: Distinct) -> tuple[Fraction, Fraction]:
-    """Return rho and delta of statements about different sets of releases."""
+def _loss_of(distinct: Distinct) -> Loss:
+    """Return what statements about different sets of releases lose together."""
     combined = [ids for ids in distinct if not are_parts_of_one_run(list(ids))]
     whole = [ids for ids in combined if not any(ids < other for other in combined)]
     covered = {ids: {part: each for part, each in distinct.items() if part < ids} for ids in whole}
     single = set(distinct).difference(combined, *covered.values())
-    rho, lost = _cost_of_runs(distinct[ids] for ids in single)
+    total = _loss_of_runs(distinct[ids] for ids in single)
     for ids, parts in covered.items():
-        rho_of_parts, lost_of_parts = _cost(parts)
-        rho += max(distinct[ids].rho, rho_of_parts)
-        lost = zcdp.composed_delta(lost, max(distinct[ids].delta, lost_of_parts))
-    return rho, lost
+        total = total.plus(distinct[ids].loss.larger(_loss_of(parts)))
+    return total
 
 
-def _cost_of_runs(statements: Iterable[PrivacyStatement]) -> tuple[Fraction, Fraction]:
-    """Return rho and delta of parts of runs: of each run, and equal terms, once for each draw of a part."""
+def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
+    """Return what parts of runs lose: each run, and equal terms, once for each draw of a part."""
     draws: dict[Any, dict[bytes, set[bytes]]] = {}
     for each in statements:
         # The fields that `composed` compares.
-        terms = (*runs(each.release_ids), each.rho, each.delta, each.bounds, each.window_count)
+        terms = (each.loss, *runs(each.release_ids), each.bounds, each.window_count)
         for release_id in each.release_ids:
             draws.setdefault(terms, {}).setdefault(run_and_part(release_id), set()).add(release_id)
-    rho = lost = Fraction(0)
-    for (_, each_rho, each_delta, *_), parts in draws.items():
+    total = Loss()
+    for (loss, *_), parts in draws.items():
         for _ in range(max(map(len, parts.values()))):
-            rho, lost = rho + each_rho, zcdp.composed_delta(lost, each_delta)
-    return rho, lost
+            total = total.plus(loss)
+    return total

@@ -32,7 +32,7 @@ signs it is at most |f| + |g| = 2 K. Units are not constant under `REPLACE_ONE` 
 may be dropped, or cancel. Where each window is bounded alone and a unit reaches m windows, all bounds hold for each
 window, so the squares are m times as large. Each entry is attained.
 
-One cell is no exception. There a replacement changes the counter by K at most. But with noise for K, a removal would
+One cell is like several. There a replacement changes the counter by K at most. But with noise for K, a removal would
 cost as much as a replacement, and a unit whose replacement is in another period or release would pay twice.
 
 Rows over time, from bounded input under a norm. The cells of a unit are keys and windows, and |v|^2 is the sum over

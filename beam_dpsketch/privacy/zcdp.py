@@ -7,8 +7,7 @@ delta is too small (by a factor of 1.3 at sigma = 2).
 A mechanism is d-approximate rho-zCDP if, except with probability d on each of the two inputs, it is rho-zCDP (Bun and
 Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. Where P' and
 Q' are (epsilon, c)-DP, P(S) <= (1 - d)(e^epsilon Q'(S) + c) + d <= e^epsilon Q(S) + (1 - d) c + d. So d is lost of
-delta first, and c = (delta - d) / (1 - d) is left for the conversion. Of two mechanisms rho adds, and
-1 - (1 - d)(1 - d') is lost, because each is independent of the other's exceptions.
+delta first, and c = (delta - d) / (1 - d) is left for the conversion. `composition` says what several mechanisms lose.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from beam_dpsketch import _validate
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
 _ROUND_UP = 1 + 1e-9
-_DELTA_STEPS = 1 << 256
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
@@ -98,12 +96,6 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     left = (exact - lost) / (1 - lost)
     nearest = float(left)
     return nearest if Fraction(nearest) <= left else math.nextafter(nearest, 0.0)
-
-
-def composed_delta(first: Fraction, second: Fraction) -> Fraction:
-    """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
-    exact = first + second - first * second
-    return exact if exact.denominator <= _DELTA_STEPS else Fraction(math.ceil(exact * _DELTA_STEPS), _DELTA_STEPS)
 
 
 def _delta(rho: Fraction | float, epsilon: float) -> float:

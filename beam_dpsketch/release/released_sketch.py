@@ -130,7 +130,8 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
 
         Args:
           other: a release of the same kind and spec, with the same relation and unit.
-          units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum.
+          units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum, and the
+            replacement of a unit may be in either.
         """
         self._check_same_kind(other)
         return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))

@@ -15,6 +15,7 @@ from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import USUAL_DELTA
+from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -155,6 +156,11 @@ class PrivacyStatement:
             raise ValueError("over_time must be None where the unit is not one over a horizon")
 
     @property
+    def loss(self) -> Loss:
+        """What it loses: `rho` and `delta`."""
+        return Loss(self.rho, self.delta)
+
+    @property
     def sketch_share(self) -> Fraction:
         """The part of rho that the counters of the sketch have."""
         others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
@@ -178,17 +184,10 @@ class PrivacyStatement:
         return math.inf if Fraction(repr(self.shown_delta)) <= self.delta else self.epsilon(self.shown_delta)
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
-        """Return the statement of two releases together: rho adds, or is the maximum if no unit is in both.
+        """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.
 
-        So does delta, as `zcdp.composed_delta`. Both stay if they are different parts of one run, such as two keys of
-        it. A run is one mechanism: it draws the noise of all its releases, independently, for a sensitivity that is the
-        largest change of all their counters together that one unit can cause (over max_partitions keys and
-        `window_count` windows; a unit within a window or a period changes nothing outside it). So all releases of a run
-        together are rho-zCDP, and a sum of some of them is post-processing. Two draws of the same part are two
-        releases, and add.
-
-        The maximum also holds under `REPLACE_ONE`, where a unit may leave one input and its replacement enter the
-        other: each input then changes by an addition or a removal, at most half the rho of a replacement.
+        The loss stays if they are different parts of one run, such as two keys or windows of it. Two draws of the same
+        part are two releases, and add. `privacy.composition` has the proofs.
         """
         if self.shares_noise_with(other):
             raise IncompatibleSketchError(
@@ -196,9 +195,8 @@ class PrivacyStatement:
                 "timeline for all windows at once, with between(first, last)"
             )
         is_one_run = self._has_terms_of(other) and are_parts_of_one_run(self.release_ids + other.release_ids)
-        if units_disjoint or is_one_run:
-            return self._joined(other, max(self.rho, other.rho), max(self.delta, other.delta))
-        return self._joined(other, self.rho + other.rho, zcdp.composed_delta(self.delta, other.delta))
+        compose = Loss.larger if units_disjoint or is_one_run else Loss.plus
+        return self._joined(other, compose(self.loss, other.loss))
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
         """Whether the noise of the two is not independent: a release is in both, or rows of one run over time are."""
@@ -207,10 +205,10 @@ class PrivacyStatement:
         return bool(set(self.release_ids) & set(other.release_ids))
 
     def _has_terms_of(self, other: PrivacyStatement) -> bool:
-        return all(getattr(self, name) == getattr(other, name) for name in ("rho", "delta", "bounds", "window_count"))
+        return all(getattr(self, name) == getattr(other, name) for name in ("loss", "bounds", "window_count"))
 
-    def _joined(self, other: PrivacyStatement, rho: Fraction, delta: Fraction) -> PrivacyStatement:
-        """Return the statement of the sum of two releases that together cost this rho and delta."""
+    def _joined(self, other: PrivacyStatement, loss: Loss) -> PrivacyStatement:
+        """Return the statement of the sum of two releases that together lose this."""
         for name in ("relation", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
@@ -222,7 +220,7 @@ class PrivacyStatement:
         levels = zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
         return dataclasses.replace(
             self,
-            rho=rho,
+            rho=loss.rho,
             sigma_squared_per_level=tuple(mine + theirs for mine, theirs in levels),
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
@@ -232,7 +230,7 @@ class PrivacyStatement:
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
-            delta=delta,
+            delta=loss.delta,
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
         )

@@ -36,7 +36,7 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy import composition, zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
@@ -164,7 +164,7 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
     for part in deltas:
         spec = budget.spend(share)
         spec.losing(unit * part).paying_for(object(), unit * part)
-        spent, lost = spent + spec.rho, zcdp.composed_delta(lost, unit * part)
+        spent, lost = spent + spec.rho, composition.composed_delta(lost, unit * part)
     assert budget.remaining == budget.remaining_keys_delta == 0
     assert lost <= unit * total
     assert zcdp.epsilon(rho=spent, delta=zcdp.left_of_delta(delta, lost)) <= epsilon * (1 + 1e-12)
@@ -174,7 +174,7 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
 def test_composed_deltas_are_never_below_the_exact_one(first: Fraction, second: Fraction, long: int) -> None:
     for other in (second, Fraction(1, long)):
         exact = 1 - (1 - first) * (1 - other)
-        assert exact <= zcdp.composed_delta(first, other) <= exact + Fraction(1, 1 << 256)
+        assert exact <= composition.composed_delta(first, other) <= exact + Fraction(1, 1 << 256)
 
 
 @given(delta=st.floats(1e-300, 1, exclude_max=True), lost=st.fractions(0, Fraction(99, 100)))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.privacy.noise_variance import noise_variance
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.release.answers import Frequencies, Interval, Many, as_list, as_many
 from beam_dpsketch.release.comparing import inner_products
 from beam_dpsketch.release.comparing.difference import Difference
 from beam_dpsketch.release.comparing.movers import Changes
 from beam_dpsketch.release.comparing.tables import Table
+from beam_dpsketch.release.noise_variance import noise_variance
 
 if TYPE_CHECKING:
     from beam_dpsketch.release.released_sketch import ReleasedSketch

@@ -39,9 +39,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.privacy.noise_variance import noise_variance
 from beam_dpsketch.release.comparing import inner_products
 from beam_dpsketch.release.comparing.tables import Table
+from beam_dpsketch.release.noise_variance import noise_variance
 from beam_dpsketch.sketches import RawSketch, raw_type
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of

@@ -1,0 +1,103 @@
+"""The theorem of composition: against mechanisms whose losses are known, in every order of combining them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from beam_dpsketch.privacy.composition import Loss, composed_delta
+from beam_dpsketch.privacy.sensitivity import change_factor
+from tests.helpers.combinations import Combination, Leaf, Parts, all_trees, neighbours, worst_delta, worst_loss
+
+POOL = [Leaf(run) for run in "ABCD"]
+DELTA = Fraction(1, 7)
+SIGNS = [(False, False, False, False), (False, True, False, True), (True, True, True, True)]
+TREES = [tree for size in range(1, 5) for tree in all_trees(POOL, size)]
+
+
+def lost(rho: Fraction, relation: NeighboringRelation, has_signs: bool, one: Parts, two: Parts) -> Fraction:
+    """The loss of a histogram with noise for this rho: a unit adds 1 to a cell, and its replacement to another."""
+    variance = change_factor(relation, has_signs=has_signs) / (2 * rho)
+    most = 4 if has_signs else 2
+    return (Fraction(most) if one and two else Fraction(bool(one) + bool(two))) / (2 * variance)
+
+
+def composed(tree: Leaf | Combination, losses: dict[str, Loss]) -> Loss:
+    if isinstance(tree, Leaf):
+        return losses[tree.run]
+    first, second = composed(tree.first, losses), composed(tree.second, losses)
+    return first.larger(second) if tree.disjoint else first.plus(second)
+
+
+def cases() -> Iterator[tuple[Fraction | float, Fraction]]:
+    """What is lost and what is claimed, of all combinations of up to four mechanisms of different rho."""
+    for relation, signs in itertools.product(NeighboringRelation, SIGNS):
+        rhos = [Fraction(1, 3), Fraction(1, 3), Fraction(1, 2), Fraction(1, 5)]
+        made = dict(zip("ABCD", zip(rhos, signs, strict=True), strict=True))
+        of_run: dict[str, Callable[[Parts, Parts], Fraction]] = {
+            run: functools.partial(lost, rho, relation, has_signs) for run, (rho, has_signs) in made.items()
+        }
+        losses = {run: Loss(rho, DELTA) for run, (rho, _) in made.items()}
+        for tree in TREES:
+            pairs, claimed = neighbours(tree, relation), composed(tree, losses)
+            yield worst_loss(pairs, of_run), claimed.rho
+            yield worst_delta(pairs, DELTA), claimed.delta
+
+
+def test_every_combination_of_four_mechanisms_loses_what_is_claimed() -> None:
+    """None loses more. Where all inputs share units, or signs do not make removals cheap, it is all attained."""
+    found = list(cases())
+    assert len(found) == 2 * 2 * len(SIGNS) * (4 + 6 * 2 + 4 * 12 + 120)
+    assert all(first <= second for first, second in found)
+    assert sum(first == second for first, second in found) > len(found) * 3 // 4
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("plus", Loss.larger),
+        ("larger", lambda one, two: one),
+        ("plus", lambda one, two: Loss(one.rho + two.rho, max(one.delta, two.delta))),
+    ],
+    ids=["sums-are-maxima", "the-first-counts", "deltas-do-not-add"],
+)
+def test_a_planted_fault_is_found(fault: tuple[str, Callable[..., Loss]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Loss, *fault)
+    assert any(first > second for first, second in cases())
+
+
+def test_a_removal_that_costs_a_replacement_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The maximum needs noise for twice the square of what a removal changes."""
+    monkeypatch.setitem(globals(), "change_factor", lambda relation, *, has_signs: 1)
+    assert any(first > second for first, second in cases())
+
+
+@pytest.mark.parametrize("has_signs", [False, True])
+def test_a_removal_costs_half_a_replacement_at_most(has_signs: bool) -> None:
+    assert change_factor(ADD_OR_REMOVE_ONE, has_signs=has_signs) == 1
+    assert change_factor(REPLACE_ONE, has_signs=has_signs) == (4 if has_signs else 2)
+
+
+LOSSES = st.builds(Loss, st.fractions(0, 9), st.fractions(0, 1))
+
+
+@given(LOSSES, LOSSES, LOSSES)
+def test_the_order_does_not_matter(first: Loss, second: Loss, third: Loss) -> None:
+    for compose in (Loss.plus, Loss.larger):
+        assert compose(first, second) == compose(second, first)
+        assert compose(compose(first, second), third) == compose(first, compose(second, third))
+        assert compose(first, Loss()) == first
+
+
+@given(st.fractions(0, 1), st.fractions(0, 1), st.integers(1, 1 << 600))
+def test_composed_deltas_are_never_below_the_exact_one(first: Fraction, second: Fraction, long: int) -> None:
+    for other in (second, Fraction(1, long)):
+        exact = 1 - (1 - first) * (1 - other)
+        assert exact <= composed_delta(first, other) <= exact + Fraction(1, 1 << 256)
