@@ -170,13 +170,6 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
     assert zcdp.epsilon(rho=spent, delta=zcdp.left_of_delta(delta, lost)) <= epsilon * (1 + 1e-12)
 
 
-@given(first=st.fractions(0, 1), second=st.fractions(0, 1), long=st.integers(1, 1 << 600))
-def test_composed_deltas_are_never_below_the_exact_one(first: Fraction, second: Fraction, long: int) -> None:
-    for other in (second, Fraction(1, long)):
-        exact = 1 - (1 - first) * (1 - other)
-        assert exact <= composition.composed_delta(first, other) <= exact + Fraction(1, 1 << 256)
-
-
 @given(delta=st.floats(1e-300, 1, exclude_max=True), lost=st.fractions(0, Fraction(99, 100)))
 def test_what_is_left_of_delta_is_never_above_the_exact_one(delta: float, lost: Fraction) -> None:
     exact = (Fraction(repr(delta)) - lost) / (1 - lost)

@@ -7,7 +7,6 @@ maximised over everything that one unit may contribute, over two items in one ro
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections import defaultdict
 from fractions import Fraction
@@ -44,7 +43,6 @@ from beam_dpsketch import (
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -169,33 +167,6 @@ def loss(change: int, statement: PrivacyStatement) -> Fraction:
     return Fraction(change) / (2 * variance)
 
 
-def parts(statement: PrivacyStatement, number: int) -> list[PrivacyStatement]:
-    """The statements of the parts of one run."""
-    ids = [part_of_run(bytes(RUN_BYTES), bytes([part])) + bytes(DRAW_BYTES) for part in range(number)]
-    return [dataclasses.replace(statement, release_ids=(each,)) for each in ids]
-
-
-def assert_sums_cost_no_more_than_they_say(inputs: np.ndarray, statement: PrivacyStatement, **of: Any) -> None:
-    """The sum of some releases of a run, such as of two of its keys, is as private as all of them together."""
-    releases = range(inputs.shape[1])
-    for some in itertools.chain.from_iterable(itertools.combinations(releases, number) for number in (2, 3)):
-        summed = functools.reduce(
-            functools.partial(PrivacyStatement.composed, units_disjoint=False),
-            (parts(statement, len(releases))[part] for part in some),
-        )
-        assert summed.rho == RHO
-        change = worst(inputs[:, list(some)].sum(axis=1, keepdims=True), **of)
-        assert loss(change, summed) <= RHO
-
-
-def assert_two_draws_of_a_release_cost_twice(inputs: np.ndarray, statement: PrivacyStatement, **of: Any) -> None:
-    """As after a failure; what a run of releases under one name that is not one would cost."""
-    (first,) = parts(statement, 1)
-    again = dataclasses.replace(first, release_ids=(first.release_ids[0][:-1] + b"1",))
-    summed = first.composed(again, units_disjoint=False)
-    assert loss(worst(2 * inputs[:, :1], **of), summed) <= summed.rho == 2 * RHO
-
-
 SETTINGS = {
     "sketch": st.sampled_from(sorted(TINY)),
     "relation": RELATIONS,
@@ -255,7 +226,6 @@ def test_an_id_over_several_windows(
     of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
     change = worst(inputs, **of)
     assert loss(change, statement) == statement.rho == RHO
-    assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
     # Shown to fail: noise for one window would cost max_windows times as much.
     terms = ReleaseTerms(
         PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID
@@ -278,10 +248,6 @@ def test_an_id_within_one_window(
     assert statement.unit is (PrivacyUnit.PRIVACY_ID_IN_WINDOW if fixed else PrivacyUnit.PRIVACY_ID)
     of: dict[str, Any] = {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
-    assert_sums_cost_no_more_than_they_say(inputs, statement, **of)
-    assert_two_draws_of_a_release_cost_twice(inputs, statement, **of)
-    if bounds.max_partitions == 1 and relation is ADD_OR_REMOVE_ONE:  # shown to fail: one rho would be too little
-        assert loss(worst(2 * inputs[:, :1], **of), statement) / 2 == 2 * RHO
 
 
 @pytest.mark.slow
@@ -307,7 +273,6 @@ def test_a_record_in_overlapping_windows(
     assert statement.unit is PrivacyUnit.RECORD
     inputs, of = inputs_of_record(unit.bounds, windows), {"signs": sketch == "count_sketch", "relation": relation}
     assert loss(worst(inputs, **of), statement) == statement.rho == RHO
-    assert_sums_cost_no_more_than_they_say(inputs[:, :4], statement, **of)
 
 
 @pytest.mark.slow
