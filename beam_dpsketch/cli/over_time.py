@@ -15,7 +15,7 @@ from beam_dpsketch.cli.values import read_time
 from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.over_time.timeline import SketchTimeline
-from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.release.release_id import timeline
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -67,7 +67,7 @@ def group_rows(stored: Iterable[Stored]) -> list[Rows]:
     for each in stored:
         if isinstance(each.released, TimelineRow):
             release_id = each.released.privacy.release_ids[0]
-            found.setdefault((each.key, release_id[:RUN_BYTES]), {}).setdefault(release_id, each)
+            found.setdefault((each.key, timeline(release_id)), {}).setdefault(release_id, each)
     return [Rows([*rows.values()]) for rows in found.values()]
 
 

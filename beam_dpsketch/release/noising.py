@@ -95,7 +95,7 @@ class Part(NamedTuple):
       side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits.
       name: what `part_name` calls the part.
       run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-        hold over all of them together. `None` makes the release a run of its own.
+        hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
     """
 
     raw: RawSketch

@@ -3,6 +3,9 @@
 A run is one execution of a private transform, and its parts are its releases: keys, windows, rows over time. Two draws
 of one part, as after a failure, differ in the last third only. An id is made of random bytes and of what is published
 with the release anyway (its key and its window), so that it says nothing of the data.
+
+The part of a row over time begins with 8 bytes for its key. So rows of one key, and answers made of them, are known to
+share noise, and those of different keys of a run are not.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
+TIMELINE_BYTES = RUN_BYTES + 8
 GLOBAL_START, GLOBAL_END = -9_223_372_036_854_775_000, 9_223_371_950_454_775_000
 """When the global window of Beam opens and closes, in microseconds since 1970."""
 
@@ -29,13 +33,13 @@ def part_name(which: tuple[Any, ...], start: int = GLOBAL_START, end: int = GLOB
 
 
 def part_of_run(run: bytes, name: bytes) -> bytes:
-    """Return the first two thirds of the id of a release."""
-    return run + hashlib.blake2b(name, key=run, digest_size=PART_BYTES).digest()
+    """Return the first two thirds of the id of a release; of a row over time, `run` is what `timeline_of_run` names."""
+    return run + hashlib.blake2b(name, key=run, digest_size=RUN_BYTES + PART_BYTES - len(run)).digest()
 
 
-def run_of_key(run: bytes, key: Any) -> bytes:
-    """Return the name of the run that makes the rows over time of one key; it says nothing of other keys."""
-    return hashlib.blake2b(encode(key), key=run, digest_size=RUN_BYTES).digest()
+def timeline_of_run(run: bytes, key: Any = ()) -> bytes:
+    """Return the name of the rows over time of one key in a run; without keys, of all its rows."""
+    return run + hashlib.blake2b(encode(key), key=run, digest_size=TIMELINE_BYTES - RUN_BYTES).digest()
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:
@@ -51,6 +55,11 @@ def name_run(transform: KeyedRandomness) -> bytes:
 def run_and_part(release_id: bytes) -> bytes:
     """Return the first two thirds of an id, which `part_of_run` makes."""
     return release_id[: RUN_BYTES + PART_BYTES]
+
+
+def timeline(release_id: bytes) -> bytes:
+    """Return what `timeline_of_run` has named, of a row over time or of an answer that was made of rows."""
+    return release_id[:TIMELINE_BYTES]
 
 
 def runs(release_ids: Sequence[bytes]) -> set[bytes]:

@@ -26,7 +26,7 @@ from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.groups.group_note import GroupNote
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
-from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run, runs
+from beam_dpsketch.release.release_id import RELEASE_ID_BYTES, are_parts_of_one_run, timeline
 from beam_dpsketch.release.side.notes import SideNote, add_up
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
@@ -199,8 +199,8 @@ class PrivacyStatement:
         return self._joined(other, compose(self.loss, other.loss))
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
-        """Whether the noise of the two is not independent: a release is in both, or rows of one run over time are."""
-        if self.unit.over_horizon and runs(self.release_ids) & runs(other.release_ids):
+        """Whether the noise of the two is not independent: a release is in both, or rows over time of one run and key are."""
+        if self.unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
             return True
         return bool(set(self.release_ids) & set(other.release_ids))
 

@@ -17,7 +17,7 @@ from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.over_time.timeline import SketchTimeline
-from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.release.release_id import timeline
 from beam_dpsketch.rows import blocks
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
 from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, places_in, to_release
@@ -146,7 +146,7 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
             "input: expected rows over time, of a continual release; for other releases take QueryReleases"
         )
     key = row.key if "key" in names else None
-    return (key, released.privacy.release_ids[0][:RUN_BYTES]), released.to_bytes()
+    return (key, timeline(released.privacy.release_ids[0])), released.to_bytes()
 
 
 def _read_ranges(over: Any, horizon: Horizon) -> list[tuple[int, int]]:

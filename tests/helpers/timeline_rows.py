@@ -15,7 +15,7 @@ from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.release.release_id import part_name, timeline_of_run
 
 KINDS = ("root", "tree")
 
@@ -34,7 +34,7 @@ def released_rows(
     run: bytes | None = None,
 ) -> list[TimelineRow]:
     """Release the rows of the first windows of a horizon, given the raw sketch of each and its number of records."""
-    return list(_rows(leaves, horizon, kind, rho, records or [0] * len(leaves), run or secrets.token_bytes(16)))
+    return list(_rows(leaves, horizon, kind, rho, records or [0] * len(leaves), timeline_of_run(run or secrets.token_bytes(16))))
 
 
 def _rows(

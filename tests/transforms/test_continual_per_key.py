@@ -27,6 +27,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.release.release_id import timeline
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualQuantiles
 from beam_dpsketch.transforms.outputs import key_and_release
 from tests.helpers import tolerances
@@ -183,10 +184,11 @@ def test_statements_say_whether_keys_are_shown() -> None:
 
 
 def test_names_of_rows_are_those_of_their_key() -> None:
-    """The run of each key is its own, so that no timeline can mix keys; all ids differ."""
+    """The run is one, and the timeline of each key is its own, so that none can mix keys; all ids differ."""
     pairs = released(per_key(LISTED))
-    runs = {(key, row.privacy.release_ids[0][:16]) for key, row in pairs}
-    assert len(runs) == len({run for _, run in runs}) == 3
+    timelines = {(key, timeline(row.privacy.release_ids[0])) for key, row in pairs}
+    assert len(timelines) == len({name for _, name in timelines}) == 3
+    assert len({name[:16] for _, name in timelines}) == 1
     assert len({row.privacy.release_ids for _, row in pairs}) == len(pairs) == 3 * WINDOWS
     with pytest.raises(ValueError, match="run"):
         SketchTimeline([pairs[0][1], pairs[WINDOWS + 1][1]], HORIZON)

@@ -21,7 +21,7 @@ from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.html import html_table
 from beam_dpsketch.release.over_time.notes import AnswerNote, RowNote
-from beam_dpsketch.release.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
+from beam_dpsketch.release.release_id import DRAW_BYTES, RELEASE_ID_BYTES, part_of_run, timeline
 from beam_dpsketch.release.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.release.statement import PrivacyStatement
@@ -149,10 +149,10 @@ def _to_whole(values: np.ndarray, scale_bits: int) -> np.ndarray:
 
 
 def _name_answer(rows: Iterable[TimelineRow], name: bytes) -> bytes:
-    """Return the release id of an answer: of the run of its rows, and different for other answers and other draws."""
+    """Return the release id of an answer: of the timeline of its rows, and different for other answers and other draws."""
     ids = [row.privacy.release_ids[0] for row in rows]
     draws = hashlib.blake2b(b"".join(each[-DRAW_BYTES:] for each in ids), digest_size=DRAW_BYTES)
-    return part_of_run(ids[0][:RUN_BYTES], name) + draws.digest()
+    return part_of_run(timeline(ids[0]), name) + draws.digest()
 
 
 def _above(value: float) -> Fraction:

@@ -26,7 +26,7 @@ from beam_dpsketch.release.over_time.decoders import decoder_of
 from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.release.over_time.row_decoder import RowDecoder
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name, part_of_run, run_and_part
+from beam_dpsketch.release.release_id import part_name, part_of_run, run_and_part, timeline
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 Windows: TypeAlias = "int | tuple[int, int]"
@@ -170,11 +170,11 @@ class SketchTimeline:
         if number in self._rows:
             raise ValueError(f"row {number} was given twice: the rows are of more than one release")
         first = next(iter(self._rows.values()), row)
-        run = row.privacy.release_ids[0][:RUN_BYTES]
-        if first.privacy.release_ids[0][:RUN_BYTES] != run:
+        name = timeline(row.privacy.release_ids[0])
+        if timeline(first.privacy.release_ids[0]) != name:
             raise ValueError(
-                f"row {number} is of another run than row {first.number}: a timeline is made of the rows of one run of "
-                "one transform, and of one key, which SketchTimeline.by_key keeps apart"
+                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows of one "
+                "run of one transform, and of one key, which SketchTimeline.by_key keeps apart"
             )
         differing = [
             name for name in ("kind", "spec", "mechanism", "promise") if getattr(row, name) != getattr(first, name)
@@ -184,7 +184,7 @@ class SketchTimeline:
                 f"rows of one run have one kind, spec, mechanism and promise: rows {first.number} and {number} differ "
                 f"in {', '.join(differing)}"
             )
-        part = part_of_run(run, part_name(("row", number), *horizon.edges(row.window)))
+        part = part_of_run(name, part_name(("row", number), *horizon.edges(row.window)))
         if [*map(run_and_part, row.privacy.release_ids)] != [part]:
             raise ValueError(f"row {number} was released for another window: give the horizon that it was made with")
 

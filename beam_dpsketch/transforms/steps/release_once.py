@@ -22,7 +22,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import RUN_BYTES, name_run, part_name, release_randomness, run_of_key
+from beam_dpsketch.release.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
 from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
@@ -49,7 +49,8 @@ class ReleaseOnce(DrawsNoise):
       per_key: whether elements are (key, accumulator).
       idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
       choice: how keys are chosen; `None` releases all of them.
-      run: names the run if the step is not given a name while it runs; `None` makes each release a run of its own.
+      named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
+        release is a run of its own.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class ReleaseOnce(DrawsNoise):
         per_key: bool = False,
         choice: KeyChoice | None = None,
         idempotent_noise: IdempotentNoise | None = None,
-        run: bytes | None = None,
+        named: bool = False,
     ) -> None:
         super().__init__(idempotent_noise)
         self._terms = terms
-        self._per_key, self._choice, self._run = per_key, choice, run
+        self._per_key, self._choice, self._named = per_key, choice, named
         self.start_bundle()
 
     def start_bundle(self) -> None:
@@ -81,9 +82,11 @@ class ReleaseOnce(DrawsNoise):
         # element: accumulator, or (key, accumulator)
         if fires_again_late(pane):
             return None
+        if self._named:
+            run, element = element
         check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
-        self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run or self._run))
+        self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run))
         self._buffered += accumulator.cells
         return None if self._buffered < BUFFERED_COUNTERS else list(self.finish_bundle())
 
@@ -118,11 +121,12 @@ class ReleaseOnce(DrawsNoise):
         return release_parts(parts, terms, self._secrets(sums), row=row)
 
     def _place(self, each: _Waiting) -> tuple[bytes, bytes | None]:
-        """Return which release of the run it is, and the run; the rows of each key are a run of their own."""
-        run = each.run if self._randomness is None else name_run(self._randomness)
-        if run is None or each.accumulator.row is None or not self._per_key:
+        """Return which release it is, and the run that it is of, or the timeline."""
+        run, row = each.run if self._randomness is None else name_run(self._randomness), each.accumulator.row
+        if row is None:
             return _name(each, *self._which(each)), run
-        return _name(each, "row", each.accumulator.row), run_of_key(run, each.key)
+        assert run is not None
+        return _name(each, "row", row), timeline_of_run(run, *([each.key] if self._per_key else []))
 
     def _secrets(self, sums: Sequence[_Waiting]) -> list[KeyedRandomness] | None:
         """Return the randomness of each under idempotent noise."""
@@ -192,8 +196,10 @@ def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:
     """Draw a name for a run while it runs, as a side input of `ReleaseOnce`.
 
     Releases of one run keep one rho together, so no two runs may share a name: it cannot be drawn while the pipeline is
-    built, because a template, or a pipeline object, can be run again on other data. Drawing again after a failure
-    splits the run in two, whose rho adds.
+    built, because a template, or a pipeline object, can be run again on other data. The `Reshuffle` makes the name
+    final before any step reads it. Where it is not durable, a name that is drawn again splits the run in two, whose rho
+    adds.
     """
     draw = beam.Map(lambda _: os.urandom(RUN_BYTES)).with_output_types(bytes)
-    return pipeline | "Run" >> beam.Impulse() | "DrawRun" >> draw
+    drawn = pipeline | "Run" >> beam.Impulse() | "DrawRun" >> draw
+    return drawn | "FinalRun" >> beam.Reshuffle().with_output_types(bytes)

@@ -240,7 +240,7 @@ def test_rows_of_something_else_are_refused() -> None:
         with pytest.raises(ValueError, match="row 1 was released for another window: give the horizon"):
             SketchTimeline(rows[1:], other)
     again = released_rows(leaves, HORIZON)
-    with pytest.raises(ValueError, match=r"row 1 is of another run than row 0: .* one run of one transform"):
+    with pytest.raises(ValueError, match=r"row 1 is of another run or key than row 0: .* one run of one transform"):
         SketchTimeline([rows[0], again[1]], HORIZON)
 
 

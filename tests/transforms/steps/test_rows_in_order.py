@@ -48,6 +48,7 @@ class Driven:
         self.encoder = Cell(RowsInOrder.ENCODER.coder, single=True)
         self.early = Cell(RowsInOrder.EARLY.coder)
         self.place = Cell(RowsInOrder.NEXT.coder, single=True)
+        self.run = Cell(RowsInOrder.RUN.coder, single=True)
         self.end = Cell()
         micros = horizon.size_micros * (horizon.windows + 1)
         self._window = FixedWindows(micros / 1e6).assign(FixedWindows.AssignContext(horizon.start_micros / 1e6))[0]
@@ -56,12 +57,14 @@ class Driven:
         """The numbers and counters of the rows that a window brings; fails where their time is not right."""
         step = RowsInOrder(self._settings)
         element = b"", (window, sum_of(window) if accumulator is None else accumulator)
-        found = list(step.process(element, self._window, self.encoder, self.early, self.place, self.end))
+        found = list(step.process(element, self._window, self.encoder, self.early, self.place, self.run, self.end))
         for each in found:
-            of_row = self._settings.mechanism.window_of(each.value.row)
+            run, row = each.value
+            assert run == self.run.read()
+            of_row = self._settings.mechanism.window_of(row.row)
             assert each.timestamp == SIZE * (of_row + 1) - 0.001
             assert of_row >= window
-        return [(each.value.row, each.value.to_sketch().to_vector()) for each in found]
+        return [(row.row, row.to_sketch().to_vector()) for _, row in (each.value for each in found)]
 
     def at_end(self) -> None:
         RowsInOrder(self._settings).at_end(self.place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import apache_beam as beam
@@ -15,13 +14,12 @@ from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
-from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.windows.guard import check_no_windowing
 
 
@@ -49,21 +47,22 @@ class ContinualRelease(PrivateTransform):
         exact = ExactSums(self._declaration, plan, self._idempotent_noise)
         sums = windowed | "ExactSums" >> exact
         self.check_release_id(pcoll)
-        # The run is named while the pipeline is built. `SketchTimeline` refuses rows of another run by it, but keeps
-        # no rho for it: rho is that of all rows anyway.
-        terms, run = plan.terms.paying_for(application(pcoll)), os.urandom(RUN_BYTES)
+        terms, run = plan.terms.paying_for(application(pcoll)), {}
+        if pcoll.is_bounded and self._idempotent_noise is None:  # on streams `RowsInOrder` names the run
+            run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
         all_rows = AllRows(settings, choose_keys(self._declaration.spec, terms), self._idempotent_noise)
         finds_keys = per_key and self._declaration.public_keys is None
         # One window longer than the horizon: Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         rows = RowsOverTime(settings, longer, all_rows, finds_keys=finds_keys)
-        release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=self._idempotent_noise, run=run)
+        noise, named = self._idempotent_noise, not pcoll.is_bounded
+        release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=noise, named=named)
         return (
             sums
             | "Rows" >> rows
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
-            | "ReleaseOnce" >> beam.ParDo(release_once).with_output_types(tuple[Any, Releases])
+            | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
         )
 

@@ -4,10 +4,14 @@ Guarantee: rows are those of `RowEncoder`, in any order of arrival. Each window 
 On streams a row comes out as soon as all windows up to its own are there; a window that never comes raises after the
 end of the horizon. On bounded input a window without data counts as empty. No row is older than what holds the
 watermark back for it, so no runner drops it as late.
+
+On streams the name of a run is drawn with the first window of each key, and is state like the windows that wait. So all
+rows of a key have one name, also after a restart, and no two runs of a pipeline share one.
 """
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +32,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
 from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.release_id import part_name, release_randomness
+from beam_dpsketch.release.release_id import RUN_BYTES, part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows.guard import fires_again_late
@@ -81,6 +85,8 @@ class RowSettings(NamedTuple):
 
 class RowsOverTime(beam.PTransform):
     """Turn accumulators of windows, or (key, accumulator), into those of rows, in the one window of the horizon.
+
+    On streams each comes as (name of its run, it).
 
     Args:
       settings: what makes the rows.
@@ -167,14 +173,15 @@ class AllRows(DrawsNoise):
 
 
 class RowsInOrder(beam.DoFn):
-    """Windows of a key, in any order, to rows as soon as all windows before are there."""
+    """Windows of a key, in any order, to (name of the run, row) as soon as all windows before are there."""
 
     ENCODER = ReadModifyWriteStateSpec("encoder", coders.BytesCoder())
     EARLY = BagStateSpec("early", coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())))
     NEXT = ReadModifyWriteStateSpec("next", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))
+    RUN = ReadModifyWriteStateSpec("run", coders.BytesCoder())
     END = TimerSpec("after horizon", TimeDomain.WATERMARK)
     _ENCODER, _EARLY = beam.DoFn.StateParam(ENCODER), beam.DoFn.StateParam(EARLY)
-    _NEXT, _END = beam.DoFn.StateParam(NEXT), beam.DoFn.TimerParam(END)
+    _NEXT, _RUN, _END = beam.DoFn.StateParam(NEXT), beam.DoFn.StateParam(RUN), beam.DoFn.TimerParam(END)
 
     def __init__(self, settings: RowSettings) -> None:
         self._settings = settings
@@ -186,11 +193,13 @@ class RowsInOrder(beam.DoFn):
         encoder: Any = _ENCODER,
         early: Any = _EARLY,
         place: Any = _NEXT,
+        run: Any = _RUN,
         end: Any = _END,
     ) -> Iterator[TimestampedValue]:
         key, (number, accumulator) = element
         known = place.read()
         if known is None:
+            run.write(os.urandom(RUN_BYTES))
             end.set(window.max_timestamp())
         expected, waiting = known or (0, 0)
         _check_new(number < expected)
@@ -208,7 +217,8 @@ class RowsInOrder(beam.DoFn):
         mechanism = self._settings.mechanism
         rows = RowEncoder(mechanism) if saved is None else RowEncoder.from_bytes(mechanism, saved)
         while rows.next_window in there:
-            yield from self._settings.push(rows, key, there.pop(rows.next_window))
+            for row in self._settings.push(rows, key, there.pop(rows.next_window)):
+                yield TimestampedValue((run.read(), row.value), row.timestamp)
         for each in there.items():
             early.add(each)
         place.write((rows.next_window, len(there)))
