@@ -19,6 +19,7 @@ from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.identity import identify
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
 
@@ -70,14 +71,15 @@ def release_table(table: Any, config: ReleaseConfig, secret: KeyedRandomness | N
     Args:
       table: see `release_frame`.
       config: the settings.
-      secret: what sampling and noise are made from, as of a pipeline with idempotent noise; `None` takes the entropy of
-        the system.
+      secret: what sampling and noise are made from, as of a pipeline with idempotent noise, under a release id; `None`
+        takes the entropy of the system.
     """
     plan = FramePlan.of(config)
     selectors = plan.declaration.selectors
     opened = open_table(table, plan.columns.values())
     plan.check_columns(opened)
     plan, unused = plan.paying(), Unused(selectors)
+    secret = None if secret is None else secret.derive(identify(plan.declaration, plan.terms))
     sums = ExactSums(plan, itertools.chain([opened.empty], opened.parts), unused, secret)
     if isinstance(plan.declaration, GroupedDeclaration):
         released = release_counts(sums.by_pair(), plan, secret)

@@ -34,6 +34,8 @@ def part_name(which: tuple[Any, ...], start: int = GLOBAL_START, end: int = GLOB
 
 def part_of_run(run: bytes, name: bytes) -> bytes:
     """Return the first two thirds of the id of a release; of a row over time, `run` is what `timeline_of_run` names."""
+    if len(run) not in (RUN_BYTES, TIMELINE_BYTES):
+        raise ValueError(f"run must have {RUN_BYTES} bytes, or {TIMELINE_BYTES} of a row over time")
     return run + hashlib.blake2b(name, key=run, digest_size=RUN_BYTES + PART_BYTES - len(run)).digest()
 
 
@@ -48,7 +50,7 @@ def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -
 
 
 def name_run(transform: KeyedRandomness) -> bytes:
-    """Return the name of the run. One release id names one transform on one input, so a replay is the same run."""
+    """Return the name of the run. A secret, a release id and all settings name it, so a replay is the same run."""
     return transform.random_bytes(b"run")(RUN_BYTES)
 
 

@@ -73,12 +73,13 @@ class SelectKeys(PrivateTransform):
         window_plan = WindowPlan.of(pcoll, self._declaration)
         self._check_elements(pcoll)
         choice = choose_keys_alone(window_plan.terms)
-        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
+        noise = self._noise(pcoll, window_plan.terms)
+        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
         self.check_release_id(pcoll)
         window_plan.terms.paying_for(application(pcoll))
         return (
             sums
-            | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, self._idempotent_noise)).with_output_types(Any)
+            | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise)).with_output_types(Any)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(Any)
         )
 

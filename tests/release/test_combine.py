@@ -92,9 +92,9 @@ def test_parts_of_runs_that_were_combined_add(kind):
 
 def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
     over_time = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
-    first, second, other = (
-        by_hand.released(kind, SPEC, FIRST, release_ids=ids(run, part), **over_time)
-        for run, part in ((1, 0), (1, 1), (2, 0))
+    first, second, of_other_key, other = (
+        by_hand.released(kind, SPEC, FIRST, release_ids=(name + bytes(48 - len(name)),), **over_time)
+        for name in (b"run of 16 bytes!one key.", b"run of 16 bytes!one key.1", b"run of 16 bytes!another.", b"other run")
     )
     with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         first.combine(second)
@@ -104,6 +104,10 @@ def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
     assert both.privacy.rho == 1
     with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         both.combine(second)
+    assert first.combine(of_other_key).privacy.rho == first.privacy.rho
+    assert first.combine(of_other_key).combine(other).privacy.rho == 1
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+        first.combine(of_other_key).combine(second)
     assert first.privacy.over_time is both.privacy.over_time is None
 
 

@@ -132,7 +132,7 @@ def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
     }.items():
         with pytest.raises(ValueError, match=name):
             Releases("count_sketch", released.spec, released.privacy, 0, **{**right, name: wrong})
-    with pytest.raises(ValueError, match="release_ids"):
+    with pytest.raises(ValueError, match="run must have 16 bytes"):
         release_parts([Part(CountSketch(released.spec), np.zeros(1, dtype=np.int64), run=b"short")], TERMS["records"])
 
 

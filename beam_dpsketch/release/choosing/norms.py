@@ -16,8 +16,6 @@ counts is another release of them.
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import math
 import os
 from fractions import Fraction
@@ -26,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.hashing.encodings import encode, join_parts
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.canonical import canonical
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
@@ -134,16 +133,4 @@ def _reading(spec: SketchSpec | ListedItems) -> Fraction:
 
 def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms) -> bytes:
     """Return all that must be equal for equal noise: its version, spec, terms and exact counts."""
-    return encode(("norm", NOISE_VERSION, _named(spec), _named(terms), histogram.astype("<i8").tobytes()))
-
-
-def _named(value: Any) -> bytes:
-    """Return bytes that differ for settings that differ in any field of any part."""
-    if dataclasses.is_dataclass(value):
-        fields = (_named(getattr(value, field.name)) for field in dataclasses.fields(value))
-        return b"d" + join_parts([type(value).__name__.encode(), *fields])
-    if isinstance(value, tuple):
-        return b"t" + join_parts(map(_named, value))
-    if isinstance(value, enum.Enum):
-        value = value.value if isinstance(value, enum.Flag) else value.name
-    return b"v" + repr(value).encode("utf-8", "surrogatepass")
+    return encode(("norm", NOISE_VERSION, canonical(spec), canonical(terms), histogram.astype("<i8").tobytes()))

@@ -4,7 +4,8 @@ Guarantee: each release is rho-zCDP against anyone who neither knows the secret 
 guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
 the same release id release the same bytes, on any runner and under any label, which costs nothing more. A release id
 names one transform on one input: different data under one release id cost another rho and show that they differ, and
-equal releases under it show that two inputs are equal.
+equal releases under it show that two inputs are equal. All randomness depends on `records.identity` too. So transforms
+with other settings are other runs, with unrelated noise, under one release id as well.
 """
 
 from __future__ import annotations
@@ -40,10 +41,14 @@ def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline],
 
 @dataclasses.dataclass(frozen=True)
 class IdempotentNoise:
-    """A release id, and where workers find the secret; see `Replayable.with_idempotent_noise`."""
+    """A release id, and where workers find the secret; see `Replayable.with_idempotent_noise`.
+
+    `transform` says which transform it is, once that is known: what `records.identity` returns.
+    """
 
     release_id: str
     secret: Secret
+    transform: bytes = b""
 
     def __post_init__(self) -> None:
         if not isinstance(self.release_id, str) or not 0 < len(self.release_id) <= MAX_RELEASE_ID:
@@ -55,8 +60,9 @@ class IdempotentNoise:
             )
 
     def resolve_secret(self) -> KeyedRandomness:
-        """Return the randomness of the transform that the release id names; resolve the secret, so only on workers."""
-        return KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
+        """Return the randomness of the transform under this release id; resolve the secret, so only on workers."""
+        keyed = KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
+        return keyed.derive(self.transform) if self.transform else keyed
 
 
 class DrawsNoise(beam.DoFn):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from typing import Any, ClassVar, NoReturn
 
 import apache_beam as beam
+from apache_beam.transforms.window import WindowFn
 
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.declared import check_declared, plan_declared
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.identity import identify
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.groups.counting import Counting
@@ -19,11 +22,11 @@ from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
-from beam_dpsketch.transforms.steps.idempotent_noise import application
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan, edges_of
 
 
 class Family(type):
@@ -79,6 +82,15 @@ class PrivateTransform(ReadsElements):
         """Refuse settings under which what is released cannot work."""
         check_declared(self._declaration, self._terms())
 
+    def _noise(
+        self, elements: beam.PCollection, terms: ReleaseTerms, windows: WindowFn | None = None
+    ) -> IdempotentNoise | None:
+        """Return the idempotent noise of the transform with these terms, if any; `windows`, if not those before it."""
+        if (noise := self._idempotent_noise) is None:
+            return None
+        edges = edges_of(windows or elements.windowing.windowfn)
+        return dataclasses.replace(noise, transform=identify(self._declaration, terms, edges))
+
     def _check_elements(self, elements: beam.PCollection) -> None:
         if self._declaration.privacy_id is None:
             check_no_copies(elements)
@@ -99,14 +111,15 @@ class PrivateRelease(PrivateTransform):
         if isinstance(self._declaration, GroupedDeclaration):
             return self._expand_groups(pcoll, self._declaration, window_plan)
         calibrate(self._declaration.spec, window_plan.terms)  # refuses windows that cannot work
-        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, self._idempotent_noise)
+        noise = self._noise(pcoll, window_plan.terms)
+        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
         self.check_release_id(pcoll)
         terms = window_plan.terms.paying_for(application(pcoll))
         single, run = window_plan.is_global and not per_key, {}
-        if pcoll.is_bounded and not single and self._idempotent_noise is None:  # a stream would wait for a side input
+        if pcoll.is_bounded and not single and noise is None:  # a stream would wait for a side input
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
         choice = choose_keys(self._declaration.spec, terms)
-        release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=self._idempotent_noise)
+        release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=noise)
         return (
             sums
             | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(tuple[Any, Releases])
@@ -119,4 +132,5 @@ class PrivateRelease(PrivateTransform):
         counting = Counting.of(declaration.spec, window_plan.terms)
         self.check_release_id(pcoll)
         counting = counting._replace(terms=window_plan.terms.paying_for(application(pcoll)))
-        return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, self._idempotent_noise)
+        noise = self._noise(pcoll, window_plan.terms)
+        return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, noise)

@@ -92,6 +92,12 @@ def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.
     return terms.period_micros // step or (None if starts is None else len(starts))
 
 
+def edges_of(windowfn: WindowFn) -> tuple[int, ...]:
+    """Return the length of windows, where they start, and the time from one to the next, if the function has them."""
+    given = (getattr(windowfn, name, None) for name in ("size", "offset", "period"))
+    return tuple(each.micros for each in given if each is not None)
+
+
 def check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
     """Refuse limits that do not suit a norm."""
     if elements.is_bounded and limit.max_windows is not None:

@@ -80,7 +80,7 @@ def placed(emitted: list[Any]) -> list[tuple[Any, Any, bytes]]:
 
 def test_keys_in_several_windows_are_released_each_in_its_own() -> None:
     windows = [FIRST, SECOND, FIRST, FIRST]
-    emitted = bundle(step(run=RUN), elements(), windows)
+    emitted = bundle(step(named=True), [(RUN, each) for each in elements()], windows)
     assert len(emitted) == 2
     found = {}
     for value in emitted:

@@ -44,19 +44,20 @@ class ContinualRelease(PrivateTransform):
         horizon, per_key = self._horizon, self._declaration.is_keyed
         plan = horizon_plan(pcoll, self._declaration, horizon)
         windowed = pcoll | "Windows" >> beam.WindowInto(windows_of(horizon))
-        exact = ExactSums(self._declaration, plan, self._idempotent_noise)
+        noise = self._noise(pcoll, plan.terms, windows_of(horizon))
+        exact = ExactSums(self._declaration, plan, noise)
         sums = windowed | "ExactSums" >> exact
         self.check_release_id(pcoll)
         terms, run = plan.terms.paying_for(application(pcoll)), {}
-        if pcoll.is_bounded and self._idempotent_noise is None:  # on streams `RowsInOrder` names the run
+        if pcoll.is_bounded and noise is None:  # on streams `RowsInOrder` names the run
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
-        all_rows = AllRows(settings, choose_keys(self._declaration.spec, terms), self._idempotent_noise)
+        all_rows = AllRows(settings, choose_keys(self._declaration.spec, terms), noise)
         finds_keys = per_key and self._declaration.public_keys is None
         # One window longer than the horizon: Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         rows = RowsOverTime(settings, longer, all_rows, finds_keys=finds_keys)
-        noise, named = self._idempotent_noise, not pcoll.is_bounded
+        named = not pcoll.is_bounded
         release_once = ReleaseOnce(terms, per_key=per_key, idempotent_noise=noise, named=named)
         return (
             sums

@@ -1,0 +1,191 @@
+"""The digest of a transform: other settings, other digest; equal settings, however spelled, one that never changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import (
+    REPLACE_ONE,
+    AssumePublicKeys,
+    AutoNorm,
+    FloatDomain,
+    Groups,
+    IntegerDomain,
+    KeySelection,
+    ListedItems,
+    NormBound,
+    PrefixSpec,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SideCounters,
+    SketchSpec,
+    TextDomain,
+    TimeRange,
+    TimestampDomain,
+    TreeSpec,
+)
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.records import identity
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.identity import identify
+from beam_dpsketch.records.over_time import row_terms
+from beam_dpsketch.sketches.grouped_items import GroupedItems
+
+PEOPLE = PrivacyId("person", RecordBounds(2, max_partitions=2))
+BASE: dict[str, Any] = {
+    "spec": SketchSpec(depth=3, width=16),
+    "privacy": PrivacySpec(rho=0.5),
+    "unit": PEOPLE,
+    "item": "city",
+    "keys": PublicKeys(["a", "b"], "country"),
+}
+
+
+def day(domain: Any = TimestampDomain, **changes: Any) -> Any:
+    return domain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2), **changes)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "width": {"spec": SketchSpec(depth=3, width=17)},
+    "kind": {"spec": SketchSpec(kind="count_min", depth=3, width=16)},
+    "seed": {"spec": SketchSpec(depth=3, width=16, seed=1)},
+    "key of the hash": {"spec": SketchSpec(depth=3, width=16, item_hash="blake2b", item_key=b"0123456789abcdef")},
+    "listed": {"spec": ListedItems(["x", "y"])},
+    "listed in another order": {"spec": ListedItems(["y", "x"])},
+    "integers": {"spec": TreeSpec.for_memory(IntegerDomain(0, 9), memory=4000)},
+    "other integers": {"spec": TreeSpec.for_memory(IntegerDomain(1, 10), memory=4000)},
+    "floats": {"spec": TreeSpec.for_memory(FloatDomain(0, 9, 1), memory=4000)},
+    "times": {"spec": TreeSpec.for_memory(day(), memory=4000)},
+    "coarser times": {"spec": TreeSpec.for_memory(day(resolution=datetime.timedelta(seconds=2)), memory=4000)},
+    "text": {"spec": PrefixSpec(domain=TextDomain(3), depth=3, width=16)},
+    "rho": {"privacy": PrivacySpec(rho=0.25)},
+    "relation": {"privacy": PrivacySpec(rho=0.5, relation=REPLACE_ONE)},
+    "shown delta": {"privacy": PrivacySpec(rho=0.5, delta=1e-7)},
+    "side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(units=0.03))},
+    "no side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=None)},
+    "records": {"unit": Record()},
+    "bounds": {"unit": PrivacyId("person", RecordBounds(3, max_partitions=2))},
+    "weights": {"unit": PrivacyId("person", RecordBounds(2, max_partitions=2, max_weight=2))},
+    "signs": {"unit": PrivacyId("person", RecordBounds(2, max_partitions=2, signed=True))},
+    "norm": {"unit": PrivacyId("person", NormBound(2))},
+    "chosen norm": {"unit": PrivacyId("person", AutoNorm())},
+    "chosen norm of weights": {"unit": PrivacyId("person", AutoNorm(max_weight=2))},
+    "id": {"unit": dataclasses.replace(PEOPLE, field="device")},
+    "max_windows": {"unit": dataclasses.replace(PEOPLE, max_windows=2)},
+    "period": {"unit": dataclasses.replace(PEOPLE, max_windows=2, period=60)},
+    "item": {"item": "street"},
+    "the element itself": {"item": None},
+    "a function": {"item": lambda element: element},
+    "weight": {"weight": "amount", "unit": PrivacyId("person", RecordBounds(2, max_partitions=2, max_weight=1))},
+    "more keys": {"keys": PublicKeys(["a", "b", "c"], "country")},
+    "other keys": {"keys": PublicKeys(["a", "c"], "country")},
+    "keys of another type": {"keys": PublicKeys(["a", b"b"], "country")},
+    "keys of another field": {"keys": PublicKeys(["a", "b"], "region")},
+    "assumed keys": {"keys": AssumePublicKeys("country")},
+    "chosen keys": {"keys": KeySelection(1e-7, "country")},
+    "chosen keys at another delta": {"keys": KeySelection(1e-8, "country")},
+    "chosen keys by a table": {"keys": KeySelection(1e-7, "country", method="table")},
+    "no keys": {"keys": None, "unit": PrivacyId("person", RecordBounds(2))},
+    "time range": {"windows": TimeRange(0, 60)},
+    "later time range": {"windows": TimeRange(60, 120)},
+}
+GROUPS = {**BASE, "spec": GroupedItems(TextDomain(3)), "method": Groups(Fraction(1, 10**7))}
+GROUPED: dict[str, dict[str, Any]] = {"groups": {}, "groups at another delta": {"method": Groups(Fraction(1, 10**8))}}
+WINDOWS = [(60, 0), (60, 30), (30, 0), (60, 0, 20)]
+SPELLED: dict[str, dict[str, Any]] = {
+    "a fraction": {"privacy": PrivacySpec(rho=Fraction(1, 2), side_counters=SideCounters(units=Fraction(1, 50)))},
+    "keys in another order": {"keys": PublicKeys(("b", "a", "b"), "country")},
+    "all that has a default": {"spec": SketchSpec(kind="count_sketch", depth=3, width=16, seed=0), "weight": None},
+}
+
+
+def digests() -> dict[str, bytes]:
+    """The digest of each case."""
+    found = {}
+    for name, changes in CHANGES.items():
+        declared = Declaration(**{**BASE, **changes})
+        found[name] = identify(declared, declared.terms())
+    for name, changes in GROUPED.items():
+        grouped = GroupedDeclaration(**{**GROUPS, **changes})
+        found[name] = identify(grouped, grouped.terms())
+    plain = Declaration(**BASE)
+    for windows in WINDOWS:
+        found[f"windows {windows}"] = identify(plain, plain.terms(), windows)
+    over_time = Declaration(**{**BASE, "unit": dataclasses.replace(PEOPLE, max_windows=2)})
+    for mechanism in (BinnedRoot.over(4), BinnedRoot.over(5), BinaryTree(4)):
+        found[f"rows {mechanism}"] = identify(over_time, row_terms(over_time, mechanism), (60, 0))
+    return found
+
+
+def test_whatever_differs_changes_the_digest() -> None:
+    found = digests()
+    equal = [(one, other) for one, other in itertools.combinations(found, 2) if found[one] == found[other]]
+    assert equal == []
+    assert {len(each) for each in found.values()} == {32}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_equal_settings_have_one_digest(name: str) -> None:
+    first, second = Declaration(**BASE), Declaration(**{**BASE, **SPELLED[name]})
+    assert identify(first, first.terms()) == identify(second, second.terms())
+
+
+def test_an_epsilon_may_be_a_whole_number_or_a_float() -> None:
+    spelled = [Declaration(**{**BASE, "privacy": PrivacySpec(epsilon=each, delta=1e-6)}) for each in (2, 2.0)]
+    assert len({identify(each, each.terms()) for each in spelled}) == 1
+
+
+def test_functions_are_not_told_apart() -> None:
+    """The address of one is another in each process."""
+    spelled = [Declaration(**{**BASE, "item": each}) for each in (str, lambda element: element)]
+    assert len({identify(each, each.terms()) for each in spelled}) == 1
+
+
+def test_the_digest_never_changes() -> None:
+    """Where this fails, a release id means another run after an upgrade."""
+    found = digests()
+    assert {name: found[name].hex()[:16] for name in GOLDEN} == GOLDEN
+
+
+GOLDEN = {
+    "nothing": "cd3a16cc3b4f463d",
+    "chosen norm": "060eda61d03fff30",
+    "times": "cbec7457c76045aa",
+    "text": "528f8568cf5c0471",
+    "chosen keys": "2d918c0dd1bc89e9",
+    "groups": "f92f9c630a524dcc",
+    "windows (60, 0, 20)": "70041de2692bde16",
+    "rows BinaryTree(windows=4)": "922ceae501095690",
+}
+
+
+@pytest.mark.parametrize(
+    "leave_out",
+    [
+        lambda given: (*given[:1], None, *given[2:]),
+        lambda given: (*given[:2], None, *given[3:]),
+        lambda given: (*given[:3], None, *given[4:]),
+        lambda given: (*given[:4], None, *given[5:]),
+        lambda given: (*given[:5], None, *given[6:]),
+        lambda given: given[:6],
+    ],
+    ids=["spec", "terms", "keys", "fields", "windows", "range"],
+)
+def test_planted_faults_are_found(leave_out: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = identity.canonical
+    monkeypatch.setattr(identity, "canonical", lambda declared: exact(leave_out(declared)))
+    found = digests()
+    assert len(set(found.values())) < len(found)
