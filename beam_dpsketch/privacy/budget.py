@@ -28,6 +28,9 @@ class PrivacySpec:
     Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta. With
     a `KeySelection` it is delta-approximate rho-zCDP; then epsilon and delta, where they are given, hold for all of it.
     A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
+    Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the second run of one
+    pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are not seen, and nor
+    are runs with a spec from no budget: pay for each. What they release says so, and rho adds when it is combined.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
@@ -102,6 +105,11 @@ class PrivacySpec:
             self._purpose.settle(release, delta)
         return self.without_budget()
 
+    @property
+    def is_of_budget(self) -> bool:
+        """Whether it was taken from a budget."""
+        return self._purpose is not None
+
     def without_budget(self) -> PrivacySpec:
         """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
         return self._with()
@@ -164,7 +172,9 @@ class _Purpose:
 
 
 class PrivacyBudget:
-    """The rho of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
+    """The rho of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
+
+    A template that runs every day needs a budget for every day, which the code that starts it must keep.
 
     Takes the arguments of `PrivacySpec`, and
 

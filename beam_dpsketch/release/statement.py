@@ -199,7 +199,7 @@ class PrivacyStatement:
         return self._joined(other, compose(self.loss, other.loss))
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
-        """Whether the noise of the two is not independent: a release is in both, or rows over time of one run and key are."""
+        """Whether the two have noise in common: of a release in both, or of rows over time of one run and key."""
         if self.unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
             return True
         return bool(set(self.release_ids) & set(other.release_ids))

@@ -23,7 +23,6 @@ from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.choosing.keys import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
@@ -76,7 +75,7 @@ class SelectKeys(PrivateTransform):
         noise = self._noise(pcoll, window_plan.terms)
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
         self.check_release_id(pcoll)
-        window_plan.terms.paying_for(application(pcoll))
+        self._pay(pcoll, window_plan.terms)
         return (
             sums
             | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise)).with_output_types(Any)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import apache_beam as beam
@@ -10,22 +12,28 @@ import pytest
 from beam_dpsketch import (
     BudgetExceededError,
     CountSketch,
+    Groups,
     Horizon,
     IntegerDomain,
+    KeySelection,
     PrivacyBudget,
+    PrivacyId,
     PrivacySpec,
     Record,
+    RecordBounds,
     ReleaseTerms,
     WindowingError,
     release,
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
+    EnvironmentSecret,
     PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateQuantiles,
     PrivateSketchFn,
     PrivateTopK,
+    SelectKeys,
 )
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run
@@ -114,6 +122,61 @@ def test_to_explain_spends_nothing(make: Any) -> None:
     assert transform.explain(100_000)
     assert transform.explain(100_000)
     assert transform._declaration.privacy.paying_for("visits") == spent()
+
+
+RUN_AGAIN = pytest.raises(BudgetExceededError, match="this pipeline has run already, and its budget has paid for one")
+OF_PEOPLE = PrivacyId(str, RecordBounds(1))
+CHOSEN = KeySelection(1e-8, str)
+PAID: dict[str, Callable[[PrivacySpec], Any]] = {
+    "frequencies": frequencies,
+    "continual": continual,
+    "groups": lambda privacy: PrivateTopK.Globally(
+        TextDomain(2), privacy, k=1, unit=OF_PEOPLE, method=Groups(Fraction(1, 10**8))
+    ),
+    "keys": lambda privacy: SelectKeys(privacy, unit=OF_PEOPLE, keys=CHOSEN),
+}
+
+
+def at_once(element: str) -> beam.window.TimestampedValue:
+    return beam.window.TimestampedValue(element, 1)
+
+
+def built(transform: Any) -> beam.Pipeline:
+    pipeline = beam.Pipeline(FN_API)
+    elements(pipeline) | beam.Map(at_once).with_output_types(str) | transform
+    return pipeline
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", PAID)
+def test_a_pipeline_that_a_budget_pays_for_runs_once(name: str) -> None:
+    pipeline = built(PAID[name](PrivacyBudget(rho=1.0, delta=1e-6, keys_delta=1e-7).spend(0.5)))
+    pipeline.run().wait_until_finish()
+    with RUN_AGAIN:
+        pipeline.run()
+    with RUN_AGAIN, pipeline:
+        pass
+
+
+def test_two_transforms_of_a_budget_run_once_together() -> None:
+    pipeline = beam.Pipeline(FN_API)
+    for number in range(2):
+        transform = frequencies(spent())
+        pipeline | f"Create{number}" >> beam.Create(["a", "b"]) | f"Count{number}" >> transform
+        pipeline.replace_all([ExpandedAgain(transform)])
+    pipeline.run().wait_until_finish()
+    with RUN_AGAIN:
+        pipeline.run()
+
+
+def test_without_a_budget_or_with_idempotent_noise_a_pipeline_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_TESTS", "a secret of the tests, of 32 bytes or more")
+    keyed: Any = frequencies(spent())
+    keyed = keyed.with_idempotent_noise(release_id="visits", secret=EnvironmentSecret("OF_TESTS"))
+    for transform in (frequencies(PrivacySpec(rho=0.5)), keyed):
+        pipeline = built(transform)
+        for _ in range(2):
+            pipeline.run().wait_until_finish()
 
 
 class Nested(beam.PTransform):

@@ -34,7 +34,9 @@ def released_rows(
     run: bytes | None = None,
 ) -> list[TimelineRow]:
     """Release the rows of the first windows of a horizon, given the raw sketch of each and its number of records."""
-    return list(_rows(leaves, horizon, kind, rho, records or [0] * len(leaves), timeline_of_run(run or secrets.token_bytes(16))))
+    return list(
+        _rows(leaves, horizon, kind, rho, records or [0] * len(leaves), timeline_of_run(run or secrets.token_bytes(16)))
+    )
 
 
 def _rows(

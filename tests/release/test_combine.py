@@ -94,7 +94,12 @@ def test_answers_of_one_timeline_do_not_combine_and_those_of_two_do(kind):
     over_time = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "window_count": 8}
     first, second, of_other_key, other = (
         by_hand.released(kind, SPEC, FIRST, release_ids=(name + bytes(48 - len(name)),), **over_time)
-        for name in (b"run of 16 bytes!one key.", b"run of 16 bytes!one key.1", b"run of 16 bytes!another.", b"other run")
+        for name in (
+            b"run of 16 bytes!one key.",
+            b"run of 16 bytes!one key.1",
+            b"run of 16 bytes!another.",
+            b"other run",
+        )
     )
     with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         first.combine(second)

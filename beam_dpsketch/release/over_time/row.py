@@ -149,7 +149,7 @@ def _to_whole(values: np.ndarray, scale_bits: int) -> np.ndarray:
 
 
 def _name_answer(rows: Iterable[TimelineRow], name: bytes) -> bytes:
-    """Return the release id of an answer: of the timeline of its rows, and different for other answers and other draws."""
+    """Return the release id of an answer, of the timeline of its rows; others for other answers and draws."""
     ids = [row.privacy.release_ids[0] for row in rows]
     draws = hashlib.blake2b(b"".join(each[-DRAW_BYTES:] for each in ids), digest_size=DRAW_BYTES)
     return part_of_run(timeline(ids[0]), name) + draws.digest()

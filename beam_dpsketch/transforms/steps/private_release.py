@@ -23,6 +23,7 @@ from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
+from beam_dpsketch.transforms.steps.one_run import allow_one_run
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
@@ -91,6 +92,13 @@ class PrivateTransform(ReadsElements):
         edges = edges_of(windows or elements.windowing.windowfn)
         return dataclasses.replace(noise, transform=identify(self._declaration, terms, edges))
 
+    def _pay(self, elements: beam.PCollection, terms: ReleaseTerms) -> ReleaseTerms:
+        """Return terms that are paid for: by a part of a budget for one transform, and for one run of the pipeline."""
+        paid = terms.paying_for(application(elements))
+        if terms.privacy.is_of_budget and not self.is_idempotent:
+            allow_one_run(elements.pipeline)
+        return paid
+
     def _check_elements(self, elements: beam.PCollection) -> None:
         if self._declaration.privacy_id is None:
             check_no_copies(elements)
@@ -114,7 +122,7 @@ class PrivateRelease(PrivateTransform):
         noise = self._noise(pcoll, window_plan.terms)
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
         self.check_release_id(pcoll)
-        terms = window_plan.terms.paying_for(application(pcoll))
+        terms = self._pay(pcoll, window_plan.terms)
         single, run = window_plan.is_global and not per_key, {}
         if pcoll.is_bounded and not single and noise is None:  # a stream would wait for a side input
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
@@ -131,6 +139,6 @@ class PrivateRelease(PrivateTransform):
     ) -> beam.PCollection:
         counting = Counting.of(declaration.spec, window_plan.terms)
         self.check_release_id(pcoll)
-        counting = counting._replace(terms=window_plan.terms.paying_for(application(pcoll)))
+        counting = counting._replace(terms=self._pay(pcoll, window_plan.terms))
         noise = self._noise(pcoll, window_plan.terms)
         return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, noise)

@@ -15,7 +15,6 @@ from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.idempotent_noise import application
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
@@ -48,7 +47,7 @@ class ContinualRelease(PrivateTransform):
         exact = ExactSums(self._declaration, plan, noise)
         sums = windowed | "ExactSums" >> exact
         self.check_release_id(pcoll)
-        terms, run = plan.terms.paying_for(application(pcoll)), {}
+        terms, run = self._pay(pcoll, plan.terms), {}
         if pcoll.is_bounded and noise is None:  # on streams `RowsInOrder` names the run
             run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
