@@ -51,21 +51,27 @@ class Spent:
     shown_delta: float
 
 
-def add_up(statements: Iterable[PrivacyStatement]) -> list[Spent]:
-    """Return what releases cost together: one sum for each unit, relation and length of period."""
+def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
+    """Return what releases cost together: one sum for each unit, relation and length of period.
+
+    Args:
+      statements: of releases.
+      unreleased: of runs that chose no key, and so released nothing.
+    """
     groups: dict[Any, list[PrivacyStatement]] = {}
-    for each in statements:
+    for each in (*statements, *unreleased):
         groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
-    return list(map(_sum_of, groups.values()))
+    nothing = {release_id for each in unreleased for release_id in each.release_ids}
+    return [_sum_of(found, nothing) for found in groups.values()]
 
 
-def _sum_of(found: Sequence[PrivacyStatement]) -> Spent:
-    """Return what releases about one unit, relation and length of period cost together."""
+def _sum_of(found: Sequence[PrivacyStatement], nothing: set[bytes]) -> Spent:
+    """Return what releases about one unit, relation and length of period cost together; some ids are of none."""
     ids = {release_id for each in found for release_id in each.release_ids}
     loss = _loss_of(_distinct(found))
     shown_delta = min(each.shown_delta for each in found)
     first, run_count = found[0], len(runs(list(ids)))
-    return Spent(first.unit, first.relation, first.period_micros, len(ids), run_count, *loss, shown_delta)
+    return Spent(first.unit, first.relation, first.period_micros, len(ids - nothing), run_count, *loss, shown_delta)
 
 
 def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:

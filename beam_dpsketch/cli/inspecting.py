@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE
 from beam_dpsketch.cli.output import print_rows
-from beam_dpsketch.cli.stored import Stored, read_stored
+from beam_dpsketch.cli.stored import Nothing, Stored, read_all
 from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.cli.values import describe_size
 from beam_dpsketch.release.over_time.row import TimelineRow
@@ -31,33 +32,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a release."""
-    stored = read_stored(arguments.files)
-    rows = [describe(each) for each in stored]
+    stored, nothing = read_all(arguments.files)
+    rows = [*map(describe, stored), *map(_describe_nothing, nothing)]
+    said = [(each.title, each.released.privacy, str(each.released.privacy)) for each in stored]
+    said += [(each.path, each.spent.privacy, str(each.spent)) for each in nothing]
     if arguments.privacy and arguments.format == "json":
-        rows = [{**row, "statement": each.released.privacy.as_dict()} for row, each in zip(rows, stored, strict=True)]
+        rows = [{**row, "statement": privacy.as_dict()} for row, (_, privacy, _) in zip(rows, said, strict=True)]
     elif arguments.privacy and arguments.format == "csv":
-        rows = [{**row, "statement": str(each.released.privacy)} for row, each in zip(rows, stored, strict=True)]
+        rows = [{**row, "statement": words} for row, (_, _, words) in zip(rows, said, strict=True)]
     print_rows(rows, arguments)
     if arguments.privacy and arguments.format == "table":
-        for each in stored:
-            write(sys.stdout, f"\n{printable(each.title)}:\n{each.released.privacy}\n")
+        for title, _, words in said:
+            write(sys.stdout, f"\n{printable(title)}:\n{words}\n")
     return DONE
 
 
 def describe(stored: Stored) -> dict[str, Any]:
     """Return what there is to say of a release, by column. Losses are rounded up."""
     released = stored.released
-    statement = released.privacy
     if isinstance(released, TimelineRow):
         kind, row, holds = released.kind, f"{released.number} of {released.mechanism.row_count}", None
     else:
         kind, row, holds = released.name, None, released._about
+    size = {"over": describe_size(released), "bytes": len(released.to_bytes())}
+    return _row({**stored.place, "kind": kind, "row": row, **size}, released.privacy, holds)
+
+
+def _describe_nothing(nothing: Nothing) -> dict[str, Any]:
+    """Return what there is to say of a run that released nothing."""
+    place = {"file": os.path.basename(nothing.path), "key": None, "window": None}
+    size = {"row": None, "over": None, "bytes": None}
+    return _row({**place, "kind": "nothing: no key chosen", **size}, nothing.spent.privacy, None)
+
+
+def _row(what: dict[str, Any], statement: PrivacyStatement, holds: Any) -> dict[str, Any]:
     return {
-        **stored.place,
-        "kind": kind,
-        "row": row,
-        "over": describe_size(released),
-        "bytes": len(released.to_bytes()),
+        **what,
         **shown_losses(statement),
         "relation": statement.relation.name,
         "protected": statement.unit.value,

@@ -12,7 +12,7 @@ from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE, note
 from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.output import print_rows
-from beam_dpsketch.cli.stored import read_stored
+from beam_dpsketch.cli.stored import read_all
 from beam_dpsketch.cli.values import read_open_share
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.release.statement_text import round_up
@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line for each unit and relation, and what it means."""
-    spent = add_up(each.released.privacy for each in read_stored(arguments.files))
+    stored, nothing = read_all(arguments.files)
+    spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     print_rows([_row(each, arguments.delta) for each in spent], arguments)
     note(
         "each line says how well its releases together protect what is named, if all are about the same people; "

@@ -8,13 +8,15 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_dpsketch.cli.faults import UsageError
 from beam_dpsketch.cli.text import shown
-from beam_dpsketch.release.format.release_file import read_releases
+from beam_dpsketch.release.format.release_file import read_elements
 from beam_dpsketch.release.over_time.row import TimelineRow
+from beam_dpsketch.release.release_id import runs
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.unreleased import Unreleased
 
 SUFFIX = ".dpsketch"
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
@@ -46,8 +48,20 @@ class Stored:
         return self.path if self.key is None else f"{self.path}, key {shown(self.key)}"
 
 
+class Nothing(NamedTuple):
+    """A run that released nothing, and the file that says so."""
+
+    path: str
+    spent: Unreleased
+
+
 def read_stored(names: Sequence[str]) -> list[Stored]:
-    """Return all that files hold, in the order of their names.
+    """Return all releases that files hold, in the order of their names; see `read_all`."""
+    return read_all(names)[0]
+
+
+def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing]]:
+    """Return all releases that files hold, in the order of their names, and the runs that have none among them.
 
     Args:
       names: paths, patterns with wildcards, and folders, which stand for all release files in them and below.
@@ -55,7 +69,11 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
     Raises `UsageError` where a name stands for no file, `FormatError` for another kind of file, and `OSError`.
     """
     paths = {os.path.realpath(path): path for name in names for path in _paths(name)}  # a file that is named twice
-    return [stored for path in paths.values() for stored in _read(path)]
+    found = [(path, element) for path in paths.values() for element in read_elements(path)]
+    stored = [_stored(path, element) for path, element in found if not isinstance(element, Unreleased)]
+    known = runs([release_id for each in stored for release_id in each.released.privacy.release_ids])
+    nothing = [Nothing(path, each) for path, each in found if isinstance(each, Unreleased)]
+    return stored, [each for each in nothing if not runs(each.spent.privacy.release_ids) & known]
 
 
 def window_of(path: str) -> str | None:
@@ -118,7 +136,6 @@ def _inside(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in files if name.endswith(SUFFIX))
 
 
-def _read(path: str) -> Iterator[Stored]:
-    for element in read_releases(path):
-        key, released = element if isinstance(element, tuple) else (None, element)
-        yield Stored(path, key, released)
+def _stored(path: str, element: Any) -> Stored:
+    key, released = element if isinstance(element, tuple) else (None, element)
+    return Stored(path, key, released)

@@ -24,6 +24,7 @@ from beam_dpsketch.release.groups.counting import Counting, draw_of
 from beam_dpsketch.release.noising import Part, release_parts
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, name_run, part_name, part_of_run, release_randomness
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.unreleased import Unreleased
 
 _COUNTERS = 1 << 18  # whose noise is drawn at once
 
@@ -71,6 +72,12 @@ def release_counts(
             draw, source = draw_of(each, release_randomness(secret, part)), Randomness.KEYED
         released[key] = counting.gather(each, part_of_run(run, part), draw, source)
     return released
+
+
+def nothing_released(plan: FramePlan, secret: KeyedRandomness | None = None) -> Unreleased:
+    """Return what was spent where no key was chosen."""
+    source = Randomness.SYSTEM if secret is None else Randomness.KEYED
+    return Unreleased.of(plan.declaration.spec, plan.terms, _run(secret), source)
 
 
 def _noisy_counts(

@@ -13,15 +13,26 @@ from typing import Any
 
 from beam_dpsketch.config.release import ReleaseConfig, read_release
 from beam_dpsketch.errors import ElementsWarning
-from beam_dpsketch.frames.noise import release_counts, release_sums
+from beam_dpsketch.frames.noise import nothing_released, release_counts, release_sums
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.records.identity import identify
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.unreleased import Unreleased
+
+
+class KeyedReleases(dict[Any, ReleasedSketch]):
+    """The release of each key.
+
+    Attributes:
+      unreleased: what was spent, if the data chose the keys and chose none; else `None`, as each release says it.
+    """
+
+    unreleased: Unreleased | None = None
 
 
 def release_frame(table: Any, settings: Any) -> Any:
@@ -38,7 +49,8 @@ def release_frame(table: Any, settings: Any) -> Any:
         `horizon` and `max_windows`, which need event times.
 
     Returns:
-      One release; or with `keys`, a dict from key to release. Of a top-K list it is the release that is searched: ask
+      One release; or with `keys`, a dict from key to release, whose attribute `unreleased` says what was spent where no
+      key was chosen. Of a top-K list it is the release that is searched: ask
       `released.top_k(k)`.
 
     Raises:
@@ -79,11 +91,16 @@ def release_table(table: Any, config: ReleaseConfig, secret: KeyedRandomness | N
     opened = open_table(table, plan.columns.values())
     plan.check_columns(opened)
     plan, unused = plan.paying(), Unused(selectors)
-    secret = None if secret is None else secret.derive(identify(plan.declaration, plan.terms))
+    secret = None if secret is None else secret.derive(plan.declaration.identify(plan.terms))
     sums = ExactSums(plan, itertools.chain([opened.empty], opened.parts), unused, secret)
     if isinstance(plan.declaration, GroupedDeclaration):
         released = release_counts(sums.by_pair(), plan, secret)
     else:
         released = release_sums(sums.by_key(), plan, secret)
     words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
-    return (released if plan.is_keyed else released[None]), words
+    if not plan.is_keyed:
+        return released[None], words
+    found = KeyedReleases(released)
+    if not released and plan.terms.selection is not None:
+        found.unreleased = nothing_released(plan, secret)
+    return found, words

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch.hashing.canonical import canonical
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
@@ -15,6 +18,8 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, TimeRange, check_partitions, max_keys
 from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
 from beam_dpsketch.records.units import PrivacyId, Record, Unit, check_max_weight, check_unit_type
+
+_DIGEST_VERSION, _DIGEST_BYTES = 1, 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +137,29 @@ class Declaration:
             output_cells=cells,
         )
 
+    def identify(self, terms: ReleaseTerms, windows: tuple[int, ...] = ()) -> bytes:
+        """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
+
+        Transforms have different ones where sketch, terms, keys, windows or the names of fields differ. Equal settings
+        have one digest, in every process and under every version of Python. What a function reads has no name that
+        lasts, so functions are not told apart.
+
+        Args:
+          terms: under which it releases.
+          windows: the length of windows, and where they start, in microseconds; none for the global window.
+        """
+        fields = (_name(getattr(self.selectors, field.name)) for field in dataclasses.fields(self.selectors))
+        declared = (
+            _DIGEST_VERSION,
+            self.spec,
+            terms.without_budget(),
+            (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
+            tuple(fields),
+            windows,
+            () if self.windows is None else (self.windows.start_micros, self.windows.end_micros),
+        )
+        return hashlib.blake2b(canonical(declared), digest_size=_DIGEST_BYTES).digest()
+
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
         spec, limit = self.spec, self.privacy_id
@@ -149,3 +177,8 @@ class Declaration:
             **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
             **windows,
         }
+
+
+def _name(selector: Selector) -> Any:
+    """Return the name of a field, or that it is read by a function."""
+    return selector if selector is None or isinstance(selector, str) else ("function",)

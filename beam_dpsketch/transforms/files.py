@@ -17,6 +17,7 @@ from beam_dpsketch.release.format import release_file
 from beam_dpsketch.release.format.release_file import Kind, Stored
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.transforms.outputs import key_and_release
+from beam_dpsketch.transforms.steps.choosing.spent import spent_before
 from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
 
@@ -28,6 +29,10 @@ class WriteReleases(beam.PTransform):
     of bounded and unbounded input, each window has one file with all its releases:
     `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC, so that names sort by time. It
     appears when the window closes, and is complete then. `docs/format.md` describes the bytes.
+
+    In the global window of bounded input, a file also says what a run spends whose keys the data choose. It may choose
+    none, and `dpsketch spent` counts it all the same. In other windows, and on streams, nothing is written without a
+    release: keep account of such a run yourself.
 
     A release in a file has cost budget. So files of an earlier run are an error, unless they hold the same releases, as
     after a replay or a restart with idempotent noise. In the global window the error comes while the pipeline is built,
@@ -51,6 +56,8 @@ class WriteReleases(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         records = pcoll | "ToBytes" >> beam.Map(_to_record).with_output_types(bytes)
         if is_global(pcoll) and pcoll.is_bounded:
+            if spent := spent_before(pcoll):
+                records = (records, *spent) | "WithSpent" >> beam.Flatten()
             if not self._overwrite:
                 check_none(self._prefix, pcoll)
             return records | "Write" >> beam.io.Write(ReleaseSink(self._prefix, overwrite=self._overwrite))

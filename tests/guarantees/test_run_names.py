@@ -1,7 +1,7 @@
 """Names of runs: what `spent` and `combine` claim of releases is never less than what they cost one record.
 
-A built pipeline is run twice, as a template is. Releases of one execution, and mixtures of both, are taken apart. For each mixture the
-true cost is worked out from the parts of each execution, for a record that is in the data of both.
+A built pipeline is run twice, as a template is. Its releases are taken apart and mixed. For each mixture the true cost
+is worked out from the parts of each execution, for a record that is in the data of both.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.records.identity import identify
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.rows.make import private_transform
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
@@ -201,7 +200,7 @@ def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     """The exact counters that a table leads to, by key, or by pair of key and item."""
     plan = FramePlan.of(CONFIGS[name])
     opened = open_table(table, plan.columns.values())
-    secret = keyed(name).derive(identify(plan.declaration, plan.terms))
+    secret = keyed(name).derive(plan.declaration.identify(plan.terms))
     sums = ExactSums(plan, [opened.empty, *opened.parts], Unused(plan.declaration.selectors), secret)
     found: Any = sums.by_pair() if CONFIGS[name].method else sums.by_key()
     return {key: counters(summed) for key, summed in found.items()}

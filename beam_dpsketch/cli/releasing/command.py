@@ -20,7 +20,7 @@ from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import ElementsWarning
-from beam_dpsketch.frames.releasing import release_frame
+from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
 from beam_dpsketch.release.format.release_file import RecordWriter, to_record
 
 _HAS_COST = ", and has cost budget"
@@ -50,9 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(error) from None
     for warning in caught:
         note(warning.message)
-    elements = [*released.items()] if isinstance(released, dict) else [released]
-    _write(arguments.output, elements, replace=arguments.replace)
+    elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
+    nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
+    _write(arguments.output, [*elements, *nothing], replace=arguments.replace)
     note(f"wrote {len(elements)} release(s) to {arguments.output}; each run is another release, which spends again")
+    if nothing:
+        note("no key was chosen; the file says what was spent all the same, for `dpsketch spent`")
     return DONE
 
 

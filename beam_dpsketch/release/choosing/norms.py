@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.hashing.canonical import canonical
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.canonical import canonical
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise

@@ -18,8 +18,10 @@ from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import Item, decode, encode
 from beam_dpsketch.release.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
+from beam_dpsketch.release.format.release_format import pack_statement, unpack_statement
 from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.release.unreleased import Unreleased
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch | TimelineRow]"
@@ -31,8 +33,9 @@ RECORDS: dict[str, dict[str, Field]] = {
     "pair": {"key": Text((1 << 32) - 1, U32)},
     "row": {},
     "row_pair": {"key": Text((1 << 32) - 1, U32)},
+    "spent": {},
 }
-"""What comes before the release, or the row, in each kind of record."""
+"""What comes before the release, the row or the statement in each kind of record."""
 RECORD_KIND = Choice(tuple(RECORDS))
 DIGEST_BYTES = 16
 _CHUNK = 1 << 20
@@ -48,7 +51,8 @@ def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[T
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
     """Return what `WriteReleases` wrote to local files: releases, `TimelineRow`s, or pairs of a key and one of them.
 
-    Files are read in the order of their names: those of windows in the order of time.
+    Files are read in the order of their names: those of windows in the order of time. A run that chose no key has left
+    no release in them; `dpsketch spent` says what it has spent.
 
     Args:
       file_pattern: a path, or a pattern with the wildcards of `glob`.
@@ -81,7 +85,12 @@ def read_files(
 
 
 def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
-    """Yield what a file holds, and raise `FormatError` where it is damaged or ends too early."""
+    """Yield the releases that a file holds, and raise `FormatError` where it is damaged or ends too early."""
+    return (each for each in read_elements(path, opened) if not isinstance(each, Unreleased))
+
+
+def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> Iterator[Stored | Unreleased]:
+    """Yield what `read_file` does, and what runs have spent that may have released nothing."""
     try:
         with opened(path) as file:
             yield from map(from_record, read_records(file))
@@ -139,8 +148,10 @@ class RecordWriter:
         self._file.write(data)
 
 
-def to_record(element: Stored) -> bytes:
-    """Return a release, a row, or a pair of a key and one of them as bytes."""
+def to_record(element: Stored | Unreleased) -> bytes:
+    """Return a release, a row, a pair of a key and one of them, or what was spent without them, as bytes."""
+    if isinstance(element, Unreleased):
+        return RECORD_KIND.write("spent") + pack_statement(element.privacy)
     key, released = element if isinstance(element, tuple) else (None, element)
     kinds = ("row", "row_pair") if isinstance(released, TimelineRow) else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]
@@ -148,10 +159,12 @@ def to_record(element: Stored) -> bytes:
     return RECORD_KIND.write(kind) + write_fields(RECORDS[kind], fields) + released.to_bytes()
 
 
-def from_record(data: bytes) -> Stored:
+def from_record(data: bytes) -> Stored | Unreleased:
     """Return what `to_record` wrote. Raise `FormatError` for any other bytes."""
     reader = Reader(data)
     kind = RECORD_KIND.read(reader)
+    if kind == "spent":
+        return Unreleased(unpack_statement(data[reader.position :]))
     fields = read_fields(RECORDS[kind], reader)
     of_kind = TimelineRow if kind in ("row", "row_pair") else ReleasedSketch
     released = of_kind.from_bytes(data[reader.position :])

@@ -199,6 +199,23 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
     return kind, spec, counters, privacy, scale_bits
 
 
+def pack_statement(privacy: PrivacyStatement) -> bytes:
+    """Return the bytes of a statement without a release."""
+    return _STATEMENT.write(privacy)
+
+
+def unpack_statement(data: bytes) -> PrivacyStatement:
+    """Return the statement in these bytes."""
+    reader = Reader(data)
+    try:
+        privacy: PrivacyStatement = _STATEMENT.read(reader)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"not a statement that this version can read: {error}") from None
+    if pack_statement(privacy) != data:
+        raise FormatError("not a statement: the fields are not in their only valid form")
+    return privacy
+
+
 def narrowest(counters: np.ndarray) -> str:
     """Return the name of the narrowest integers that hold all counters, one or more."""
     return next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))

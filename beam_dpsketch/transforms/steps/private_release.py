@@ -14,18 +14,17 @@ from beam_dpsketch.planning.declared import check_declared, plan_declared
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.records.identity import identify
 from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
 from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.one_run import allow_one_run
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
-from beam_dpsketch.transforms.steps.runner_guard import check_runner
+from beam_dpsketch.transforms.steps.runner_guard import allow_one_run, check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan, edges_of
 
@@ -90,7 +89,7 @@ class PrivateTransform(ReadsElements):
         if (noise := self._idempotent_noise) is None:
             return None
         edges = edges_of(windows or elements.windowing.windowfn)
-        return dataclasses.replace(noise, transform=identify(self._declaration, terms, edges))
+        return dataclasses.replace(noise, transform=self._declaration.identify(terms, edges))
 
     def _pay(self, elements: beam.PCollection, terms: ReleaseTerms) -> ReleaseTerms:
         """Return terms that are paid for: by a part of a budget for one transform, and for one run of the pipeline."""
@@ -124,8 +123,12 @@ class PrivateRelease(PrivateTransform):
         self.check_release_id(pcoll)
         terms = self._pay(pcoll, window_plan.terms)
         single, run = window_plan.is_global and not per_key, {}
-        if pcoll.is_bounded and not single and noise is None:  # a stream would wait for a side input
-            run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
+        if pcoll.is_bounded and not single:  # a stream would wait for a side input
+            names = draw_run(pcoll.pipeline)
+            if noise is None:
+                run["run"] = beam.pvalue.AsSingleton(names)
+            if window_plan.is_global and may_release_nothing(self._declaration, terms):
+                names | "Spent" >> RecordSpent(self._declaration.spec, terms, noise)
         choice = choose_keys(self._declaration.spec, terms)
         release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=noise)
         return (

@@ -1,4 +1,9 @@
-"""Warnings, while the pipeline is built, of what a runner or its options may do to releases."""
+"""What a runner may do to releases: warnings while it is built, and the refusal to run it twice for one budget.
+
+A part of a `PrivacyBudget` pays for one release, and each run makes one. Beam asks the error handlers of a pipeline
+each time that `Pipeline.run` begins, before anything else, so one of them can count. What runs a pipeline in another
+way is not seen: a template, a notebook, a service, or a runner that is called directly.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
+from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _REPLAYING = ("FlinkRunner", "SparkRunner")
@@ -45,3 +51,24 @@ def _drops_what_waits(options: dict[str, object]) -> bool:
     """Return whether checkpoints are taken in the middle of bundles."""
     takes_checkpoints = int(str(options.get("checkpointing_interval") or -1)) > 0
     return takes_checkpoints and not options.get("finish_bundle_before_checkpointing")
+
+
+class OneRun:
+    """Counts the runs of a pipeline, as an error handler of Beam that handles no errors."""
+
+    def __init__(self) -> None:
+        self._ran = False
+
+    def verify_closed(self) -> None:
+        """Refuse a second run."""
+        if self._ran:
+            raise BudgetExceededError(
+                "this pipeline has run already, and its budget has paid for one run: a second one would be another "
+                "release; build the pipeline again, with a budget for it"
+            )
+        self._ran = True
+
+
+def allow_one_run(pipeline: beam.Pipeline) -> None:
+    """Refuse to run a pipeline twice."""
+    pipeline._register_error_handler(OneRun())

@@ -13,6 +13,7 @@ import pytest
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.release.format import release_file
+from beam_dpsketch.release.unreleased import Unreleased
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 from tests.release.format import page
@@ -139,7 +140,7 @@ def test_a_release_is_read_by_the_page_alone(name: str) -> None:
 def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
     path = tmp_path / "file"
     writer = release_file.RecordWriter(path.open("wb"))
-    for element in (SKETCH, ("Oslo", COUNTS), ROW, ("Oslo", ROW)):
+    for element in (SKETCH, ("Oslo", COUNTS), ROW, ("Oslo", ROW), Unreleased(SKETCH.privacy)):
         writer.write(release_file.to_record(element))
     writer.close()
     data = path.read_bytes()
@@ -153,6 +154,10 @@ def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
         record = ByPage(read.take(size))
         assert digest_before(read) == read.take(16)
         kind = record.table("start of a record")["kind"]
+        if kind == "spent":
+            assert record.table("statement") == said(SKETCH.privacy, "statement")
+            assert record.left == b""
+            continue
         fields = record.table(f"record of a {kind}") if kind.endswith("pair") else {}
         of_kind = TimelineRow if kind.startswith("row") else ReleasedSketch
         found.append((kind, fields, of_kind.from_bytes(record.left)))

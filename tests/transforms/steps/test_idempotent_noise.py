@@ -35,6 +35,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.release.release_id import part_name, release_randomness
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
@@ -256,6 +257,32 @@ def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
         second | "Other id" >> frequencies(release_id="visits of another day")
         pipeline.replace_all([ExpandedAgain(transform)])
     beam.Pipeline(FN_API) | beam.Create(ELEMENTS) | frequencies()
+
+
+def visits_by(field: str) -> Any:
+    """A transform of rows by one of their fields, under one release id."""
+    keys = PublicKeys(["a", "b"], field)
+    made: Any = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), item="item", keys=keys)
+    made.check([ROW])
+    return made.with_idempotent_noise(**TERMS)
+
+
+ROW = {"home": "a", "work": "b", "item": 1}
+
+
+@pytest.mark.parametrize("digest", ["all settings", pytest.param("nothing", marks=pytest.mark.slow)])
+def test_another_transform_of_another_job_under_one_id_is_another_run(
+    digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is in "a" of one and in "b" of the other: rho is spent twice, and without a digest it counts once."""
+    if digest == "nothing":
+        monkeypatch.setattr(Declaration, "identify", lambda *given: b"")
+    first, second = (dict(run([ROW], visits_by(field))) for field in ("home", "work"))
+    assert first["a"].combine(second["b"]).privacy.rho == (1 if digest == "nothing" else 2) * PRIVACY.rho
+    if digest == "all settings":
+        assert {each.to_bytes() for each in first.values()} == {
+            each.to_bytes() for each in dict(run([ROW], visits_by("home"))).values()
+        }
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from beam_dpsketch.records.pairs import split_pair
 from beam_dpsketch.release.groups.counting import Counting, draw_of
 from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, name_run, part_name, part_of_run, release_randomness
 from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import draw_run
@@ -51,8 +52,12 @@ class ReleaseGroups(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         noise, per_key, run = self._idempotent_noise, self._declaration.is_keyed, {}
-        if pcoll.is_bounded and noise is None:  # a stream would wait for a side input
-            run["run"] = beam.pvalue.AsSingleton(draw_run(pcoll.pipeline))
+        if pcoll.is_bounded:  # a stream would wait for a side input
+            names = draw_run(pcoll.pipeline)
+            if noise is None:
+                run["run"] = beam.pvalue.AsSingleton(names)
+            if self._plan.is_global and may_release_nothing(self._declaration, self._counting.terms):
+                names | "Spent" >> RecordSpent(self._counting.spec, self._counting.terms, noise)
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise))
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run)
         output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch

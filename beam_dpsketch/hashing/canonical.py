@@ -31,8 +31,8 @@ def canonical(value: Any) -> bytes:
         return b"l" + str(value // _MICROSECOND).encode()
     if isinstance(value, datetime.datetime):
         return b"m" + value.isoformat().encode()
-    if isinstance(value, numbers.Real):
-        return b"n" + str(Fraction(value)).encode()  # type: ignore[arg-type]
+    if isinstance(value, (numbers.Rational, float)):
+        return b"n" + str(Fraction(value)).encode()
     if isinstance(value, bytes):
         return b"b" + value
     if isinstance(value, str):

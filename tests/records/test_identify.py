@@ -36,10 +36,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.records import identity
+from beam_dpsketch.records import declaration
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.records.identity import identify
 from beam_dpsketch.records.over_time import row_terms
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 
@@ -117,16 +116,16 @@ def digests() -> dict[str, bytes]:
     found = {}
     for name, changes in CHANGES.items():
         declared = Declaration(**{**BASE, **changes})
-        found[name] = identify(declared, declared.terms())
+        found[name] = declared.identify(declared.terms())
     for name, changes in GROUPED.items():
         grouped = GroupedDeclaration(**{**GROUPS, **changes})
-        found[name] = identify(grouped, grouped.terms())
+        found[name] = grouped.identify(grouped.terms())
     plain = Declaration(**BASE)
     for windows in WINDOWS:
-        found[f"windows {windows}"] = identify(plain, plain.terms(), windows)
+        found[f"windows {windows}"] = plain.identify(plain.terms(), windows)
     over_time = Declaration(**{**BASE, "unit": dataclasses.replace(PEOPLE, max_windows=2)})
     for mechanism in (BinnedRoot.over(4), BinnedRoot.over(5), BinaryTree(4)):
-        found[f"rows {mechanism}"] = identify(over_time, row_terms(over_time, mechanism), (60, 0))
+        found[f"rows {mechanism}"] = over_time.identify(row_terms(over_time, mechanism), (60, 0))
     return found
 
 
@@ -140,18 +139,18 @@ def test_whatever_differs_changes_the_digest() -> None:
 @pytest.mark.parametrize("name", SPELLED)
 def test_equal_settings_have_one_digest(name: str) -> None:
     first, second = Declaration(**BASE), Declaration(**{**BASE, **SPELLED[name]})
-    assert identify(first, first.terms()) == identify(second, second.terms())
+    assert first.identify(first.terms()) == second.identify(second.terms())
 
 
 def test_an_epsilon_may_be_a_whole_number_or_a_float() -> None:
     spelled = [Declaration(**{**BASE, "privacy": PrivacySpec(epsilon=each, delta=1e-6)}) for each in (2, 2.0)]
-    assert len({identify(each, each.terms()) for each in spelled}) == 1
+    assert len({each.identify(each.terms()) for each in spelled}) == 1
 
 
 def test_functions_are_not_told_apart() -> None:
     """The address of one is another in each process."""
     spelled = [Declaration(**{**BASE, "item": each}) for each in (str, lambda element: element)]
-    assert len({identify(each, each.terms()) for each in spelled}) == 1
+    assert len({each.identify(each.terms()) for each in spelled}) == 1
 
 
 def test_the_digest_never_changes() -> None:
@@ -185,7 +184,7 @@ GOLDEN = {
     ids=["spec", "terms", "keys", "fields", "windows", "range"],
 )
 def test_planted_faults_are_found(leave_out: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = identity.canonical
-    monkeypatch.setattr(identity, "canonical", lambda declared: exact(leave_out(declared)))
+    exact = declaration.canonical
+    monkeypatch.setattr(declaration, "canonical", lambda declared: exact(leave_out(declared)))
     found = digests()
     assert len(set(found.values())) < len(found)
