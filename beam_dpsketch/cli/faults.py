@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from beam_dpsketch.cli.text import printable, write
@@ -18,5 +19,9 @@ class AnswerError(ValueError):
 
 
 def note(message: object) -> None:
-    """Write one line to stderr."""
-    write(sys.stderr, f"dpsketch: {printable(str(message))}\n")
+    """Write one line to stderr. That nobody reads it does not stop a command, nor change its exit code."""
+    try:
+        write(sys.stderr, f"dpsketch: {printable(str(message))}\n")
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,8 +42,18 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
         raise UsageError(f"{path} is a folder: --output must be a file")
     if not os.path.isdir(folder):
         raise UsageError(f"{folder} must be a folder that is there, for --output")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{folder} must be a folder that can be written to, for --output")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        raise UsageError(f"{folder} must be a folder that can be written to, for --output") from None
+    with contextlib.suppress(FileNotFoundError):
+        os.lstat(path)  # raises where the name is too long, or has a form that the folder cannot hold
+
+
+def unfinished_files(path: str) -> list[str]:
+    """Return what commands that were stopped have left of a file."""
+    folder, name = os.path.split(path)
+    return sorted(glob.glob(glob.escape(os.path.join(folder, _unfinished(name))) + "*"))
 
 
 def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]) -> None:
@@ -56,7 +67,7 @@ def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]
 def complete_file(path: str, *, replace: bool, which: str = "") -> Iterator[BinaryIO]:
     """Open a file that gets its name when it is complete, and never in place of one that came in the meantime."""
     folder, name = os.path.split(path)
-    handle, unfinished = tempfile.mkstemp(prefix=f".{name[:40]}.", dir=folder or ".")
+    handle, unfinished = tempfile.mkstemp(prefix=_unfinished(name), dir=folder or ".")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -66,8 +77,13 @@ def complete_file(path: str, *, replace: bool, which: str = "") -> Iterator[Bina
         else:
             _rename(unfinished, path, which)
     finally:
-        if os.path.exists(unfinished):
+        with contextlib.suppress(OSError):  # it is there no more, or the next run speaks of it
             os.unlink(unfinished)
+
+
+def _unfinished(name: str) -> str:
+    """Return how the name of a file begins until it is complete; it leaves room for more."""
+    return os.fsdecode(os.fsencode(f".{name}")[:200]) + ".unfinished."
 
 
 def _rename(unfinished: str, path: str, which: str) -> None:
@@ -79,7 +95,11 @@ def _rename(unfinished: str, path: str, which: str) -> None:
             raise
         except OSError:  # of a filesystem without links
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            os.replace(unfinished, path)
+            try:
+                os.replace(unfinished, path)
+            except OSError:
+                os.unlink(path)
+                raise
     except FileExistsError:
         raise _is_there(path, which) from None
 

@@ -64,12 +64,17 @@ def _check_output(path: str, *, replace: bool) -> None:
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     check_output(path, replace=replace, which=_HAS_COST)
+    for left in unfinished_files(path):
+        note(f"{left} is left of a run that was stopped: it may hold a release, which has cost budget; delete it")
 
 
 def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
     """Write the file of a release."""
-    with complete_file(path, replace=replace, which=_HAS_COST) as file:
-        writer = RecordWriter(file)
-        for element in elements:
-            writer.write(to_record(element))
-        writer.close()
+    try:
+        with complete_file(path, replace=replace, which=_HAS_COST) as file:
+            writer = RecordWriter(file)
+            for element in elements:
+                writer.write(to_record(element))
+            writer.close()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; nothing was published") from None
