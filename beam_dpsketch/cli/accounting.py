@@ -36,7 +36,7 @@ class Spent:
       unit, relation, period_micros: as in `PrivacyStatement`.
       release_count: how many different releases there are.
       run_count: the runs that they are of.
-      rho: the privacy loss, exact.
+      rho: the privacy loss; exact, or rounded up by at most 2^-256 for each sum.
       lost: the delta of chosen keys and items, exact.
       shown_delta: the smallest delta at which one of them shows its epsilon.
     """

@@ -30,7 +30,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-_DELTA_STEPS = 1 << 256
+_STEPS = 1 << 256
 
 
 class Loss(NamedTuple):
@@ -44,8 +44,8 @@ class Loss(NamedTuple):
     delta: Fraction = Fraction(0)
 
     def plus(self, other: Loss) -> Loss:
-        """Return the loss of both, where a unit may be in both inputs."""
-        return Loss(self.rho + other.rho, composed_delta(self.delta, other.delta))
+        """Return the loss of both, where a unit may be in both inputs; long fractions are rounded up."""
+        return Loss(_short(self.rho + other.rho), composed_delta(self.delta, other.delta))
 
     def larger(self, other: Loss) -> Loss:
         """Return the loss of both, where no unit is in both inputs; also the least loss that is as large as each."""
@@ -54,5 +54,9 @@ class Loss(NamedTuple):
 
 def composed_delta(first: Fraction, second: Fraction) -> Fraction:
     """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
-    exact = first + second - first * second
-    return exact if exact.denominator <= _DELTA_STEPS else Fraction(math.ceil(exact * _DELTA_STEPS), _DELTA_STEPS)
+    return _short(first + second - first * second)
+
+
+def _short(exact: Fraction) -> Fraction:
+    """Return a fraction that thousands of sums do not make longer and longer: a multiple of 2^-256, rounded up."""
+    return exact if exact.denominator <= _STEPS else Fraction(math.ceil(exact * _STEPS), _STEPS)

@@ -143,8 +143,8 @@ class PrivacyStatement:
         """Refuse parts of rho, and notes, that do not suit the bounds."""
         if isinstance(self.bounds, AutoNorm):
             raise ValueError("bounds must be the NormBound that was chosen, not AutoNorm()")
-        if self.norm_spend is not None and not (0 < self.norm_spend < 1 and self.bounds.has_norm):
-            raise ValueError("norm_spend must be between 0 and 1, and None without a NormBound")
+        if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
+            raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
         if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):
             raise ValueError("scale_bits of a note must be 0 where no norm scales weights")
         names = [name for note in self.side for name in note.names]

@@ -57,7 +57,8 @@ def round_up(value: Fraction | float, digits: int) -> float:
     """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
     exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
-    return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+    rounded = float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+    return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
 
 
 def _loss(statement: PrivacyStatement) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.cli.faults import DONE, UsageError, note
-from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input
+from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.releasing.files import open_files
 from beam_dpsketch.cli.releasing.progress import Progress
 from beam_dpsketch.cli.settings.checking import in_words

@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
-from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.key_selection import METHODS
 
 _MAX_VOTES = 1 << 62
@@ -45,11 +45,12 @@ class KeyNote:
         _validate.one_of(METHODS, method=self.method)
         _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
         _validate.whole_fields(self, "grid", "threshold", "half", "most", low=1, high=_MAX_VOTES)
-        if self.sigma_squared < MIN_SIGMA_SQUARED or not 0 <= self.share <= 1:
-            raise ValueError("sigma_squared must be at least 1/4, and share between 0 and 1")
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED or not 0 <= self.share <= 1:
+            raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
 
     def __str__(self) -> str:
-        alone, (spread, weight) = self._units(self.grid), (self.max_keys, math.isqrt(self.grid**2 // self.max_keys))
+        alone, spread = self._units(self.grid), self.max_keys
+        weight = max(1, math.isqrt(self.grid**2 // spread))
         words = f"a key with {alone[0]:,} units that vote for no other key"
         if spread > 1:
             many = self._units(weight)

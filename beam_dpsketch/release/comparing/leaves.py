@@ -18,10 +18,11 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.release.flat.row_mean import RowReader
 from beam_dpsketch.release.noise_margin import noise_margin
-from beam_dpsketch.release.tree.least_squares import fitted_tree
+from beam_dpsketch.release.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.release.tree.levels import TreeLevel
 
 _HEAVY_DEVIATIONS = 3.0
+_MAX_LEAVES = 1 << 22
 
 
 def changed_leaves(before: Sequence[TreeLevel], after: Sequence[TreeLevel], k: int) -> np.ndarray:
@@ -40,9 +41,9 @@ def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
     tree = fitted_tree(above)
     if len(tree) < len(above):
         return np.zeros(0, dtype=np.uint64)
-    heavy = tree[-1].fitted > _HEAVY_DEVIATIONS * np.sqrt(tree[-1].upward_variance)
-    children = np.arange(1 << leaves.bits, dtype=np.uint64)
-    positions = ((tree[-1].ids[heavy] << np.uint64(leaves.bits))[:, None] + children).ravel()
+    weights = tree[-1].fitted
+    heavy = heaviest(weights, weights > _HEAVY_DEVIATIONS * np.sqrt(tree[-1].upward_variance), leaves, _MAX_LEAVES)
+    positions = children_of(tree[-1].ids[heavy], leaves)
     return positions[positions <= np.uint64(leaves.nodes - 1)]
 
 

@@ -16,9 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_dpsketch.release.tree.levels import TreeLevel
+from beam_dpsketch.sketches.tree_spec import MAX_SKETCHED_BITS
 
 EXPANSION_DEVIATIONS = 2.0
 MAX_NODES = 200_000
+MAX_CHILDREN = 1 << MAX_SKETCHED_BITS
 _KNOWN_TOTAL_VARIANCE = 1e-9
 
 
@@ -64,23 +66,41 @@ def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozens
     for number, (level, below) in enumerate(itertools.zip_longest(levels, levels[1:])):
         raw = level.estimates(ids, mean=number in means) + _looked_up(ids, subtracted.get(number))
         variance, blank = level.variance(mean=number in means), np.zeros(len(ids))
-        expanded = _worth_expanding(raw, variance, MAX_NODES >> below.bits) if below else blank.astype(bool)
+        expanded = _worth_expanding(raw, variance, below) if below else blank.astype(bool)
         tree.append(Nodes(ids, parents, expanded, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
         if not expanded.any():
             break
-        children = np.arange(1 << below.bits, dtype=np.uint64)
-        ids = ((ids[expanded] << np.uint64(below.bits))[:, None] + children).ravel()
-        parents = np.repeat(np.flatnonzero(expanded), len(children))
+        ids = children_of(ids[expanded], below)
+        parents = np.repeat(np.flatnonzero(expanded), 1 << below.bits)
         inside = ids <= np.uint64(below.nodes - 1)
         ids, parents = ids[inside], parents[inside]
     return tree
 
 
-def _worth_expanding(raw: np.ndarray, variance: float, limit: int) -> np.ndarray:
-    expanded = raw > EXPANSION_DEVIATIONS * math.sqrt(variance)
-    if expanded.sum() > limit:
-        expanded[np.argsort(-raw, kind="stable")[max(1, limit) :]] = False
-    return expanded
+def _worth_expanding(raw: np.ndarray, variance: float, below: TreeLevel) -> np.ndarray:
+    return heaviest(raw, raw > EXPANSION_DEVIATIONS * math.sqrt(variance), below, MAX_NODES)
+
+
+def heaviest(weights: np.ndarray, wanted: np.ndarray, below: TreeLevel, limit: int) -> np.ndarray:
+    """Return which of the wanted nodes to expand: the heaviest, with about `limit` children on the level below.
+
+    One node may have more than that, up to 2**20. Nodes with more are not expanded: files can declare any number.
+    """
+    if 1 << below.bits > MAX_CHILDREN:
+        return np.zeros(len(wanted), dtype=bool)
+    count = max(1, limit >> below.bits)
+    if wanted.sum() <= count:
+        return wanted
+    kept = np.zeros(len(wanted), dtype=bool)
+    kept[np.argsort(np.where(wanted, -weights, np.inf), kind="stable")[:count]] = True
+    return kept
+
+
+def children_of(nodes: np.ndarray, below: TreeLevel) -> np.ndarray:
+    """Return the children of each node on the level below, ascending if the nodes are."""
+    if not len(nodes):
+        return nodes
+    return ((nodes << np.uint64(below.bits))[:, None] + np.arange(1 << below.bits, dtype=np.uint64)).ravel()
 
 
 def _looked_up(ids: np.ndarray, subtracted: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
