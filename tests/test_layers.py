@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(beam_dpsketch.__file__).parent
 MAX_LINES = 300
 
 LAYERS = [
-    {"errors", "_validate"},
+    {"errors", "_validate", "_columns"},
     {"hashing", "domains"},
     {"sketches", "privacy"},
     {"records", "release"},

@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch._columns import plain_column
+
 MAX_SIZE = 1 << 64
 
 
@@ -91,8 +93,7 @@ def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high:
 
 def read_numbers(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return a column as numbers, and where it had one: nowhere if it is of another type."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = plain_column(values)
     if not is_number_type(values.type):
         return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
     return values.fill_null(0).to_numpy(zero_copy_only=False), np.asarray(values.is_valid())
@@ -108,9 +109,20 @@ def is_real(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
 
 
-def unwrap_dictionary_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values in a column, which a dictionary column hides."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def unwrap_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values in a column, which dictionaries and runs hide."""
+    is_wrapped = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return unwrap_type(kind.value_type) if is_wrapped else kind
+
+
+def is_text_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds text, or nothing."""
+    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def is_bytes_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds bytes, or nothing."""
+    return kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.null()) or pa.types.is_fixed_size_binary(kind)
 
 
 def _to_array(values: Sequence[Any]) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import Domain, is_number_type, is_real, read_numbers, unwrap_dictionary_type
+from beam_dpsketch.domains.base import Domain, is_number_type, is_real, read_numbers, unwrap_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FloatDomain(Domain):
         return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
+        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)

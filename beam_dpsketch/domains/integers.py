@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import MAX_SIZE, Domain, index_numbers, is_number_type, unwrap_dictionary_type
+from beam_dpsketch.domains.base import MAX_SIZE, Domain, index_numbers, is_number_type, unwrap_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class IntegerDomain(Domain):
         return index_numbers(values, self.low, self.high)
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
+        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)

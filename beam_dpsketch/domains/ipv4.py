@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import Domain, index_numbers, is_number_type, unwrap_dictionary_type
+from beam_dpsketch._columns import plain_column
+from beam_dpsketch.domains.base import Domain, index_numbers, is_number_type, is_text_type, unwrap_type
 
 _MAX_ADDRESS = (1 << 32) - 1
 
@@ -32,6 +33,7 @@ class IPv4Domain(Domain):
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(values, pa.Array):
+            values = plain_column(values)
             if is_number_type(values.type):
                 return index_numbers(values, 0, _MAX_ADDRESS)
             if not self.reads_column(values.type):
@@ -48,8 +50,8 @@ class IPv4Domain(Domain):
         return index_numbers(list(map(_to_number, values)), 0, _MAX_ADDRESS)
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        kind = unwrap_dictionary_type(kind)
-        return is_number_type(kind) or "string" in str(kind) or pa.types.is_null(kind)
+        kind = unwrap_type(kind)
+        return is_number_type(kind) or is_text_type(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(0 <= _to_number(value) <= _MAX_ADDRESS)

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import unwrap_dictionary_type
+from beam_dpsketch._columns import plain_column
+from beam_dpsketch.domains.base import is_bytes_type, is_text_type, unwrap_type
 
 MAX_BYTES = 254
 TRUNCATED = 255
@@ -27,7 +28,6 @@ class BytesDomain:
     max_bytes: int
     item_type: ClassVar[type] = bytes
     takes: ClassVar[str] = "bytes"
-    _column_type: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "max_bytes", low=1, high=MAX_BYTES)
@@ -39,14 +39,14 @@ class BytesDomain:
 
     def index(self, items: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys of items, and where an item was usable; elsewhere the key is that of an empty item."""
-        listed = items.to_pylist() if isinstance(items, pa.Array) else list(items)
+        listed = plain_column(items).to_pylist() if isinstance(items, pa.Array) else list(items)
         usable = np.fromiter((isinstance(item, self.item_type) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
         return np.array(keys, dtype=self.key_type), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
         """Return whether an Arrow column of this type can hold usable items."""
-        return any(word in str(unwrap_dictionary_type(kind)) for word in (self._column_type, "null"))
+        return is_bytes_type(unwrap_type(kind))
 
     def reads_type(self, kind: type) -> bool:
         """Return whether items of a Python type are read."""
@@ -78,7 +78,9 @@ class TextDomain(BytesDomain):
 
     item_type = str
     takes = "text"
-    _column_type = "string"
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_text_type(unwrap_type(kind))
 
     def to_bytes(self, item: Any) -> bytes:
         return str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it

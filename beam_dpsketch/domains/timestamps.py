@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import Domain, index_numbers, unwrap_dictionary_type
+from beam_dpsketch._columns import plain_column
+from beam_dpsketch.domains.base import Domain, index_numbers, unwrap_type
 
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
@@ -52,6 +53,7 @@ class TimestampDomain(Domain):
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         low, high = _micros(self.start), _micros(self.end)
+        values = plain_column(values) if isinstance(values, pa.Array) else values
         if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
             values = values.to_numpy(zero_copy_only=False)
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
@@ -62,7 +64,7 @@ class TimestampDomain(Domain):
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return pa.types.is_timestamp(unwrap_dictionary_type(kind)) or pa.types.is_null(kind)
+        return pa.types.is_timestamp(unwrap_type(kind)) or pa.types.is_null(kind)
 
     def reads_type(self, kind: type) -> bool:
         return super().reads_type(kind) or hasattr(kind, "micros")

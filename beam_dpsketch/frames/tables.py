@@ -12,7 +12,6 @@ from beam_dpsketch.records.containers import is_pandas_frame
 
 ROWS = 1 << 18
 """The most rows of a part."""
-_LARGE = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _FORMS = "a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader"
 
 
@@ -40,7 +39,7 @@ def open_table(table: Any, wanted: Collection[str]) -> TableParts:
         return TableParts(list(table.columns), table.iloc[:0], parts)
     reader = _to_reader(table)
     places = [place for place, name in enumerate(reader.schema.names) if name in wanted]
-    types = pa.schema([(reader.schema.names[place], _plain(reader.schema.types[place])) for place in places])
+    types = pa.schema([(reader.schema.names[place], reader.schema.types[place]) for place in places])
     return TableParts(list(reader.schema.names), types.empty_table(), _read_parts(reader, places, types))
 
 
@@ -81,17 +80,6 @@ def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schem
                 f"table: a part of it cannot be read ({type(error).__name__}); what Arrow says may hold values of "
                 "records, so it is not shown here: read the table alone to see it"
             ) from None
-        columns = (batch.column(place) for place in places)
-        plain = pa.RecordBatch.from_arrays(
-            [each if each.type == kind else each.cast(kind) for each, kind in zip(columns, types.types, strict=True)],
-            schema=types,
-        )
-        for start in range(0, len(plain), ROWS):
-            yield plain.slice(start, ROWS)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type, or that of the same values where Arrow can do little with views."""
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, _plain(kind.value_type), kind.ordered)
-    return _LARGE.get(str(kind), kind)
+        wanted = pa.RecordBatch.from_arrays([batch.column(place) for place in places], schema=types)
+        for start in range(0, len(wanted), ROWS):
+            yield wanted.slice(start, ROWS)

@@ -81,7 +81,7 @@ def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
 def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
     """Hash a pyarrow column; each distinct text is hashed once."""
     if items.null_count:
-        raise TypeError("items must not hold nulls; drop them first")
+        raise TypeError("items must not hold nulls, or text that is not UTF-8; drop them first")
     if pa.types.is_integer(items.type) and integers_as_they_are:
         return _wrap_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
     if isinstance(items, pa.ChunkedArray):

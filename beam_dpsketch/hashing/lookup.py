@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item
 
 NOT_LISTED, NOT_AN_ITEM = -1, -2
@@ -37,7 +38,7 @@ class ItemLookup:
         if isinstance(items, (str, bytes)):
             raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
         if isinstance(items, pa.Array):
-            return self._find_in_column(items)
+            return self._find_in_column(plain_column(items))
         if not isinstance(items, np.ndarray):
             return self._find_objects(items)
         if items.ndim != 1:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch._columns import plain_column
+from beam_dpsketch.domains.base import is_bytes_type, is_number_type, is_text_type, unwrap_type
 from beam_dpsketch.records.selectors import Selector
 
 _EXACT = 2.0**53
@@ -32,15 +34,13 @@ class Readable(NamedTuple):
 
 def is_hashable(kind: pa.DataType) -> bool:
     """Return whether values of this type have canonical bytes."""
-    if pa.types.is_dictionary(kind):
-        return is_hashable(kind.value_type)
-    if pa.types.is_nested(kind):
-        return False
-    return pa.types.is_integer(kind) or any(word in str(kind) for word in ("string", "binary", "null"))
+    kind = unwrap_type(kind)
+    return pa.types.is_integer(kind) or is_text_type(kind) or is_bytes_type(kind)
 
 
 def _is_weight(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+    kind = unwrap_type(kind)
+    return is_number_type(kind) or pa.types.is_null(kind)
 
 
 HASHED = Readable("text, bytes or integers", is_hashable)
@@ -69,12 +69,11 @@ def batch_column(batch: Any, argument: str, selector: Selector, readable: Readab
         raise TypeError(f"{argument}={selector!r}: the column is of type {selected.dtype}, unknown to Arrow")
     if isinstance(values, list):
         return values
-    values = _flatten(values, decode=argument == "weight")
     if not is_arrow and _is_numpy_float(selected.dtype) and not readable.reads(values.type):
-        values = _to_integers(_flatten(values, decode=True))
+        values = _to_integers(plain_column(values))
     if not readable.reads(values.type):
         raise TypeError(f"the {argument} column must hold {readable.description}, got {values.type}")
-    return values
+    return plain_column(values)
 
 
 def _convert_series(series: Any, readable: Readable) -> pa.Array | pa.ChunkedArray | list[Any] | None:
@@ -95,20 +94,6 @@ def _convert_series(series: Any, readable: Readable) -> pa.Array | pa.ChunkedArr
 
 def _holds_objects(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.hasobject
-
-
-def _flatten(values: pa.Array | pa.ChunkedArray, *, decode: bool) -> pa.Array:
-    """Return one array without runs; decode a dictionary if asked to, or if it holds nulls, which would not count."""
-    if pa.types.is_run_end_encoded(values.type):
-        try:
-            values = pc.run_end_decode(values)
-        except pa.ArrowNotImplementedError:
-            raise TypeError(f"Arrow cannot decode a column of type {values.type}; decode it first") from None
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()  # copies
-    if pa.types.is_dictionary(values.type) and (decode or values.dictionary.null_count):
-        values = values.dictionary_decode()
-    return values
 
 
 def _is_numpy_float(dtype: Any) -> bool:

@@ -2,8 +2,9 @@
 
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
 `RecordBatch` and `Table`, pandas `DataFrame`). A record with a missing value, a null, or a value of a type that cannot
-be counted contributes nothing, because an error about it would reveal it. A missing or unusable *column* of a batch, a
-missing field of a declared schema, and a container that is never a record are errors.
+be counted contributes nothing, because an error about it would reveal it; so does text in a column that is not UTF-8. A
+missing or unusable *column* of a batch, a missing field of a declared schema, and a container that is never a record
+are errors.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
@@ -75,8 +76,10 @@ class RawSketch(ABC):
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
-        if not isinstance(items, (list, np.ndarray, pa.Array, str, bytes)):
-            items = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else list(items)
+        if isinstance(items, (pa.Array, pa.ChunkedArray)):
+            items = plain_column(items)
+        elif not isinstance(items, (list, np.ndarray, str, bytes)):
+            items = list(items)
         if weights is None:
             items, counts = count_duplicates(items) if isinstance(items, list) else (items, None)
             keys, usable = self._own_keys(items)
@@ -251,6 +254,7 @@ def read_only(counters: np.ndarray) -> np.ndarray:
 
 def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of a column that may have nulls."""
+    items = plain_column(items)
     usable = np.asarray(items.is_valid())
     try:
         found = kind.keys(spec, items.drop_null() if items.null_count else items)

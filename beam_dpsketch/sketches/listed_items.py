@@ -151,7 +151,7 @@ def find_all(spec: ListedItems, items: Any) -> np.ndarray:
     places = spec.lookup.find(items)
     if (places == NOT_AN_ITEM).any():
         if isinstance(items, pa.Array):
-            raise TypeError("items must not hold nulls; drop them first")
+            raise TypeError("items must not hold nulls, or text that is not UTF-8; drop them first")
         for item in items:
             encode(item)  # raises for the first that cannot be counted
     return places

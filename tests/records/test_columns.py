@@ -30,20 +30,12 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     TextDomain,
-    TreeSpec,
 )
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader, read_table
-from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.steps.keying import KeyRecords
-from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from tests.helpers.counted import DAY, RECIPES, counted
 from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -214,7 +206,6 @@ class LostZone(datetime.tzinfo):
         raise RuntimeError("secret")
 
 
-DAY = datetime.datetime(2024, 1, 1)
 ODD: list[Any] = [
     *("a", "", "a\ud800b", "10.0.0.1", np.str_("a"), Text("a"), b"a", b"", np.bytes_(b"a"), bytearray(b"a")),
     *(1, 0, -1, 1 << 53, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63), -(1 << 63) - 1, 10**400),
@@ -225,42 +216,7 @@ ODD: list[Any] = [
     *(np.datetime64("2024-01-01T05", "ns"), np.datetime64(2**62, "Y"), pd.Timestamp("2024-01-01T06", tz="US/Eastern")),
     *(uuid.UUID(int=1), ipaddress.IPv4Address(1), ("a", 1), (1.5,), (), [1], {"a": 1}, {1}, object(), Odd(), ...),
 ]
-DOMAINS = [
-    IntegerDomain(-5, 100),
-    IntegerDomain(0, (1 << 64) - 1),
-    FloatDomain(0, 1, 0.01),
-    IPv4Domain(),
-    TimestampDomain(DAY, DAY + datetime.timedelta(1)),
-]
-BOUNDS = RecordBounds(max_contributions_per_partition=100, max_partitions=100, max_weight=1 << 17)
-RECIPES = [
-    SketchInput(SPEC, BOUNDS),
-    *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
-    *(SketchInput(PrefixSpec.for_memory(domain(3), 20_000), BOUNDS) for domain in (TextDomain, BytesDomain)),
-]
 GOOD = {"user": "u", "key": "k", "item": "a", "n": 1}
-
-
-def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:
-    """The exact counters, as the steps make them: each record, of each key, and what bounding keeps of privacy ids."""
-    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), per_key=key is not None)
-    total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
-    if key is not None:
-        read: dict[Any, list[Any]] = {}
-        for element in elements:
-            for of, value in KeyRecords(records, recipe).process(element):
-                read.setdefault(of, []).append(value)
-        sums = {of: total.add_inputs(total.create_accumulator(), values) for of, values in read.items()}
-        return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
-    rows = [element for element in elements if not isinstance(element, pd.DataFrame)]
-    batches = [element for element in elements if isinstance(element, pd.DataFrame)]
-    columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])
-    kept = [
-        RecordRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
-    ]
-    bounded = total.add_inputs(total.create_accumulator(), (Bounded(each).to_items(recipe) for each in kept))
-    direct = total.add_inputs(total.create_accumulator(), elements)
-    return {"bounded": bounded.to_sketch().to_vector().tolist(), "direct": direct.to_sketch().to_vector().tolist()}
 
 
 @given(
@@ -345,6 +301,3 @@ def test_columns_named_twice_or_unknown_to_arrow_are_errors() -> None:
             batch_column(batch, "item", "a", HASHED)
     with pytest.raises(TypeError, match="item='a': the column is of type complex128, unknown to Arrow"):
         batch_column(pd.DataFrame({"a": [1j]}), "item", "a", HASHED)
-    runs = pa.RunEndEncodedArray.from_arrays([2], pa.array(["secret"]).dictionary_encode())
-    with pytest.raises(TypeError, match="Arrow cannot decode a column of type run_end_encoded"):
-        batch_column(pa.table({"a": runs}), "item", "a", HASHED)

@@ -18,6 +18,7 @@ from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
@@ -84,9 +85,16 @@ class _ById(beam.DoFn):
             self._unused.note_dropped(len(ids), privacy_id=False)
         codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
         order, groups = group_rows(codes, len(ids.dictionary))
-        take = batch.take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__
+        take = self._plain(batch).take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__
         for privacy_id, group in zip(ids.dictionary.to_pylist(), groups, strict=True):
             yield privacy_id, take(order[group])
+
+    def _plain(self, batch: Any) -> Any:
+        """Return the columns of a batch that are read, in the form in which Arrow can take rows of them."""
+        names = batch.schema.names
+        read = [place for place, name in enumerate(names) if name in self._reader.selectors.given.values()]
+        columns = [plain_column(batch.column(place)) for place in read]
+        return type(batch).from_arrays(columns, names=[names[place] for place in read])
 
 
 _WINDOWS_TAKEN = beam.DoFn.StateParam(BagStateSpec("windows taken", VarIntCoder()))

@@ -1,0 +1,66 @@
+"""Arrow columns in one plain form, so that equal values count alike in all of Arrow's forms.
+
+Guarantee: chunks, slices, runs, dictionaries and views change no value. Text that is not UTF-8 becomes null: Arrow does
+not look at it, and reading it later would raise an error that holds the value. Which form comes out depends on the type
+of the column, and on whether text decodes, and nothing here raises for a value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LARGE = {
+    pa.string(): pa.large_string(),
+    pa.string_view(): pa.large_string(),
+    pa.binary(): pa.large_binary(),
+    pa.binary_view(): pa.large_binary(),
+}
+
+
+def plain_column(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array of large text, large bytes, a dictionary of these without nulls, or another type.
+
+    Nulls and text that is not UTF-8 are null.
+    """
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    parts = [_decode(chunk) for chunk in chunks or [pa.nulls(0, values.type)]]
+    whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    if not pa.types.is_dictionary(whole.type):
+        return _mask_undecodable(whole)
+    distinct = _mask_undecodable(whole.dictionary)
+    return distinct.take(whole.indices) if distinct.null_count else whole
+
+
+def _decode(values: pa.Array) -> pa.Array:
+    """Return an array without runs and views, with dictionaries of text and bytes alone."""
+    if pa.types.is_run_end_encoded(values.type):
+        runs = pa.RunEndEncodedArray.from_arrays(values.run_ends, pa.array(np.arange(len(values.values))))
+        return _decode(values.values).take(pc.run_end_decode(runs.slice(values.offset, len(values))))
+    if pa.types.is_dictionary(values.type):
+        distinct, indices = _decode(values.dictionary), values.indices.cast(pa.int64(), safe=False)
+        if distinct.type in (pa.large_string(), pa.large_binary()):
+            return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide, to be joined with others
+        return distinct.take(indices)
+    return values.cast(_LARGE[values.type]) if values.type in _LARGE else values
+
+
+def _mask_undecodable(values: pa.Array) -> pa.Array:
+    """Return a column with null in place of text that is not UTF-8."""
+    if values.type != pa.large_string():
+        return values
+    data = values.cast(pa.large_binary())
+    try:
+        return data.cast(pa.large_string())  # looks at all bytes at once
+    except pa.ArrowInvalid:
+        kept = [value if value is not None and _decodes(value) else None for value in data.to_pylist()]
+        return pa.array(kept, pa.large_binary()).cast(pa.large_string())
+
+
+def _decodes(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""The exact counters of rows and batches, by the steps of private transforms, and what they may be made of."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from beam_dpsketch import IntegerDomain, RecordBounds, TextDomain, TreeSpec
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import RecordReader, read_table
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from tests.helpers.pipelines import SPEC
+
+DAY = datetime.datetime(2024, 1, 1)
+DOMAINS = [
+    IntegerDomain(-5, 100),
+    IntegerDomain(0, (1 << 64) - 1),
+    FloatDomain(0, 1, 0.01),
+    IPv4Domain(),
+    TimestampDomain(DAY, DAY + datetime.timedelta(1)),
+]
+BOUNDS = RecordBounds(max_contributions_per_partition=300, max_partitions=30, max_weight=1 << 17)
+RECIPES = [
+    SketchInput(SPEC, BOUNDS),
+    *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
+    *(SketchInput(PrefixSpec.for_memory(domain(3), 20_000), BOUNDS) for domain in (TextDomain, BytesDomain)),
+]
+
+
+def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:
+    """The exact counters, as the steps make them: each record, of each key, and what bounding keeps of privacy ids."""
+    records = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key=key), per_key=key is not None)
+    total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
+    if key is not None:
+        read: dict[Any, list[Any]] = {}
+        for element in elements:
+            for of, value in KeyRecords(records, recipe).process(element):
+                read.setdefault(of, []).append(value)
+        sums = {of: total.add_inputs(total.create_accumulator(), values) for of, values in read.items()}
+        return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
+    rows = [element for element in elements if not records.is_batch_type(type(element))]
+    batches = [element for element in elements if records.is_batch_type(type(element))]
+    columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])
+    kept = [
+        RecordRule(BOUNDS, RandomPriorities(1)).select(read_table(records, each, BOUNDS, recipe)) for each in columns
+    ]
+    bounded = total.add_inputs(total.create_accumulator(), (Bounded(each).to_items(recipe) for each in kept))
+    direct = total.add_inputs(total.create_accumulator(), elements)
+    return {"bounded": bounded.to_sketch().to_vector().tolist(), "direct": direct.to_sketch().to_vector().tolist()}
