@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
-from beam_dpsketch.cli.releasing import command, files, progress
+from beam_dpsketch.cli.releasing import command, csv_files, progress
 from beam_dpsketch.cli.releasing.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
 from beam_dpsketch.cli.releasing.files import open_files
 from beam_dpsketch.config import ConfigError, read_release
@@ -107,7 +108,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
         ("twice.csv", "", "is in the first line of 'twice.csv' twice"),
         ("damaged.parquet", "", "no parquet files that can be read"),
-        ("damaged.csv", "", "no csv files that can be read"),
+        ("damaged.csv", "", "damaged.csv: has no first line, which must name the columns"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_is_written(files: str, options: str, words: str) -> None:
@@ -127,12 +128,23 @@ def test_mistakes_are_one_line_before_anything_is_written(files: str, options: s
     assert all(text.startswith("dpsketch: ") for text in printed.splitlines())
 
 
-def test_a_damaged_row_is_an_error_without_its_text() -> None:
-    Path("visits.csv").write_text(f"person,delay\na,1\nb,2,{SECRET}\n")
+@pytest.mark.parametrize("row", [f"b,2,{SECRET}", SECRET, f'"{SECRET}",2,"c,d"'])
+def test_lines_with_more_or_fewer_fields_are_left_out_and_a_note_says_so(row: str) -> None:
+    Path("visits.csv").write_text("person,delay\n" + f"{row}\n" * 3 + "a,1\n" * 200)
     code, printed = run("run", "visits.csv", *OPTIONS)
-    assert code == 2
-    assert SECRET not in printed
-    assert "can be read, or one is damaged" in printed
+    assert (code, SECRET in printed) == (0, False)
+    assert "visits.csv: lines with more or fewer fields than the first line were left out\n" in printed
+    (released,) = read_releases("out.dpsketch", ReleasedSketch)
+    assert abs(released.units().estimate - 1) < 60  # sigma is at most 5
+    write("visits.csv")
+    assert "left out" not in run("run", "visits.csv", *OPTIONS, "--replace")[1]
+
+
+def test_a_field_that_is_too_long_is_an_error_without_its_text() -> None:
+    Path("visits.csv").write_text(f"person,delay\n{SECRET * 20_000},1\n")
+    code, printed = run("run", "visits.csv", *OPTIONS)
+    assert (code, SECRET in printed) == (2, False)
+    assert "or a field is longer than 131,072 characters" in printed
 
 
 def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
@@ -144,11 +156,11 @@ def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
     assert printed.splitlines()[-1] == "dpsketch: visits.parquet: a part of it cannot be read, or it is damaged"
 
 
-def test_text_that_is_not_utf8_is_an_error_without_its_text() -> None:
-    Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1"))
+def test_text_that_is_not_utf8_is_left_out_and_a_note_says_so() -> None:
+    Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1") + b"a,2\n")
     code, printed = run("run", "visits.csv", *OPTIONS)
-    assert (code, SECRET in printed) == (2, False)
-    assert "visits.csv: a part of it cannot be read; expected CSV in UTF-8" in printed
+    assert (code, SECRET in printed) == (0, False)
+    assert "visits.csv: text that is not UTF-8 was left out\n" in printed
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
@@ -163,7 +175,7 @@ def test_a_file_that_is_given_twice_is_refused_because_its_records_would_count_t
 
 
 def test_lines_in_quotes_are_one_field_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CSV_BLOCK", 1 << 10)
+    monkeypatch.setattr(csv_files, "_ROWS", 7)
     Path("x.csv").write_text("person,delay\n" + '"a\n7,7\nb",1\n' * 1000)
     given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay")
     assert open_files(["x.csv"], given, lambda _: None).reader.read_all()["delay"].to_pylist() == [1] * 1000
@@ -241,6 +253,16 @@ def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
     assert read(["1", "-20", "0"], INTEGER) == [1, -20, 0]
     assert read([" 7 ", "12.0", "1.5", "9" * 30, "+3", "0x1"], INTEGER) == [7, 12, None, (1 << 63) - 1, 3, None]
     assert read(["1.5", "-2e3", "7"], FLOAT) == [1.5, -2000.0, 7.0]
+    wide, never = (
+        ["9" * 5000, "-1e9999", "9223372036854775500"],
+        ["1_0", "\u0663", "7\u00a0", "1e", "e1", ".", "+", "0x1", "nan"],
+    )
+    assert read([*wide, "2e3", "7.", ".5e1", "-0.0", "\t+7 "], INTEGER)[3:] == [2000, 7, 5, 0, 7]
+    assert read(wide, INTEGER) == [(1 << 63) - 1, -(1 << 63), 9223372036854775500]
+    assert read([".5", "-Inf", "+infinity", "1e9999", "1e-9999"], FLOAT) == [0.5, -math.inf, math.inf, math.inf, 0]
+    for kind in (INTEGER, FLOAT, TIME):
+        assert read(never, kind) == [None] * len(never)
+    assert read(["1.5", "inf", "1e-9999", "1e99999"], INTEGER) == [None] * 4
     new_year = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     assert read(["2024-01-01", "2024-01-01T00:00:00Z"], TIME) == [new_year, new_year]
     assert convert(pa.array(["7", "007", *dirty]), TEXT).to_pylist() == ["7", "007", *dirty]
@@ -249,7 +271,28 @@ def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "texts"),
     [
-        (INTEGER, ["0x1F", "0X1f", "1_0", "12", "9" * 18, "9" * 19, "-0x1", "-7", " 7", "1e3", "\u0663"]),
+        (
+            INTEGER,
+            [
+                "7.0",
+                "2e3",
+                ".5e1",
+                "1e-1",
+                "7\u00a0",
+                "1e9999",
+                "0x1F",
+                "0X1f",
+                "1_0",
+                "12",
+                "9" * 18,
+                "9" * 19,
+                "-0x1",
+                "-7",
+                " 7",
+                "1e3",
+                "\u0663",
+            ],
+        ),
         (FLOAT, ["nan(1)", "nan", "inf", "1e400", "0x1p3", "+1", ".5", "1.", "9" * 15, "0." + "9" * 15, "1e-400"]),
         (TIME, ["2024-01-01T08Z", "2024-01-01T08:00:00.1Z", "2024-01-01T08:00:00+01", "2024-01-01T08:00:00+0100"]),
         (TIME, ["0000-01-01T00:00:00Z", "2024-02-30T00:00:00Z", "2024-02-29T08:00:00Z", "2024-01-01T08:00:60Z"]),

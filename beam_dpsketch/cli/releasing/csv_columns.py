@@ -8,7 +8,9 @@ numbers beyond int64 move to its ends, as a domain moves them to its own.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +24,8 @@ from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
 from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.sketches.listed_items import ListedItems
 
-INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.string()
-_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
+_LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
 
 
 def column_types(config: ReleaseConfig) -> dict[str, pa.DataType]:
@@ -94,22 +96,30 @@ def _listed_type(values: Iterable[Any], path: str) -> pa.DataType:
 
 def _read(text: str | None, read: Callable[[str], Any]) -> Any:
     try:
-        return None if text is None else read(text)
+        return None if text is None else read(text.strip(" \t"))
     except (ValueError, OverflowError):
         return None
 
 
 def _whole(text: str) -> int | None:
-    """Return a whole number, also of text such as 12.0."""
-    whole, _, part = text.strip().partition(".")
-    return None if part.strip("0") else min(max(int(whole), _LOWEST), _HIGHEST)
+    """Return a whole number, also of text such as 12.0 or 2e3."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = min(max(Decimal(text), _LOWEST), _HIGHEST)
+    return int(number) if number == int(number) else None
+
+
+def _real(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text) else None
 
 
 def _time(text: str) -> datetime.datetime:
-    return read_time(text.strip(), "")
+    return read_time(text, "")
 
 
-_READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: float, TIME: _time}
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,4})?", re.ASCII | re.IGNORECASE)
+_INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)
+_READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: _real, TIME: _time}
 _PLAIN = {
     INTEGER: r"^-?[0-9]{1,18}$",
     FLOAT: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",

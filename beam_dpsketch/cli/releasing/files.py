@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from beam_dpsketch.cli.faults import UsageError
-from beam_dpsketch.cli.releasing.csv_columns import TEXT, convert, declared_schema
+from beam_dpsketch.cli.releasing.csv_columns import convert, declared_schema
+from beam_dpsketch.cli.releasing.csv_files import CsvFile
 from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.errors import ConfigError
 
 ENDINGS = (".parquet", ".csv")
 _ROWS = 1 << 17
-_CSV_BLOCK = 1 << 22
 
 
 class Input(NamedTuple):
@@ -95,62 +94,18 @@ class _Csv:
     """CSV files with a header; an empty field is null."""
 
     def __init__(self, paths: list[str], config: ReleaseConfig) -> None:
-        from pyarrow import csv as arrow_csv  # only here: it takes time to import
-
-        self._csv, self._paths = arrow_csv, paths
-        self._lines = arrow_csv.ParseOptions(newlines_in_values=True)
-        for path in paths:
-            self.schema = declared_schema(path, self._header(path), config)
-
-    def _header(self, path: str) -> list[str]:
-        with self._csv.open_csv(path, parse_options=self._lines) as reader:
-            return list(reader.schema.names)
-
-    def _open(self, file: Any) -> Any:
-        """Return a reader of the wanted columns, all as text."""
-        as_text = self._csv.ConvertOptions(
-            include_columns=self.schema.names,
-            column_types=dict.fromkeys(self.schema.names, TEXT),
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        blocks = self._csv.ReadOptions(block_size=_CSV_BLOCK)
-        return self._csv.open_csv(file, blocks, parse_options=self._lines, convert_options=as_text)
+        self._files = {path: CsvFile(path) for path in paths}
+        for path, file in self._files.items():
+            self.schema = declared_schema(path, file.header(), config)
 
     def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
-        total, before = sum(map(os.path.getsize, self._paths)) or 1, 0
-        for path in self._paths:
-            _check_quotes(path)
-            try:
-                with open(path, "rb") as file, self._open(file) as reader:
-                    for batch in reader:
-                        yield self._typed(batch)
-                        on_read((before + file.tell()) / total)
-            except pa.ArrowInvalid:  # the message holds bytes of the file
-                raise UsageError(
-                    f"{path}: a part of it cannot be read; expected CSV in UTF-8, with all fields in each line"
-                ) from None
+        total, before = sum(map(os.path.getsize, self._files)) or 1, 0
+        for path, file in self._files.items():
+            for batch, read in file.batches(self.schema.names):
+                columns = [convert(text, each.type) for text, each in zip(batch.columns, self.schema, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                on_read((before + read) / total)
             before += os.path.getsize(path)
-
-    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [convert(batch.column(each.name), each.type) for each in self.schema]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-
-def _check_quotes(path: str) -> None:
-    """Refuse a quote that opens a field and does not end it: Arrow takes the records after it for that field."""
-    with open(path, "rb") as file:
-        if not any(b'"' in block for block in iter(lambda: file.read(_CSV_BLOCK), b"")):
-            return
-    try:
-        with open(path, encoding="utf-8", newline="") as lines:
-            for _ in csv.reader(lines, strict=True):
-                pass
-    except (csv.Error, UnicodeError):  # the message may hold bytes of the file
-        raise UsageError(
-            f"{path}: a field in quotes does not end with a quote, or is longer than {csv.field_size_limit():,} "
-            "characters, or is not UTF-8; records after it would be lost: write quotes within a field twice"
-        ) from None
 
 
 def _wanted(schema: pa.Schema, config: ReleaseConfig) -> pa.Schema:

@@ -9,7 +9,8 @@ import sys
 import pyarrow as pa
 
 from beam_dpsketch.cli.faults import DONE, WRONG_USAGE, UsageError, note
-from beam_dpsketch.cli.releasing.csv_columns import declared_schema
+from beam_dpsketch.cli.releasing.csv_columns import TEXT, declared_schema
+from beam_dpsketch.cli.releasing.csv_files import CsvFile
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
@@ -88,14 +89,12 @@ def read_schema(path: str) -> pa.Schema:
     if ending not in _ENDINGS:
         raise UsageError(f"--against must end with {' or '.join(_ENDINGS)}")
     try:
+        if ending == ".csv":
+            return pa.schema([(name, TEXT) for name in CsvFile(path).header()])
         with open(path, "rb") as file:
-            if ending == ".parquet":
-                import pyarrow.parquet as pq  # only here: it takes time to import
+            import pyarrow.parquet as pq  # only here: it takes time to import
 
-                return pq.read_schema(file)
-            from pyarrow import csv
-
-            return csv.open_csv(file).schema
+            return pq.read_schema(file)
     except (pa.ArrowException, ValueError):  # the message may hold bytes of the file
         raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
 
