@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import (
@@ -22,6 +23,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
 )
+from beam_dpsketch.cli.stored import read_all
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms import (
@@ -30,6 +32,7 @@ from beam_dpsketch.transforms import (
     PrivateFrequencies,
     PrivateQuantiles,
     PrivateTopK,
+    WriteReleases,
 )
 from tests.engines import fetch
 from tests.engines.checks import assert_greedy_id_is_bounded
@@ -125,6 +128,18 @@ def test_an_idempotent_norm_is_that_of_the_runner_in_memory(engine: Engine, monk
         for runner, options in ((engine.runner, engine.options), (FN_API, ()))
     )
     assert here == there
+
+
+def test_a_run_that_chose_no_key_leaves_what_it_spent(engine: Engine, tmp_path: Path) -> None:
+    """A key of one person is chosen with less than 1e-10."""
+    people, keys = PrivacyId("user", RecordBounds(1)), KeySelection(1e-10, "key")
+    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=people, item="item", keys=keys)
+    row = {"user": "u", "key": "k", "item": 1}
+    transform.check([row])
+    with beam.Pipeline(runner=engine.runner, options=PipelineOptions([*engine.options])) as pipeline:
+        pipeline | beam.Create([row]) | transform | WriteReleases(str(tmp_path / "part"))
+    stored, (nothing,) = read_all([str(tmp_path)])
+    assert (stored, nothing.spent.privacy.rho) == ([], PRIVACY.rho)
 
 
 @pytest.mark.flink
