@@ -23,7 +23,7 @@ COMMANDS = {
 OLD = b"what was there before"
 
 
-@pytest.fixture(params=COMMANDS)
+@pytest.fixture(params=["export", "run", pytest.param("plot", marks=pytest.mark.slow)])
 def command(request: pytest.FixtureRequest, folder: Path) -> tuple[list[str], Path]:
     """The arguments of a command, and the file that it writes, in a folder of its own."""
     arguments, name = COMMANDS[request.param]

@@ -33,7 +33,7 @@ from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindow
 
 SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
-CASES, MORE_CASES = 8, 300
+CASES, MORE_CASES = 8, 100
 _TYPES: dict[str, Any] = {"key": pa.large_binary(), "item": pa.uint64(), "priority": pa.uint32()}
 
 
