@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 COLUMN ?= source_ip
 
+# Tests start many processes, and each would compile all modules.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo demo-prism demo-flink figures peers test test-fast test-slow test-engines engines lint clean
 
 help:

@@ -31,6 +31,7 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

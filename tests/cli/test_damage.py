@@ -160,7 +160,7 @@ def test_damaged_files_are_told_in_lines_of_ours(folder: Path) -> None:
 def test_some_mistyped_lines_and_damaged_files_are_told_in_lines_of_ours() -> None:
     chance = random.Random(21)
     data = Path("cities.dpsketch").read_bytes()
-    for _ in range(50):
+    for _ in range(20):
         Path("damaged.dpsketch").write_bytes(mutated_file(chance, data))
         assert is_well_told(*outcome(["query", "damaged.dpsketch", "--total"]))
     for odd in ODD:

@@ -51,6 +51,7 @@ def released(kind: str, unit: str) -> Any:
 CASES = [case for case in itertools.product(KINDS, UNITS) if case not in (("groups", "auto"), ("keys", "auto"))]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("kind", "unit"), CASES)
 def test_shards_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
@@ -59,6 +60,7 @@ def test_shards_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyP
     assert released(kind, unit) == expected
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("kind", "unit"), CASES)
 def test_a_privacy_id_in_two_shards_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)

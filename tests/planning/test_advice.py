@@ -78,6 +78,7 @@ def error_of_plan(name: str, terms: ReleaseTerms) -> float:
     return noise_rank_deviation(SPECS[name], planned.sigma_squared) if "tree" in name else planned.half_width
 
 
+@pytest.mark.one_fast_case
 @every_spec
 @every_relation
 @pytest.mark.parametrize("bounds", [NormBound(7), RecordBounds(7)], ids=["norm", "records"])
@@ -117,6 +118,7 @@ def test_each_epsilon_has_the_error_of_its_own_plan(name: str, relation: Neighbo
         assert error == pytest.approx(found.by_epsilon[2].error * ratio, rel=1e-6, abs=rounded)
 
 
+@pytest.mark.one_fast_case
 @every_spec
 @pytest.mark.parametrize("wanted", [0.5, 0.037, "0.01"])
 def test_no_smaller_weight_and_no_fewer_people_are_enough(name: str, wanted: Any) -> None:
@@ -154,6 +156,7 @@ def test_the_laws_hold(name: str, norm: Fraction, epsilon: float, wanted: Fracti
     assert abs(found.needed.people - ten.needed.people) <= rounded + found.needed.people * 1e-9
 
 
+@pytest.mark.one_fast_case
 @every_spec
 def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
     terms = terms_of(AutoNorm(spend=0.1))

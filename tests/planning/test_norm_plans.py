@@ -43,6 +43,7 @@ def planned(name: str, bounds: Any, n: int | None = None, **privacy: Any) -> Pla
     return plan(SPECS[name], ReleaseTerms(PrivacySpec(**privacy), bounds, unit=PrivacyUnit.PRIVACY_ID), n)
 
 
+@pytest.mark.one_fast_case
 @every_spec
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation: NeighboringRelation) -> None:
@@ -84,6 +85,7 @@ def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: flo
         assert expected / 20 < found < 20 * expected
 
 
+@pytest.mark.one_fast_case
 @every_spec
 @pytest.mark.parametrize(
     ("bounds", "counters"),
@@ -126,6 +128,7 @@ def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
     planned("count_min", RecordBounds(1 << 31), rho=0.01)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     "transform",
     [

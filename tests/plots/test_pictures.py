@@ -117,6 +117,7 @@ def test_addresses_are_marked_as_addresses() -> None:
     assert any(label.get_text().startswith("10.0.1.") for label in axes.get_xticklabels())
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("item", ["$x$ $", "\x1b[31m\n", "\ud800", "日本" * 40, b"\x00\xff", ("a", 1), -3])
 def test_any_item_can_be_drawn(item: Any) -> None:
     for upright in (False, True):

@@ -31,6 +31,7 @@ def excess(sigma_squared: Fraction, start: int) -> Fraction:
     return tail_bound(sigma_squared, start) / true_tails(sigma_squared)[start] - 1
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("sigma_squared", [*VARIANCES, WIDE[0], pytest.param(WIDE[1], marks=pytest.mark.slow)], ids=str)
 def test_bounds_are_never_below_the_truth(sigma_squared: Fraction) -> None:
     check_above(sigma_squared)
@@ -60,6 +61,7 @@ def test_very_wide_tails_are_bounded_by_the_normal_distribution(sigma: int) -> N
         assert 1 - 1e-9 < ratio < 1.07
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("sigma_squared", [*VARIANCES, Fraction(48**2 * 5)], ids=str)
 @pytest.mark.parametrize("probability", PROBABILITIES, ids=str)
 def test_the_least_quantile_holds_and_one_less_does_not(sigma_squared: Fraction, probability: Fraction) -> None:

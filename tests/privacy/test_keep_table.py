@@ -93,6 +93,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(("classes", "grid", "rho", "delta"), SMALL)
 def test_every_pair_of_every_class_is_close_at_random_orders(classes, grid, rho, delta) -> None:
     table = keep_table(classes, grid, rho, delta)
@@ -210,6 +211,7 @@ def test_each_step_is_certified_and_within_a_thousandth_of_the_largest(rho: floa
     assert not is_close(0.999)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("rho", [2.0**-26, 1e-4, 0.02, 2.0])
 def test_the_loss_in_floating_point_is_within_its_margin(rho: float) -> None:
     """The error is below 2^-22 rho b (b + 1), for gaps of all sizes up to the largest, at orders up to the last."""
@@ -291,6 +293,7 @@ def test_tables_are_made_once_and_travel() -> None:
     assert len(repr(table)) < 100
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(2), Fraction(1000)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**10), Fraction(1, 1000), Fraction(9, 10)])
 @pytest.mark.parametrize("keys", [1, 64])
@@ -431,6 +434,7 @@ def test_the_rule_itself_is_accepted() -> None:
     assert 0.98 < worst_planted() <= 1
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     "plant",
     [
@@ -455,6 +459,7 @@ def test_a_wrong_table_is_never_returned(fault, planting: pytest.MonkeyPatch) ->
         keep_table(*PLANTED)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("fault", BUILDS)
 def test_without_its_check_a_wrong_table_is_found_by_the_independent_one(fault, planting: pytest.MonkeyPatch) -> None:
     planting.setattr(module, "_build", fault)

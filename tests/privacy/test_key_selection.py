@@ -110,6 +110,7 @@ def check_threshold(rule: SelectionRule, sigma_squared: Fraction, window_count: 
     assert max(size * tail(less - weight) for size, weight in rule.classes) * (1 + Fraction(1, 10**6)) > delta
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("sigma_squared", [*VARIANCES[1:], pytest.param(VARIANCES[0], marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("window_count", [1, 7])
 @pytest.mark.parametrize("min_units", [1, 20])
@@ -225,7 +226,7 @@ def settings() -> Iterator[Setting]:
             yield Setting(spec, limited, relation, share, max_keys, window_count)
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [15, pytest.param(1, marks=pytest.mark.slow)])
 def test_sketches_and_votes_cost_what_is_left_of_rho(step: int) -> None:
     for setting in itertools.islice(settings(), 0, None, step):
         check_loss(setting)
@@ -396,6 +397,7 @@ def worst_losses(setting: Setting, choice: KeyChoice, noise: Iterable[Fraction])
     return [loss_at(order, mine, theirs, noise, choice.note.sigma_squared) for order in ORDERS for theirs in other]
 
 
+@pytest.mark.one_fast_case
 @every_relation
 @pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("max_keys", [1, 4, 16])

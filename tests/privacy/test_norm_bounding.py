@@ -85,6 +85,7 @@ def worst_pair(layout: str) -> tuple[Any, Any, Any]:
     raise AssertionError(f"no such pair in {layout}")
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @pytest.mark.parametrize("max_norm", [1, Fraction(5, 2), 20, 1000])
 def test_the_cost_is_attained_in_both_relations(layout: str, max_norm: Any) -> None:
@@ -150,6 +151,7 @@ def test_one_per_item_counts_people(layout: str) -> None:
     assert weights == {item: -UNIT if item == items[0] else UNIT for item in items if item != items[1]}
 
 
+@pytest.mark.one_fast_case
 @every_layout
 @pytest.mark.parametrize("max_norm", [1, Fraction(7, 3), 1 << 25])
 @pytest.mark.parametrize("signed", [False, True])

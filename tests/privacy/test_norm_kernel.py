@@ -49,6 +49,7 @@ def exact_norms(
     return norms
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("width", [1, 5, 1 << 26, 1 << 40])
 @pytest.mark.parametrize("largest", [1, 1000, norm_bounding.MAX_ITEM_WEIGHT])
 @given(data=st.data())

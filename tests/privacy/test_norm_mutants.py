@@ -215,6 +215,7 @@ def test_the_rule_itself_is_accepted(what: dict[str, Any]) -> None:
     check_all(**what)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, message = FAULTS[fault]

@@ -193,6 +193,7 @@ def test_the_counters_themselves_are_accepted() -> None:
     check_all()
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, message = FAULTS[fault]

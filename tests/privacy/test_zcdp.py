@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import opendp.prelude as opendp
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -66,7 +66,6 @@ def test_delta_is_the_true_minimum_rounded_up(rho, epsilon):
 
 @given(rho=rhos, epsilon=epsilons)
 @example(rho=0.1, epsilon=2.14)
-@settings(max_examples=25)
 def test_delta_is_never_below_the_true_minimum(rho, epsilon):
     answer = zcdp.delta(rho=rho, epsilon=epsilon)
     assert answer == 1.0 or answer >= _least_delta(rho, epsilon)
@@ -122,7 +121,6 @@ def test_epsilon_is_at_least_as_tight_as_the_accountant_and_close_to_it(rho, del
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(max_examples=60)
 def test_rho_is_rounded_down(epsilon, delta):
     rho = zcdp.rho(epsilon=epsilon, delta=delta)
     assert zcdp.delta(rho=rho, epsilon=epsilon) <= delta
@@ -130,7 +128,6 @@ def test_rho_is_rounded_down(epsilon, delta):
 
 
 @given(rho=rhos, delta=deltas)
-@settings(max_examples=60)
 def test_epsilon_is_rounded_up(rho, delta):
     epsilon = zcdp.epsilon(rho=rho, delta=delta)
     assert zcdp.delta(rho=rho, epsilon=epsilon) <= delta
@@ -139,7 +136,6 @@ def test_epsilon_is_rounded_up(rho, delta):
 
 
 @given(rho=rhos, delta=deltas)
-@settings(max_examples=60)
 def test_there_and_back_loses_almost_nothing_and_gains_nothing(rho, delta):
     epsilon = zcdp.epsilon(rho=rho, delta=delta)
     if epsilon > 0:
@@ -147,7 +143,6 @@ def test_there_and_back_loses_almost_nothing_and_gains_nothing(rho, delta):
 
 
 @given(rho=rhos, more=st.floats(1.001, 100), epsilon=epsilons, delta=deltas)
-@settings(max_examples=60)
 def test_monotone(rho, more, epsilon, delta):
     assert zcdp.delta(rho=rho * more, epsilon=epsilon) >= zcdp.delta(rho=rho, epsilon=epsilon)
     assert zcdp.delta(rho=rho, epsilon=epsilon * more) <= zcdp.delta(rho=rho, epsilon=epsilon)

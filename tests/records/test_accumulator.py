@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountSketch, NormBound, RecordBounds, SketchSpec
@@ -81,7 +81,6 @@ def accumulators(recipe: SketchInput, parts: list[Any]) -> list[SketchAccumulato
     return made
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(RECIPES), PARTS)
 def test_an_accumulator_in_any_state_holds_the_sketch(recipe: SketchInput, parts: list[Any]) -> None:
     if len({how for _, how, _ in parts} & {"plain", "weighted"}) > 1:
@@ -94,7 +93,6 @@ def test_an_accumulator_in_any_state_holds_the_sketch(recipe: SketchInput, parts
     np.testing.assert_array_equal(accumulator.to_sketch().counters, direct(recipe, parts))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(RECIPES), PARTS, st.randoms(use_true_random=False))
 def test_merging_in_any_grouping_gives_identical_counters(recipe: SketchInput, parts: list[Any], random: Any) -> None:
     fn = RawSketchFn(recipe, Selectors())
@@ -109,7 +107,6 @@ def test_merging_in_any_grouping_gives_identical_counters(recipe: SketchInput, p
     np.testing.assert_array_equal(merged.to_sketch().counters, direct(recipe, parts))
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.sampled_from(RECIPES), PARTS)
 def test_merging_leaves_the_merged_ones_as_they_are(recipe: SketchInput, parts: list[Any]) -> None:
     fn = RawSketchFn(recipe, Selectors())

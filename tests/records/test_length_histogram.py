@@ -47,12 +47,14 @@ def check_changes(case: Case) -> None:
     assert all(((a - b) ** 2).sum() <= 2 for a, b in itertools.combinations(with_each, 2)), "a replacement counts more"
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(seed=st.integers(0, 1 << 40))
 def test_each_unit_is_in_the_bin_of_its_length(layout: str, seed: int) -> None:
     check(norms.draw_case(layout, seed))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("layout", norms.LAYOUTS)
 @given(seed=st.integers(0, 1 << 40), limited=st.booleans())
 def test_one_unit_changes_one_count(layout: str, seed: int, limited: bool) -> None:
@@ -105,6 +107,7 @@ def lengths_before_the_cap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NormRule, "_magnitudes", lambda rule, netted: np.abs(netted.weights))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("plant", "checks", "message"),
     [

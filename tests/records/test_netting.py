@@ -131,6 +131,7 @@ def test_codes_too_long_for_one_word_are_netted_alike(unit: str, item: str, data
     assert ordered_rows(sorted_by_columns) == ordered_rows(packed)
 
 
+@pytest.mark.one_fast_case
 @each_type
 @pytest.mark.parametrize("weights", [st.just(1), st.just(-7), st.integers(-2, 2)])
 @given(data=st.data())
@@ -166,6 +167,7 @@ def counted(table: pa.Table) -> dict[tuple[Any, ...], int]:
     return dict(counts)
 
 
+@pytest.mark.one_fast_case
 @each_type
 @pytest.mark.parametrize("weights", [st.just(1), st.integers(-2, 2)])
 @pytest.mark.parametrize("word", [0, 64])

@@ -165,6 +165,7 @@ def kept_in_rows(
     return np.matmul(rows.matrix(mechanism), counters).reshape(len(table), -1)
 
 
+@pytest.mark.one_fast_case
 @every_mechanism
 @pytest.mark.parametrize(("windows", "largest"), [(2, 4), (3, 2)])
 @pytest.mark.parametrize("layout", SPECS)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.transforms import window
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -72,7 +72,6 @@ records = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(rows=records, signed=st.booleans(), data=st.data())
 def test_what_is_kept_does_not_depend_on_order_and_parts(rows: list[Any], signed: bool, data: st.DataObject) -> None:
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3, signed=signed)
@@ -117,7 +116,6 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
     assert p_value(RecordRule(bounds, same)) < 1e-10
 
 
-@settings(max_examples=40)
 @given(rows=records, others=records, signed=st.booleans())
 def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
     bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
@@ -147,7 +145,6 @@ def test_equal_records_are_counted_and_not_held() -> None:
     assert len(bound.prune(table([("A", "x", 0, 1)] * 1000))) == 1
 
 
-@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
 def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[int, int]], data: st.DataObject) -> None:
     bound = RecordRule(RecordBounds(max_contributions_per_partition=2), priorities())

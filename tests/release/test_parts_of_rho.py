@@ -428,6 +428,7 @@ FAULTS: dict[str, Plant] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[fault](monkeypatch)

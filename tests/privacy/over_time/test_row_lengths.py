@@ -80,6 +80,7 @@ def net_weights(draw: st.DrawFn, made: str, largest: int, width: int) -> Any:
     return mechanism, groups, units, windows, sizes, tables
 
 
+@pytest.mark.one_fast_case
 @every_mechanism
 @pytest.mark.parametrize("width", [3, 1 << 59])
 @pytest.mark.parametrize("largest", [1, 1000, norm_bounding.MAX_ITEM_WEIGHT])

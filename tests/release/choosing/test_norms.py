@@ -116,6 +116,7 @@ def alarms(relation: Any, spend: Fraction) -> list[int]:
     return found
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("relation", "spend"),
     [(ADD_OR_REMOVE_ONE, Fraction(1, 20)), (REPLACE_ONE, Fraction(1, 20)), (REPLACE_ONE, Fraction(2, 5))],
@@ -128,6 +129,7 @@ def test_counts_have_the_declared_noise(relation: Any, spend: Fraction) -> None:
     assert alarms(relation, spend) == []
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("factor", [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(2)])
 def test_planted_noise_of_another_size_is_found(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(counts: np.ndarray, sigma_squared: Fraction, **source: Any) -> np.ndarray:

@@ -53,7 +53,7 @@ def _check_coverage(data, noise, depth, releases):
 @pytest.mark.parametrize("data", coverage.WEIGHTS)
 @pytest.mark.parametrize("noise", coverage.NOISES)
 def test_intervals_cover_the_truth_and_are_not_vacuous(data, noise):
-    _check_coverage(data, noise, depth=5, releases=400)
+    _check_coverage(data, noise, depth=5, releases=150)
 
 
 @pytest.mark.slow

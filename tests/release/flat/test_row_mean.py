@@ -42,6 +42,7 @@ def test_the_scale_is_that_of_most_cells_and_not_below_the_noise() -> None:
     assert robust_scale(halved, 0.5) < np.median(np.abs(halved)) < robust_scale(1e3 * normal, 0.5)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("depth", "failure"),
     [
@@ -78,6 +79,7 @@ def exceeds_of_three(limit: float) -> float:
     return float(np.trapezoid(6 * stats.norm.pdf(middle[:, 0]) * inner, middle[:, 0]))
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("failure", [0.025, 1e-4, 2.5e-7])
 def test_the_margin_of_three_normal_rows_is_that_of_an_integral(failure: float) -> None:
     """A margin 2 % larger has a probability 8 % smaller at 0.025, 44 % smaller at 2.5e-7."""
@@ -85,6 +87,7 @@ def test_the_margin_of_three_normal_rows_is_that_of_an_integral(failure: float) 
     assert exceeds_of_three(0.99 * margin) > failure > exceeds_of_three(1.02 * margin)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 9])
 @pytest.mark.parametrize("errors", ["normal", "skewed", "whole"])
 def test_the_margin_holds_in_a_simulation_and_no_more_than_that(depth: int, errors: str) -> None:
@@ -124,6 +127,7 @@ def test_beyond_what_the_counters_show_the_margin_is_the_largest_and_noise() -> 
     assert upper_margin(errors, 2.0, depth=1, failure_probability=0.0015) == pytest.approx(50)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("depth", [1, 3, 4, 5, 9, 16])
 def test_noise_alone_is_within_its_margin_as_often_as_said(depth: int) -> None:
     """Of a million normal rows of this depth, 95 % by 0.4 % more or less: 18 standard deviations."""

@@ -96,6 +96,7 @@ def test_every_truncation_is_refused(name):
             ReleasedSketch.from_bytes(data[:size])
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes"])
 def test_every_change_of_one_byte_is_refused(name):
     data = golden.good()[name].to_bytes()

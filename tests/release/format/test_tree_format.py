@@ -48,7 +48,6 @@ def refused_or_written_again(data: bytes) -> bool:
     return release.to_bytes() == data
 
 
-@settings(max_examples=150)
 @given(release=trees.releases())
 def test_a_tree_is_read_back_exactly(release: ReleasedSketch) -> None:
     data = release.to_bytes()
@@ -61,7 +60,6 @@ def test_a_tree_is_read_back_exactly(release: ReleasedSketch) -> None:
     assert again == release
 
 
-@settings(max_examples=30)
 @given(release=trees.releases())
 def test_pickles_and_copies_are_the_same_release(release: ReleasedSketch) -> None:
     for again in (pickle.loads(pickle.dumps(release)), copy.deepcopy(release), copy.copy(release)):
@@ -90,6 +88,7 @@ def test_every_truncation_is_refused(name: str) -> None:
         ReleasedSketch.from_bytes(data + b"\0")
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", SMALL)
 def test_every_change_of_one_byte_is_refused(name: str) -> None:
     data = SMALL[name].to_bytes()

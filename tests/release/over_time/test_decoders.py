@@ -82,6 +82,7 @@ def check_against_dense(mechanism: RowMechanism, closed: int) -> None:
         assert np.abs(np.delete(weights, decoder.rows_used(coefficients))).max(initial=0) < 1e-9 * scale
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("windows", [2, 3, 7, 16, 33, 64])
 def test_estimates_are_those_of_dense_least_squares(kind: str, windows: int) -> None:
@@ -118,6 +119,7 @@ def test_backward_substitution_agrees_over_a_year_of_hours() -> None:
         assert found[last] == pytest.approx(weights @ weights * mechanism.squared_length, rel=1e-9)
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize(
     ("windows", "mean", "most"), [(64, 2.14, 2.23), (365, 2.69, 2.78), (1024, 3.02, 3.12), (8760, 3.75, 4.1)]
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
@@ -80,6 +80,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_paper_ranks_are_exact_without_noise_and_collisions_at_every_position(layout: str, size: int) -> None:
@@ -151,7 +152,6 @@ def places(released: ReleasedDyadicCountSketch, shares: list[float]) -> np.ndarr
     return np.array([0, *(min(last, int(share * last)) for share in shares), last], dtype=np.uint64)
 
 
-@settings(max_examples=60)
 @given(released=noisy_releases(), shares=positions_in, method=st.sampled_from(FITTED), total=known_totals)
 def test_ranks_and_quantiles_obey_their_laws_whatever_the_noise(
     released: ReleasedDyadicCountSketch, shares: list[float], method: str, total: float | None
@@ -180,7 +180,6 @@ def test_ranks_and_quantiles_obey_their_laws_whatever_the_noise(
         assert position == 0 or before <= share * whole + slack
 
 
-@settings(max_examples=40)
 @given(released=noisy_releases(), shares=positions_in, confidence=st.floats(0.01, 0.99), total=known_totals)
 def test_intervals_hold_their_estimates_and_stay_within_limits(
     released: ReleasedDyadicCountSketch, shares: list[float], confidence: float, total: float | None
@@ -205,7 +204,6 @@ def test_intervals_hold_their_estimates_and_stay_within_limits(
     assert (estimate <= upper).all()
 
 
-@settings(max_examples=40)
 @given(released=noisy_releases(), shares=positions_in)
 def test_ranges_are_differences_of_ranks_and_empty_ones_are_zero(
     released: ReleasedDyadicCountSketch, shares: list[float]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -95,7 +95,6 @@ def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
         assert tree[0].fitted.sum() == pytest.approx(total, abs=1e-5)
 
 
-@settings(max_examples=60)
 @given(spec=trees.layouts(), seed=seeds)
 def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
