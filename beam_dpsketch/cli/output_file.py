@@ -41,7 +41,7 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder: --output must be a file")
     if not os.path.isdir(folder):
-        raise UsageError(f"{folder} must be a folder that is there, for --output")
+        raise UsageError(f"{folder} must be a folder that exists, for --output")
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:

@@ -104,5 +104,5 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
         code, printed = run(*arguments, "--output", path, "--replace")
         assert (code, words in printed) == (2, True)
         assert "no such input" not in printed
-    monkeypatch.setattr(output_file.os, "access", lambda *_: False)
+    monkeypatch.setattr(output_file.tempfile, "TemporaryFile", lambda **_: (_ for _ in ()).throw(OSError()))
     assert "out must be a folder that can be written to" in run(*arguments)[1]

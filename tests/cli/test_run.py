@@ -101,7 +101,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("headless.csv", "", "which must name the columns"),
         ("visits.csv", "--weight person --max-weight 2", "is read as two types, as text and as numbers"),
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
-        ("visits.csv", "--output no/x.dpsketch", "must be a folder that is there"),
+        ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
         ("typed.parquet", "", "the item column must hold"),
         ("visits.parquet other.parquet", "", "has other columns than"),

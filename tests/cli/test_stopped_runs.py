@@ -22,6 +22,7 @@ from beam_dpsketch import CountMin, FormatError, SketchSpec, read_releases
 from beam_dpsketch.cli import faults
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.cli.releasing import command
+from beam_dpsketch.frames.releasing import KeyedReleases
 from beam_dpsketch.release.format.release_file import RecordWriter
 from tests.cli.consoles import run
 from tests.helpers import by_hand
@@ -51,7 +52,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def release_frame(*_: Any) -> Any:
         calls.append(1)
-        return dict(enumerate(MADE))
+        return KeyedReleases(enumerate(MADE))
 
     monkeypatch.setattr(command, "release_frame", release_frame)
     return calls

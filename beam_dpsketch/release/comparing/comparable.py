@@ -17,8 +17,8 @@ from beam_dpsketch.release.answers import Frequencies, Interval, Many, as_list, 
 from beam_dpsketch.release.comparing import inner_products
 from beam_dpsketch.release.comparing.difference import Difference
 from beam_dpsketch.release.comparing.movers import Changes
+from beam_dpsketch.release.comparing.noise_variance import noise_variance
 from beam_dpsketch.release.comparing.tables import Table
-from beam_dpsketch.release.noise_variance import noise_variance
 
 if TYPE_CHECKING:
     from beam_dpsketch.release.released_sketch import ReleasedSketch

@@ -40,8 +40,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.release.comparing import inner_products
+from beam_dpsketch.release.comparing.noise_variance import noise_variance
 from beam_dpsketch.release.comparing.tables import Table
-from beam_dpsketch.release.noise_variance import noise_variance
 from beam_dpsketch.sketches import RawSketch, raw_type
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of

@@ -221,9 +221,9 @@ def test_notes_that_cannot_be_true_are_refused(changes: dict[str, Any], message:
     ("changes", "message"),
     [
         ({"bounds": AutoNorm()}, r"bounds must be the NormBound that was chosen, not AutoNorm\(\)"),
-        ({"norm_spend": Fraction(1, 20)}, "norm_spend must be between 0 and 1, and None without a NormBound"),
-        ({"bounds": NORM, "norm_spend": Fraction(0)}, "norm_spend must be between 0 and 1"),
-        ({"bounds": NORM, "norm_spend": Fraction(1)}, "norm_spend must be between 0 and 1"),
+        ({"norm_spend": Fraction(1, 20)}, r"norm_spend must be between 2\*\*-200 and 1, and None without a NormBound"),
+        ({"bounds": NORM, "norm_spend": Fraction(0)}, r"norm_spend must be between 2\*\*-200 and 1"),
+        ({"bounds": NORM, "norm_spend": Fraction(1)}, r"norm_spend must be between 2\*\*-200 and 1"),
         ({"bounds": NORM, "norm_spend": Fraction(1, 3**5000)}, "denominators up to"),
         ({"side": (note("units", scale_bits=16),)}, "scale_bits of a note must be 0 where no norm"),
         ({"side": (note("units"), note(("records", "units")))}, "side must name each count once"),

@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from beam_dpsketch.release.noise_variance import noise_variance
+from beam_dpsketch.release.comparing.noise_variance import noise_variance
 
 
 def at_fifty_digits(sigma_squared: Fraction) -> float:
