@@ -15,7 +15,7 @@ help:
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (about three minutes)"
-	@echo "make test-fast     those of them that start no pipeline (half a minute)"
+	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"

@@ -468,7 +468,7 @@ def test_intervals_of_95_percent_cover_between_90_and_99_percent(shape: Any, rho
 
     The shares of single releases have a standard deviation below 0.075, so their mean has one below 0.0054; it lies
     at 0.94 to 0.97, more than 6 deviations (1e-9) inside. There is one total in each release: a rate of 0.93 falls
-    below 0.8 in 200 with probability 2e-9 and less.
+    below 0.8 in 200 with probability 5e-10 and less.
     """
     domain = tree_data.SHAPES[shape]
     found = []
