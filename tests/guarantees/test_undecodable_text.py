@@ -10,10 +10,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import CountSketch, ListedHistogram, ListedItems, ReleasedSketch, read_releases
+from beam_dpsketch import (
+    CountSketch,
+    ListedHistogram,
+    ListedItems,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    ReleasedSketch,
+    read_releases,
+)
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.first_windows import _ById
 from tests.cli.consoles import run
 from tests.helpers import frame_cases
@@ -71,6 +81,15 @@ def test_sketches_by_hand_refuse_it_or_leave_it_out_and_do_not_show_it() -> None
     for sketch in (CountSketch(SPEC), ListedHistogram(ListedItems(["Oslo"]))):
         with pytest.raises(TypeError, match=r"^items must not hold nulls, or text that is not UTF-8; drop them first"):
             sketch.accumulate(column)
+
+
+def test_a_check_says_that_it_is_nothing() -> None:
+    unit = PrivacyId("person", NormBound(1))
+    private = PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=1), unit=unit, item="city")
+    good = pa.table({"person": ["a"], "city": ["Oslo"]})
+    private.check([good])
+    with pytest.raises(ValueError, match=r"row 1 of .*item='city' is None: such a record is dropped"):
+        private.check([pa.table({"person": ["a", "b"], "city": pa.array([b"Oslo", SECRET]).view(pa.string())})])
 
 
 def test_a_batch_with_views_is_split_by_privacy_id() -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
@@ -182,7 +183,8 @@ def _is_countable(values: Any, number: int) -> bool:
 
 def _cell(batch: Any, name: str, row: int) -> Any:
     """Return one value of a batch."""
-    return batch[name][row].as_py() if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch[name].iloc[row]
+    is_arrow = isinstance(batch, (pa.Table, pa.RecordBatch))
+    return plain_column(batch[name].slice(row, 1))[0].as_py() if is_arrow else batch[name].iloc[row]
 
 
 def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
