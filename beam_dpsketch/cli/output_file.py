@@ -77,7 +77,7 @@ def complete_file(path: str, *, replace: bool, which: str = "") -> Iterator[Bina
         else:
             _rename(unfinished, path, which)
     finally:
-        with contextlib.suppress(OSError):  # it is there no more, or the next run speaks of it
+        with contextlib.suppress(OSError):  # the next run speaks of what stays
             os.unlink(unfinished)
 
 

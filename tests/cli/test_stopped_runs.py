@@ -11,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +78,7 @@ def kill_at(step: int, patch: pytest.MonkeyPatch) -> list[str]:
 
     for name in CALLS:
         patch.setattr(os, name, wrapped(name, getattr(os, name)))
-    patch.setattr(command.tempfile, "mkstemp", wrapped("mkstemp", command.tempfile.mkstemp))
+    patch.setattr(tempfile, "mkstemp", wrapped("mkstemp", tempfile.mkstemp))
     append = RecordWriter._append
     patch.setattr(
         RecordWriter, "_append", wrapped("append", append, lambda to, data: append(to, data[: len(data) // 2]))
@@ -183,7 +184,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_noise(
     for name in ("a" * 250 + ".dpsketch", "x" + longest):
         assert run(*LINE, "--output", name)[0] == 2
     (folder / "closed").mkdir()
-    monkeypatch.setattr(command.tempfile, "TemporaryFile", lambda **_: os.open("closed", os.O_WRONLY))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: os.open("closed", os.O_WRONLY))
     code, printed = run(*LINE, "--output", "closed/x.dpsketch")
     assert (code, "must be a folder that can be written to" in printed) == (2, True)
     monkeypatch.undo()
