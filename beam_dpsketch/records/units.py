@@ -16,6 +16,8 @@ from beam_dpsketch.records.selectors import Selector, check_selector
 class Record:
     """Protect single records, each on its own. A person with many records is not protected.
 
+    A record is what a function of yours returned last before the transform. Steps of Beam that copy it are refused.
+
     Args:
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given where
         weights are read.

@@ -19,7 +19,7 @@ from beam_dpsketch.release.format.batch import Releases
 from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
-from beam_dpsketch.transforms.steps.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application

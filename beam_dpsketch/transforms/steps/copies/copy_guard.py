@@ -1,0 +1,122 @@
+"""The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
+
+Guarantee: where `check_no_copies` returns, no step before the transform makes several elements of one, which would
+count several times under the noise for one. A record is what a function of the user's returned last (`record_steps`).
+Three things make copies: windows assigned again, groups that fire again, and a record that comes in by two ways. The
+walk goes through every step, also through functions of the user's and to their side inputs: copies made before are
+copies after.
+
+Out of sight: how many elements a function returns for one, at once or in a list that is taken apart later, and in which
+windows if these are `WindowedValue`s; what one record decides for others, as where it takes their place in a sample.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms import window
+from apache_beam.transforms.core import WindowIntoFn
+from apache_beam.transforms.trigger import AccumulationMode
+
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.transforms.steps.copies.record_steps import Origin, origin_of
+from beam_dpsketch.transforms.windows.guard import fires_once
+
+_ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
+_WAY_OUT = "which would count several times with unit=Record(); {}, or protect ids with PrivacyId"
+
+
+def check_no_copies(elements: beam.PCollection) -> None:
+    """Refuse windows assigned again that may overlap, groups that fire again in full, and records by two ways."""
+    find_origin = functools.cache(origin_of)
+    _check_one_way(elements, find_origin)
+    waiting, seen = [(elements, False)], set()
+    while waiting:
+        collection, windowed_again = waiting.pop()
+        origin = find_origin(collection)
+        if origin.step is None or (collection, windowed_again) in seen:
+            continue
+        seen.add((collection, windowed_again))
+        _check_own_windows(collection, origin)
+        if isinstance(origin.step.transform, beam.WindowInto):
+            if windowed_again:
+                _check_windows(collection.windowing)
+            windowed_again = True
+        elif isinstance(origin.step.transform, beam.GroupByKey):
+            _check_firings(origin.mains[0].windowing)
+        waiting.extend((source, windowed_again) for source in origin.mains)
+        waiting.extend((source, False) for source in origin.sides)  # read in one window at a time
+        if origin.is_new:
+            for source in (*origin.mains, *origin.sides):
+                _check_one_way(source, find_origin)
+
+
+def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
+    """Refuse a step other than `WindowInto` that changes windows: it may put an element into several."""
+    if _has_own_windows(collection, origin):
+        raise WindowingError(
+            f'"{origin.step.full_label}" puts elements into windows of its own, maybe one into several, '
+            + _WAY_OUT.format("use beam.WindowInto")
+        )
+
+
+def _has_own_windows(collection: beam.PCollection, origin: Origin) -> bool:
+    transform = origin.step.transform
+    if isinstance(transform, beam.WindowInto):
+        return collection.windowing.windowfn != transform.windowing.windowfn
+    if isinstance(transform, beam.ParDo) and isinstance(transform.fn, WindowIntoFn):
+        return True
+    if not origin.mains or (type(transform) is beam.ParDo and not origin.is_new):
+        return False  # `Reshuffle` of Beam takes windows away and gives them back
+    return collection.windowing.windowfn != origin.mains[0].windowing.windowfn
+
+
+def _check_windows(windowing: Any) -> None:
+    """Refuse windows that may overlap: another WindowInto makes an element for each that one was in."""
+    assigned = type(windowing.windowfn)
+    if assigned not in _ONE_EACH:
+        raise WindowingError(
+            f"{assigned.__name__} before another WindowInto make several records of each one, "
+            + _WAY_OUT.format("remove the first WindowInto")
+        )
+
+
+def _check_firings(windowing: Any) -> None:
+    """Refuse groups that may fire again with what they held before."""
+    again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
+    if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
+        raise WindowingError(
+            "accumulation_mode=ACCUMULATING before a GroupByKey makes another record of each one at every firing, "
+            + _WAY_OUT.format("choose AccumulationMode.DISCARDING")
+        )
+
+
+def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PCollection], Origin]) -> None:
+    """Refuse records that come in by two ways from where they were made or read.
+
+    Outputs of one `Partition` have no record in common, so ways that part there may meet again.
+    """
+    waiting, passed, read_by = [elements], set(), dict[beam.PCollection, Any]()
+    while waiting:
+        origin = find_origin(waiting.pop())
+        if origin.is_new or (origin.is_part and origin.step in passed):
+            continue
+        passed.add(origin.step)
+        for source in (*origin.mains, *origin.sides):
+            if source in read_by:
+                raise WindowingError(_two_ways(source, read_by[source], origin.step))
+            read_by[source] = origin.step
+            waiting.append(source)
+
+
+def _two_ways(source: beam.PCollection, *steps: Any) -> str:
+    ways = " and ".join(sorted({f'"{step.full_label}"' for step in steps}))
+    outermost = source.producer
+    while outermost.parent is not None and source in outermost.parent.outputs.values():
+        outermost = outermost.parent
+    return f'records of "{outermost.full_label}" come in twice, by {ways}, ' + _WAY_OUT.format(
+        "pass them on once, or split them with beam.Partition"
+    )
