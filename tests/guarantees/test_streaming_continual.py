@@ -84,14 +84,14 @@ LOST = {"lost": (3, None, "window 3 of the horizon never came"), "twice": (3, 2,
 def test_a_window_that_a_runner_loses_or_repeats_fails_the_pipeline(
     window: int, instead: int | None, message: str, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = RowSettings.index
+    right = RowSettings.with_number
 
     def wrong(self: RowSettings, element: Any, where: Any = beam.DoFn.WindowParam, pane: Any = PANE) -> Any:
-        key, (number, accumulator) = right(self, element, where, pane)
-        # Out of the horizon: it waits for windows that never come.
-        return key, (instead or WINDOWS if number == window else number, accumulator)
+        for key, (number, accumulator) in right(self, element, where, pane):
+            # Out of the horizon: it waits for windows that never come.
+            yield key, (instead or WINDOWS if number == window else number, accumulator)
 
-    monkeypatch.setattr(RowSettings, "index", wrong)
+    monkeypatch.setattr(RowSettings, "with_number", wrong)
     with pytest.raises(RuntimeError, match=message):
         seen_by_sink(lambda pipeline: STREAM(pipeline) | frequencies(), "--streaming", runner=runner)
 

@@ -388,7 +388,7 @@ def test_explanation_and_settings() -> None:
     assert "rho = 0.1, ADD_OR_REMOVE_ONE" in text
     assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
     norm = frequencies(unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()
-    assert "the length of 20 record(s) of one item, in each of 5 window(s); up to 20" in norm
+    assert "over all counters and keys, in each of 5 window(s); up to 20 record(s)" in norm
     assert "window(s)" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
     assert frequencies().display_data()["windows"] == WINDOWS
     assert frequencies().default_label() == "PrivateContinualFrequencies.Globally"
