@@ -26,7 +26,7 @@ def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str]) ->
 def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
     """Return what to write, by the ending of `--output`; refuse other endings, and a file that cannot be written."""
     kind = os.path.splitext(arguments.output)[1].removeprefix(".")
-    if kind not in kinds:
+    if kind not in kinds or "\0" in arguments.output:
         *others, last = (f".{each}" for each in kinds)
         raise UsageError(f"--output must end with {', '.join(others)} or {last}, which says what to write")
     check_output(arguments.output, replace=arguments.replace)
