@@ -26,6 +26,8 @@ def plain_column(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [_decode(chunk) for chunk in chunks or [pa.nulls(0, values.type)]]
+    if len(parts) > 1 and any(_has_null_entry(part) for part in parts):  # Arrow joins no such dictionaries
+        parts = [part.dictionary.take(part.indices) for part in parts]
     whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     if not pa.types.is_dictionary(whole.type):
         return _mask_undecodable(whole)
@@ -44,6 +46,10 @@ def _decode(values: pa.Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide, to be joined with others
         return distinct.take(indices)
     return values.cast(_LARGE[values.type]) if values.type in _LARGE else values
+
+
+def _has_null_entry(values: pa.Array) -> bool:
+    return pa.types.is_dictionary(values.type) and values.dictionary.null_count > 0
 
 
 def _mask_undecodable(values: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from beam_dpsketch.cli.faults import UsageError
+from beam_dpsketch.cli.faults import AnswerError, UsageError, note
 from beam_dpsketch.cli.text import shown
 from beam_dpsketch.release.format.release_file import read_elements
 from beam_dpsketch.release.over_time.row import TimelineRow
@@ -56,8 +56,16 @@ class Nothing(NamedTuple):
 
 
 def read_stored(names: Sequence[str]) -> list[Stored]:
-    """Return all releases that files hold, in the order of their names; see `read_all`."""
-    return read_all(names)[0]
+    """Return all releases that files hold, in the order of their names, and name runs that have none; see `read_all`.
+
+    Raises `AnswerError` where files hold no release.
+    """
+    stored, nothing = read_all(names)
+    for each in nothing:
+        note(f"{each.path}: no key was chosen, so it holds no release; `dpsketch spent` says what the run cost")
+    if not stored:
+        raise AnswerError("these files hold no release")
+    return stored
 
 
 def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing]]:

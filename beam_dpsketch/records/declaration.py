@@ -146,7 +146,8 @@ class Declaration:
 
         Args:
           terms: under which it releases.
-          windows: the length of windows, and where they start, in microseconds; none for the global window.
+          windows: the length of windows, and where they start, in microseconds, or those of a horizon; none for the
+            global window.
         """
         fields = (_name(getattr(self.selectors, field.name)) for field in dataclasses.fields(self.selectors))
         declared = (

@@ -25,6 +25,7 @@ from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 from beam_dpsketch import rows
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.expansion_requests import SOURCE, copy_request
+from beam_dpsketch.transforms.steps.earlier_files import ONLY_WORKERS_LOOK
 
 GLOB = f"{rows.__name__}.*"
 OPTIONS = (
@@ -61,7 +62,11 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
         try:
             own, ids = copy_request(request)
             own.transform.unique_name = self.label(request)
-            response = self._beam.Expand(own)
+            looking = ONLY_WORKERS_LOOK.set(True)
+            try:
+                response = self._beam.Expand(own)
+            finally:
+                ONLY_WORKERS_LOOK.reset(looking)
             if response.error:
                 response.error = _shortened(response.error)
                 return response

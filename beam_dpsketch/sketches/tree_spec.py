@@ -19,7 +19,7 @@ from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
 MAX_LEVELS = 65
-MAX_SKETCHED_BITS = 20  # of a level whose nodes are all looked at
+MAX_SKETCHED_BITS = 20  # answers look at all children of a node
 _EXACT_ARITIES = (4, 8, 16)
 _MIN_COLUMNS = 16
 
@@ -78,11 +78,12 @@ class TreeSpec:
         for number, level in enumerate(self.levels):
             if level.sketch == "exact" and (level.depth, level.width) != (1, self.nodes(number)):
                 raise ValueError(f"an exact level {number} must have depth 1 and width {self.nodes(number)}")
+            if level.sketch != "exact" and level.bits > MAX_SKETCHED_BITS:
+                raise ValueError(
+                    f"bits of level {number} must be at most {MAX_SKETCHED_BITS}: answers look at all children of a "
+                    "node; take more levels, or a smaller arity"
+                )
             self.level_spec(number)
-        if self.levels[0].sketch != "exact" and self.nodes(0) > 1 << MAX_SKETCHED_BITS:
-            raise ValueError(
-                f"bits of the first level must be at most {MAX_SKETCHED_BITS}: answers look at all its nodes"
-            )
 
     @classmethod
     def for_memory(

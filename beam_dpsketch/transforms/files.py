@@ -32,7 +32,7 @@ class WriteReleases(beam.PTransform):
 
     In the global window of bounded input, a file also says what a run spends whose keys the data choose. It may choose
     none, and `dpsketch spent` counts it all the same. In other windows, and on streams, nothing is written without a
-    release: keep account of such a run yourself.
+    release, nor in pipelines of Java and Go: keep account of such a run yourself.
 
     A release in a file has cost budget. So files of an earlier run are an error, unless they hold the same releases, as
     after a replay or a restart with idempotent noise. In the global window the error comes while the pipeline is built,

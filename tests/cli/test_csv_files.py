@@ -182,6 +182,23 @@ def test_one_person_is_one_wherever_a_line_lies() -> None:
         assert people == {"Ann\r\nLee"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (b"Ann,1\nLee\n", ["lines with more or fewer fields than the first line were left out"]),
+        (b"Ann\nLee\n", ["all lines have more or fewer fields than the first line, so none was read"]),
+        (b"Ann,1\n", []),
+    ],
+)
+def test_what_is_left_out_is_said_without_a_number(
+    lines: bytes, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(csv_files, "note", notes.append)
+    read(b"p,n\n" + lines, 16)
+    assert [note.split(": ", 1)[1] for note in notes] == said
+
+
 def test_no_other_reader_of_csv_is_in_use() -> None:
     for module in (files, csv_files):
         assert "pyarrow.csv" not in Path(module.__file__).read_text(encoding="utf-8")

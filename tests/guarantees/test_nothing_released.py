@@ -157,11 +157,15 @@ def test_the_command_writes_and_shows_what_was_spent(tmp_path: Path, monkeypatch
     ]
     line += ["--privacy-id", "person", "--max-norm", "1", "--epsilon", "8", "--delta", "1e-6"]
     code, printed = run("run", "few.parquet", *line, "--output", "few.dpsketch")
-    assert (code, "no key was chosen; the file says what was spent all the same" in printed) == (0, True)
+    assert (code, "no key was chosen, so" in printed) == (0, True)
     for options in (["spent"], ["inspect"], ["inspect", "--privacy"]):
         for form in ("table", "json", "csv"):
             code, printed = run(*options, "few.dpsketch", "--format", form)
             assert (code, "1e-10" in printed) == (0, True)
+    for asked in (["query", "--records"], ["plot", "--top", "3", "--output", "x.png"], ["export", "--output", "x.csv"]):
+        code, printed = run(asked[0], "few.dpsketch", *asked[1:])
+        assert (code, "no key was chosen, so it holds no release" in printed) == (1, True)
+    assert not Path("x.csv").exists()
     assert "nothing: no key chosen" in run("inspect", "few.dpsketch")[1]
     assert "The loss is spent all the same" in run("inspect", "few.dpsketch", "--privacy")[1]
 

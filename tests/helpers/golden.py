@@ -216,13 +216,15 @@ def _trees() -> dict[str, ReleasedSketch]:
     }
     trees = {}
     for seed, (name, domain) in enumerate(domains.items()):
+        left = domain.bits - 3
+        parts = [left] if left <= 20 else [20, left - 20]
         levels = (
             Level(2, "exact", 1, 4, Fraction(1, 3)),
             Level(1, "count_min", 2, 3, Fraction(1, 6)),
-            Level(domain.bits - 3, "count_sketch", 3, 5, Fraction(1, 2)),
+            *(Level(bits, "count_sketch", 3, 5, Fraction(1, 2 * len(parts))) for bits in parts),
         )
         spec = TreeSpec(domain=domain, levels=levels, seed=seed)
-        trees[name] = _tree(ReleasedDyadicCountSketch, spec, levels=3)
+        trees[name] = _tree(ReleasedDyadicCountSketch, spec, levels=len(levels))
     for name, domain in {"prefix_text": TextDomain(3), "prefix_bytes": BytesDomain(2)}.items():
         spec = PrefixSpec(domain=domain, depth=2, width=4, seed=9)
         trees[name] = _tree(ReleasedPrefixTree, spec, levels=domain.max_bytes)

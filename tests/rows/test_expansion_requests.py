@@ -64,6 +64,15 @@ class Remembering:
         return twin(self._known[asked])
 
 
+def test_no_file_is_looked_for(service: RowsExpansion, tmp_path: Path) -> None:
+    """A release of an earlier run is an error in Python; here it would tell of files, by a pattern even of names."""
+    (tmp_path / "out-00000-of-00001.dpsketch").touch()
+    for path in (tmp_path / "out", tmp_path.parent / "*" / "out"):
+        sent = twin(RECORDED["java_write"])
+        sent.transform.spec.payload = payload("beam_dpsketch.rows.WriteReleases", path=str(path))
+        assert service.Expand(sent).error == ""
+
+
 def heard_by(service: Any, requests: Iterator[Any], file: Path) -> list[str]:
     """What the canary says of requests, until it says something."""
     with canary.listening(file) as heard:

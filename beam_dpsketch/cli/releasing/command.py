@@ -53,9 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
     nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
     _write(arguments.output, [*elements, *nothing], replace=arguments.replace)
-    note(f"wrote {len(elements)} release(s) to {arguments.output}; each run is another release, which spends again")
     if nothing:
-        note("no key was chosen; the file says what was spent all the same, for `dpsketch spent`")
+        note(
+            f"no key was chosen, so {arguments.output} holds no release, but what this run has spent: `dpsketch spent`"
+        )
+    else:
+        note(f"wrote {len(elements)} release(s) to {arguments.output}; each run is another release, which spends again")
     return DONE
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ _ROWS = 128
 """Rows that are read as Python objects at once: few, so that they stay in the processor's cache."""
 _BATCH = 1024
 """How many of these make a batch."""
+_ZERO = "\udc00"
+"""Stands for a zero byte, which `csv` of Python 3.10 refuses; no byte is decoded to it."""
 
 
 class CsvFile:
@@ -31,7 +34,7 @@ class CsvFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._is_ragged, self._is_decoded = False, True
+        self._is_ragged, self._is_whole, self._is_decoded = False, False, True
 
     def header(self) -> list[str]:
         """Return the names in the first line."""
@@ -54,7 +57,10 @@ class CsvFile:
                 columns = [pa.concat_arrays(column) for column in zip(*some, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, names=[*names]), file.buffer.tell()
         if self._is_ragged:
-            note(f"{self._path}: lines with more or fewer fields than the first line were left out")
+            which, end = (
+                ("lines with", " were left out") if self._is_whole else ("all lines have", ", so none was read")
+            )
+            note(f"{self._path}: {which} more or fewer fields than the first line{end}")
         if not self._is_decoded:
             note(f"{self._path}: text that is not UTF-8 was left out")
 
@@ -64,7 +70,7 @@ class CsvFile:
     def _rows(self, file: Any) -> Iterator[list[str]]:
         """Yield lines that are not empty; there is one at least."""
         try:
-            rows = filter(None, csv.reader(file, strict=True))
+            rows = filter(None, _read_lines(file) if sys.version_info < (3, 11) else csv.reader(file, strict=True))
             if (header := next(rows, None)) is None:
                 raise UsageError(f"{self._path}: has no first line, which must name the columns")
             yield header
@@ -79,6 +85,7 @@ class CsvFile:
     def _columns(self, rows: list[list[str]], places: list[int], size: int) -> list[pa.Array]:
         whole = [row for row in rows if len(row) == size]
         self._is_ragged |= len(whole) < len(rows)
+        self._is_whole |= bool(whole)
         return [self._text([*map(operator.itemgetter(place), whole)]) for place in places]
 
     def _text(self, values: list[str]) -> pa.Array:
@@ -88,3 +95,9 @@ class CsvFile:
         except UnicodeEncodeError:  # bytes that are not UTF-8 are halves of surrogate pairs here
             self._is_decoded = False
             return pa.array([value if value and is_unicode(value) else None for value in values], TEXT)
+
+
+def _read_lines(file: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the rows of a file that may have zero bytes, as later versions of Python do."""
+    for row in csv.reader((line.replace("\0", _ZERO) for line in file), strict=True):
+        yield [field.replace(_ZERO, "\0") for field in row]

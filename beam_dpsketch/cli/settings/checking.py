@@ -16,6 +16,7 @@ from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.public import KeySelection, PublicKeys
 from beam_dpsketch.release.bounds_text import bounds_in_words
@@ -90,11 +91,13 @@ def read_schema(path: str) -> pa.Schema:
         raise UsageError(f"--against must end with {' or '.join(_ENDINGS)}")
     try:
         if ending == ".csv":
-            return pa.schema([(name, TEXT) for name in CsvFile(path).header()])
+            return pa.schema([(name, TEXT) for name in CsvFile(path).header() if is_unicode(name)])
         with open(path, "rb") as file:
             import pyarrow.parquet as pq  # only here: it takes time to import
 
             return pq.read_schema(file)
+    except UsageError:
+        raise
     except (pa.ArrowException, ValueError):  # the message may hold bytes of the file
         raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
 

@@ -16,11 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_dpsketch.release.tree.levels import TreeLevel
-from beam_dpsketch.sketches.tree_spec import MAX_SKETCHED_BITS
 
 EXPANSION_DEVIATIONS = 2.0
 MAX_NODES = 200_000
-MAX_CHILDREN = 1 << MAX_SKETCHED_BITS
 _KNOWN_TOTAL_VARIANCE = 1e-9
 
 
@@ -84,10 +82,8 @@ def _worth_expanding(raw: np.ndarray, variance: float, below: TreeLevel) -> np.n
 def heaviest(weights: np.ndarray, wanted: np.ndarray, below: TreeLevel, limit: int) -> np.ndarray:
     """Return which of the wanted nodes to expand: the heaviest, with about `limit` children on the level below.
 
-    One node may have more than that, up to 2**20. Nodes with more are not expanded: files can declare any number.
+    One node may have more than that, if its level is wide.
     """
-    if 1 << below.bits > MAX_CHILDREN:
-        return np.zeros(len(wanted), dtype=bool)
     count = max(1, limit >> below.bits)
     if wanted.sum() <= count:
         return wanted

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, NoReturn
 
 import apache_beam as beam
-from apache_beam.transforms.window import WindowFn
 
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.declared import check_declared, plan_declared
@@ -83,13 +82,13 @@ class PrivateTransform(ReadsElements):
         check_declared(self._declaration, self._terms())
 
     def _noise(
-        self, elements: beam.PCollection, terms: ReleaseTerms, windows: WindowFn | None = None
+        self, elements: beam.PCollection, terms: ReleaseTerms, edges: tuple[int, ...] | None = None
     ) -> IdempotentNoise | None:
-        """Return the idempotent noise of the transform with these terms, if any; `windows`, if not those before it."""
+        """Return the idempotent noise of the transform with these terms, if any; `edges` of a horizon."""
         if (noise := self._idempotent_noise) is None:
             return None
-        edges = edges_of(windows or elements.windowing.windowfn)
-        return dataclasses.replace(noise, transform=self._declaration.identify(terms, edges))
+        windows = edges_of(elements.windowing.windowfn) if edges is None else edges
+        return dataclasses.replace(noise, transform=self._declaration.identify(terms, windows))
 
     def _pay(self, elements: beam.PCollection, terms: ReleaseTerms) -> ReleaseTerms:
         """Return terms that are paid for: by a part of a budget for one transform, and for one run of the pipeline."""

@@ -81,7 +81,7 @@ class ReleaseOnce(DrawsNoise):
     ) -> Iterable[WindowedValue] | None:
         # element: accumulator, or (key, accumulator)
         if fires_again_late(pane):
-            return None
+            return []
         if self._named:
             run, element = element
         check_timestamps(window)

@@ -23,7 +23,6 @@ from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.release.choosing.key_note import KeyNote
 from beam_dpsketch.release.format import release_format
 from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.release.tree import least_squares
 from tests.helpers import by_hand, golden
 from tests.helpers.forgery import Forger
 
@@ -180,27 +179,18 @@ HALF = Fraction(1, 2)
 COARSE, FINE = Level(4, "exact", 1, 16, HALF), Level(40, "count_sketch", 1, 4, HALF)
 
 
-def test_a_small_file_that_declares_a_huge_level_does_not_take_its_memory() -> None:
-    """An answer that looks at all nodes of the level would take terabytes."""
-    it = heavy(tree_with(COARSE, FINE))
+def test_a_file_that_declares_a_huge_level_is_refused() -> None:
+    """An answer that looks at all children of a node would take terabytes."""
+    for levels in ((COARSE, FINE), (dataclasses.replace(FINE, share=Fraction(1)),)):
+        with pytest.raises(ValueError, match=r"bits of level \d must be at most 20"):
+            tree_with(*levels)
+
+
+def test_a_level_as_wide_as_may_be_is_answered() -> None:
+    it = heavy(tree_with(COARSE, dataclasses.replace(FINE, bits=20)))
     assert len(it.top_k(3)) <= 3
     assert it.total().estimate > 0
     assert len(it.movers(_drawn_again(it), k=3)) <= 3
-
-
-def test_a_huge_level_that_stands_first_is_refused() -> None:
-    with pytest.raises(ValueError, match="bits of the first level must be at most 20"):
-        tree_with(dataclasses.replace(FINE, share=Fraction(1)))
-
-
-def test_the_nodes_of_a_level_are_looked_at_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least_squares, "MAX_CHILDREN", 1 << 10)
-    monkeypatch.setattr(least_squares, "MAX_NODES", 1 << 10)
-    largest, larger = (tree_with(COARSE, dataclasses.replace(FINE, bits=bits)) for bits in (10, 11))
-    sizes = [len(least_squares.fitted_tree(heavy(spec)._levels)[-1].ids) for spec in (largest, larger)]
-    assert sizes == [1 << 10, 16]
-    monkeypatch.setattr(least_squares, "MAX_CHILDREN", 1 << 11)  # a fault
-    assert len(least_squares.fitted_tree(heavy(larger)._levels)[-1].ids) == 1 << 11
 
 
 def test_many_losses_without_a_common_denominator_are_added_up_in_short_numbers() -> None:

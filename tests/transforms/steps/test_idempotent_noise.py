@@ -36,7 +36,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.release_id import part_name, release_randomness
+from beam_dpsketch.release.release_id import part_name, release_randomness, runs
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     FileSecret,
@@ -327,6 +327,26 @@ def test_every_part_of_the_place_of_a_release_counts() -> None:
     assert len({placed(of_transform, **place).random_bytes(b"")(16) for place in others}) == len(others)
     again = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS)._idempotent_noise.resolve_secret()
     assert placed(again, **here).random_bytes(b"")(16) == placed(of_transform, **here).random_bytes(b"")(16)
+
+
+def test_equal_horizons_at_another_time_are_another_run() -> None:
+    """They begin a whole number of windows apart, so windows alone do not tell them apart."""
+
+    def run_of(start: int) -> set[bytes]:
+        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(start, 10, 4), unit=Record())
+        rows = seen_by_sink(
+            lambda pipeline: (
+                pipeline
+                | beam.Create([start + 1])
+                | beam.Map(lambda time: window.TimestampedValue("x", time))
+                | transform.with_idempotent_noise(**TERMS)
+            )
+        )
+        return runs([release_id for row in rows for release_id in row.privacy.release_ids])
+
+    assert len(run_of(0)) == 1
+    assert run_of(0) == run_of(0)
+    assert not run_of(0) & run_of(40)
 
 
 @pytest.mark.slow

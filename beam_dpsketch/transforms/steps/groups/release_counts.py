@@ -107,7 +107,7 @@ class NoiseOnce(DrawsNoise):
         self, element: tuple[bytes, int], pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterable[Any] | None:
         if fires_again_late(pane):
-            return None
+            return []
         check_timestamps(window)
         if self._randomness is None:
             self._waiting[window].append(element)

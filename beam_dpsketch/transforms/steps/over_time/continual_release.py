@@ -43,7 +43,7 @@ class ContinualRelease(PrivateTransform):
         horizon, per_key = self._horizon, self._declaration.is_keyed
         plan = horizon_plan(pcoll, self._declaration, horizon)
         windowed = pcoll | "Windows" >> beam.WindowInto(windows_of(horizon))
-        noise = self._noise(pcoll, plan.terms, windows_of(horizon))
+        noise = self._noise(pcoll, plan.terms, (horizon.start_micros, horizon.size_micros, horizon.windows))
         exact = ExactSums(self._declaration, plan, noise)
         sums = windowed | "ExactSums" >> exact
         self.check_release_id(pcoll)
