@@ -68,7 +68,8 @@ def heavy(places: list[tuple[str | None, float]], weight: int = 9, items: int = 
 class Case(NamedTuple):
     """A transform, and units that move its counters the most.
 
-    `limits` are K^2 of each counter, and of the sketch; `windows_reached` multiplies the squares.
+    `limits` are K^2 of each counter, and of the sketch; `windows_reached` multiplies the squares. `times` are those of
+    one period, within which a unit is one.
     """
 
     make: Callable[[PrivacySpec], Any]
@@ -78,6 +79,7 @@ class Case(NamedTuple):
     streaming: bool = False
     windows_reached: int = 1
     spend: Fraction = Fraction(0)
+    times: tuple[float, ...] = (0.0, 60.0, 65.0, 120.0, 180.0)
 
 
 def globally(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
@@ -119,7 +121,11 @@ CASES = {
         globally(PrivacyId("user", SIGNED, period=480)), limits(2), three([(None, 65.0)], [(None, 245.0)]), (120, 60)
     ),
     "norm, a period of one window": Case(
-        globally(PrivacyId("user", SIGNED, period=60)), limits(1), three([(None, 0.0)], [(None, 60.0)]), windows=60
+        globally(PrivacyId("user", SIGNED, period=60)),
+        limits(1),
+        three([(None, 0.0)], [(None, 60.0)]),
+        windows=60,
+        times=(0.0,),
     ),
     "norm, stream of one window": Case(
         globally(PrivacyId("user", SIGNED, max_windows=1, period=240)),
@@ -179,10 +185,7 @@ CASES = {
 def random_units(case: Case) -> list[Unit]:
     """More units: of one light record or of very many, in any places."""
     random = np.random.default_rng(7)
-    keys, times = (
-        sorted({(row.get("key"), 0) for unit in case.units for row, _ in unit}),
-        (0.0, 60.0, 65.0, 120.0, 180.0),
-    )
+    keys = sorted({(row.get("key"), 0) for unit in case.units for row, _ in unit})
     single = len(case.units[0]) == 1
     found: list[Unit] = []
     for size in [1] * 4 if single else [1, 3, 40, 900]:
@@ -190,7 +193,7 @@ def random_units(case: Case) -> list[Unit]:
             {"user": "u", "key": keys[random.integers(len(keys))][0], "item": int(random.integers(64)), "n": int(n)}
             for n in random.integers(-9, 10, size)
         ]
-        found.append([(visit, float(random.choice(times))) for visit in visits])
+        found.append([(visit, float(random.choice(case.times))) for visit in visits])
     return found
 
 

@@ -43,6 +43,7 @@ from beam_dpsketch import (
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.release.noising import calibrate
+from beam_dpsketch.release.release_id import RUN_BYTES
 from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -78,8 +79,10 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
     visitor = _Releases()
     pipeline.visit(visitor)
     accumulator = SketchAccumulator(SketchInput(transform._declaration.spec, RecordBounds(1)))
+    element, run = accumulator, None
     if isinstance(transform, PrivateContinualFrequencies.Globally):
-        accumulator.row = 0
+        accumulator.row, run = 0, bytes(RUN_BYTES)
+        element = (run, accumulator) if unbounded else accumulator  # on streams each row comes with the name of its run
     keyed = isinstance(transform, PrivateFrequencies.PerKey)
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
@@ -91,7 +94,7 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
             privacy.period_micros,
         ): privacy
         for step in visitor.found
-        for output in released_by(step, ("k", accumulator) if keyed else accumulator, on_time)
+        for output in released_by(step, ("k", element) if keyed else element, on_time, run)
         for privacy in [(output[1] if isinstance(output, tuple) else output).privacy]
     }
     (statement,) = statements.values()

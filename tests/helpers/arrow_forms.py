@@ -112,6 +112,9 @@ def _dictionaries(values: list[Any], kind: pa.DataType) -> Iterator[Form]:
         yield f"dictionary by {index}", pa.DictionaryArray.from_arrays(pa.array(places, index), whole), values
     backwards = pa.array(range(size - 1, -1, -1), pa.int32())
     yield "dictionary that holds nulls", pa.DictionaryArray.from_arrays(backwards, whole), values[::-1]
+    holding = pa.DictionaryArray.from_arrays(backwards, whole)
+    other = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), whole.slice(1, 1))
+    yield "chunks of dictionaries that hold nulls", pa.chunked_array([holding, other]), [*values[::-1], values[1]]
     if not (given := [value for value in values if value is not None]):
         return
     twice, distinct = [*given, *given[::-1]], column(given, kind)

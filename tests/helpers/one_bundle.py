@@ -12,15 +12,17 @@ from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_releas
 EVERYTHING = GlobalWindow()
 
 
-def bundle(step: ReleaseOnce, elements: list[Any], windows: Any = None, pane: PaneInfo = PANE_INFO_UNKNOWN) -> Any:
+def bundle(
+    step: ReleaseOnce, elements: list[Any], windows: Any = None, pane: PaneInfo = PANE_INFO_UNKNOWN, run: Any = None
+) -> Any:
     """What a bundle of elements makes the step emit; all are in the global window if no windows are given."""
     step.start_bundle()
     emitted: list[WindowedValue] = []
     for element, window in zip(elements, windows or [EVERYTHING] * len(elements), strict=True):
-        emitted += step.process(element, pane, window, window.max_timestamp()) or ()
+        emitted += step.process(element, pane, window, window.max_timestamp(), run) or ()
     return [*emitted, *step.finish_bundle()]
 
 
-def released_by(step: ReleaseOnce, element: Any, pane: PaneInfo = PANE_INFO_UNKNOWN) -> list[Any]:
+def released_by(step: ReleaseOnce, element: Any, pane: PaneInfo = PANE_INFO_UNKNOWN, run: Any = None) -> list[Any]:
     """What the step makes of one element: releases, or (key, release)."""
-    return [each for emitted in bundle(step, [element], pane=pane) for each in each_release(emitted.value)]
+    return [each for emitted in bundle(step, [element], pane=pane, run=run) for each in each_release(emitted.value)]
