@@ -150,8 +150,8 @@ def test_the_state_of_a_day_of_minutes_is_flat(which: Mechanism) -> None:
         counters = random.integers(-1000, 1000, spec.cells)
         exact = SketchAccumulator.of_row(sketch_input, 0, counters)
         element = b"", (window, exact.to_bytes())
-        state = driven.encoder, driven.early, driven.place, driven.end
-        rows = [each.value.row for each in step.process(element, driven._window, *state)]
+        state = driven.encoder, driven.early, driven.place, driven.run, driven.end
+        rows = [each.value[1].row for each in step.process(element, driven._window, *state)]
         assert rows == [*range(horizon.rows.first_row(window), horizon.rows.first_row(window + 1))]
         assert driven.early.size == 0
         sizes.append(driven.encoder.size)
