@@ -186,6 +186,7 @@ def test_a_file_that_declares_a_huge_level_is_refused() -> None:
             tree_with(*levels)
 
 
+@pytest.mark.slow
 def test_a_level_as_wide_as_may_be_is_answered() -> None:
     it = heavy(tree_with(COARSE, dataclasses.replace(FINE, bits=20)))
     assert len(it.top_k(3)) <= 3
