@@ -71,7 +71,7 @@ def written(source: random.Random) -> tuple[bytes, ROWS]:
 
 
 def read(data: bytes, size: int) -> ROWS:
-    """What is read of a file in blocks of so many bytes, and of rows."""
+    """Return the rows that are read of a file, in blocks of this size."""
     Path("x.csv").write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_files, "_ROWS", 1 + size % 7)

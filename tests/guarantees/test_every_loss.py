@@ -108,7 +108,7 @@ def units() -> Iterator[Any]:
 
 
 def settings(size: int) -> list[Setting]:
-    """So many of the settings that the transforms accept, or all if there are fewer; always the same ones."""
+    """Return `size` settings that the transforms accept, the same in every run; all, if there are fewer."""
     every = [Setting(kind, unit, layout) for layout, unit, kind in itertools.product(LAYOUTS, units(), SPECS)]
     random.Random(7).shuffle(every)
     return list(itertools.islice(filter(Setting.is_possible, every), size))

@@ -104,7 +104,7 @@ SIDES: dict[str, SideCounters | None] = {
 
 
 class Layout(NamedTuple):
-    """Windows of so many seconds, and of which keys."""
+    """The length of windows in seconds, and the keys."""
 
     size: int | None = None
     step: int | None = None

@@ -163,7 +163,7 @@ def test_sensitivities_by_brute_force(
 
 @every_relation
 def test_one_cell_by_brute_force(relation: NeighboringRelation) -> None:
-    """A unit in one of two numbers of which each may be a release of its own, so that it is in one cell there."""
+    """A unit adds to one of two numbers. Each may be a release of its own, where the unit is in one cell."""
     for signed, limit in itertools.product((False, True), (1, 3)):
         numbers = [(n, 0) for n in range(-limit if signed else 0, limit + 1)]
         units = [*numbers, *((0, n) for n, _ in numbers)]

@@ -178,7 +178,7 @@ def test_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_tie_in_a_release_is_decided_by_the_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All priorities are 0. One person has a weight of 1,000 for two items, of which one counts: noise is below 100."""
+    """All priorities are 0. One person has a weight of 1,000 for each of two items. One counts; noise is below 100."""
     monkeypatch.setattr(os, "urandom", bytes)
     settings = {
         "kind": "frequencies",
