@@ -8,7 +8,7 @@ COLUMN ?= source_ip
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-slow test-engines engines lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-engines engines lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -16,6 +16,7 @@ help:
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (about three minutes)"
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
+	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
@@ -52,6 +53,10 @@ test: $(VENV)/.demo $(VENV)/.test
 
 test-fast: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix --ignore=tests/,transforms guarantees engines)
+
+test-steady: test-fast
+	for run in $$(seq 2 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
+	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink)' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
