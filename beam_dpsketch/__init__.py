@@ -1,5 +1,20 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
+from beam_dpsketch.answers.comparing.difference import Difference
+from beam_dpsketch.answers.comparing.movers import Change, Changes
+from beam_dpsketch.answers.decoding.decoded import Decoded
+from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
+from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.answers.flat.listed_items import ReleasedListedItems
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.release_file import read_releases
+from beam_dpsketch.answers.released_counts import ReleasedCounts
+from beam_dpsketch.answers.released_sketch import ReleasedFrequencies, ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies, Frequency, Interval, Intervals
+from beam_dpsketch.answers.side_answers import ClippedShare
+from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.domains import (
     BytesDomain,
     Domain,
@@ -9,6 +24,7 @@ from beam_dpsketch.domains import (
     TextDomain,
     TimestampDomain,
 )
+from beam_dpsketch.engine.noising import release
 from beam_dpsketch.errors import (
     BudgetExceededError,
     ConfigError,
@@ -30,35 +46,19 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     RecordBounds,
 )
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.grouping import Groups
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.units import PrivacyId, Record
-from beam_dpsketch.release.answers import Frequencies, Frequency, Interval, Intervals
-from beam_dpsketch.release.comparing.difference import Difference
-from beam_dpsketch.release.comparing.movers import Change, Changes
-from beam_dpsketch.release.decoding.decoded import Decoded
-from beam_dpsketch.release.flat.count_min import ReleasedCountMin
-from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.flat.listed_items import ReleasedListedItems
-from beam_dpsketch.release.format.release_file import read_releases
-from beam_dpsketch.release.groups.released_counts import ReleasedCounts
-from beam_dpsketch.release.noising import release
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.over_time.timeline import SketchTimeline
-from beam_dpsketch.release.released_sketch import ReleasedFrequencies, ReleasedSketch
-from beam_dpsketch.release.side.answers import ClippedShare
-from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.release.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.release.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.statement.statement import PrivacyStatement
 
 __version__ = "0.1.0"
 

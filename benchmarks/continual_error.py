@@ -18,12 +18,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.release.over_time.decoders import decoder_of
 from benchmarks.measuring import environment
 
 HORIZONS = (64, 365, 1024, 8760)

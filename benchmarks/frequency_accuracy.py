@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
-from beam_dpsketch.release.flat.row_mean import RowReader
+from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.measuring import environment

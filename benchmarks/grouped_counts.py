@@ -32,8 +32,8 @@ from beam_dpsketch import (
     TextDomain,
     release,
 )
+from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.release.groups.counting import Counting
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from benchmarks.measuring import environment
 from benchmarks.top_k_accuracy import MEMORY, f1, python_words

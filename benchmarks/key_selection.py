@@ -32,10 +32,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks.measuring import environment
 from benchmarks.quantile_peers import collected

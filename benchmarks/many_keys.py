@@ -48,8 +48,8 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     """What the steps of the transform make of elements, up to one of `STEPS`."""
     import apache_beam as beam
 
+    from beam_dpsketch.answers.batch import Releases
     from beam_dpsketch.records.reading import RecordReader
-    from beam_dpsketch.release.format.batch import Releases
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
     from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run

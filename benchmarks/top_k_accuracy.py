@@ -43,8 +43,8 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.release.tree import prefix_search
-from beam_dpsketch.release.tree.levels import median_variance
+from beam_dpsketch.estimators.tree import prefix_search
+from beam_dpsketch.estimators.tree.levels import median_variance
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import trace_slices
 

@@ -30,7 +30,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.release.tree.cumulative import CumulativeTree
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
 from benchmarks import ordered_data
 from benchmarks.measuring import environment
 from benchmarks.ordered_data import NARROW, WIDE

@@ -142,10 +142,10 @@ def test_planted_violations_are_found(part, source):
     [
         ("release", "from beam_dpsketch import _validate\nfrom beam_dpsketch.release import wire"),
         ("release", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
-        ("__init__", "from beam_dpsketch.release.noising import release"),
+        ("__init__", "from beam_dpsketch.engine.noising import release"),
         ("transforms", "import apache_beam as beam"),
         ("config", "from beam_dpsketch.records.units import Record\nimport yaml"),
-        ("plots", "from beam_dpsketch.release.answers import Intervals\nimport matplotlib"),
+        ("plots", "from beam_dpsketch.answers.rows import Intervals\nimport matplotlib"),
     ],
 )
 def test_what_is_allowed_is_not_found(part, source):

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
-from beam_dpsketch.release.release_id import are_parts_of_one_run, run_and_part, runs
-from beam_dpsketch.release.statement import PrivacyStatement
+from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
+from beam_dpsketch.statement.statement import PrivacyStatement
 
 Distinct: TypeAlias = dict[frozenset[bytes], PrivacyStatement]
 """Statements by the ids of the releases that they are about."""

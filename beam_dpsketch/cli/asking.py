@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.faults import AnswerError, UsageError
 from beam_dpsketch.cli.over_time import group_rows
 from beam_dpsketch.cli.stored import Stored, read_stored
 from beam_dpsketch.cli.text import shown
 from beam_dpsketch.cli.values import ITEM_TYPES, read_confidence, read_lines, read_whole
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 
 _MAX_WINDOW = (1 << 17) - 1
 

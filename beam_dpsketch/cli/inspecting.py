@@ -9,16 +9,16 @@ import sys
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.cli.arguments import add_files, add_format
 from beam_dpsketch.cli.faults import DONE
 from beam_dpsketch.cli.output import print_rows
 from beam_dpsketch.cli.stored import Nothing, Stored, read_all
 from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.cli.values import describe_size
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.release_id import PART_BYTES, RUN_BYTES
-from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.release.statement_text import round_up
+from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
+from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.statement_text import round_up
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 

@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.faults import AnswerError, UsageError
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.cli.text import shown
 from beam_dpsketch.cli.values import read_time
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.over_time.timeline import SketchTimeline
-from beam_dpsketch.release.release_id import timeline
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.release_id import timeline
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 

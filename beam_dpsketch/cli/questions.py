@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Rows
 from beam_dpsketch.cli.faults import AnswerError, UsageError, note
 from beam_dpsketch.cli.values import ItemType, count_outside, read_values
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.questions.ask import Ask, Kind, even_values
-from beam_dpsketch.release.answers import Rows
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 OPTIONS: Mapping[str, Kind] = {
     "quantile": "quantiles",

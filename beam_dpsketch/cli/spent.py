@@ -15,7 +15,7 @@ from beam_dpsketch.cli.output import print_rows
 from beam_dpsketch.cli.stored import read_all
 from beam_dpsketch.cli.values import read_open_share
 from beam_dpsketch.privacy import zcdp
-from beam_dpsketch.release.statement_text import round_up
+from beam_dpsketch.statement.statement_text import round_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

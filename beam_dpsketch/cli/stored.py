@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.release_file import read_elements
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.faults import AnswerError, UsageError, note
 from beam_dpsketch.cli.text import shown
-from beam_dpsketch.release.format.release_file import read_elements
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.release_id import runs
-from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.unreleased import Unreleased
+from beam_dpsketch.statement.release_id import runs
+from beam_dpsketch.statement.unreleased import Unreleased
 
 SUFFIX = ".dpsketch"
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"

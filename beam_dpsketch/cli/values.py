@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.faults import UsageError
 from beam_dpsketch.cli.text import shown
 from beam_dpsketch.domains import (
@@ -20,8 +22,6 @@ from beam_dpsketch.domains import (
     TextDomain,
     TimestampDomain,
 )
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.listed_items import ListedItems
 
 ItemType: TypeAlias = Literal["int", "text"]

@@ -23,6 +23,7 @@ from beam_dpsketch.planning.declared import check_declared, plan_declared
 from beam_dpsketch.planning.planner import Plan
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.declaring import declare_frequencies, declare_quantiles, declare_top_k
@@ -30,7 +31,6 @@ from beam_dpsketch.records.grouping import Groups
 from beam_dpsketch.records.over_time import check_over_time, row_terms
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Record, Unit
-from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec

@@ -8,8 +8,8 @@ from typing import Any
 from beam_dpsketch.config.blocks import Reader, make, plain, read_block
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_choice, read_duration, read_time, read_whole
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Horizon
 from beam_dpsketch.records.public import TimeRange
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Horizon
 
 WINDOWS: Mapping[str, Reader] = {"start": read_time, "end": read_time}
 HORIZON: Mapping[str, Reader] = {

@@ -12,6 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.counting import Counting, draw_of
+from beam_dpsketch.engine.keys import choose_keys, find_chosen
+from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -19,12 +23,15 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.pairs import split_pair
-from beam_dpsketch.release.choosing.keys import choose_keys, find_chosen
-from beam_dpsketch.release.groups.counting import Counting, draw_of
-from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, name_run, part_name, part_of_run, release_randomness
-from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.unreleased import Unreleased
+from beam_dpsketch.statement.release_id import (
+    DRAW_BYTES,
+    RUN_BYTES,
+    name_run,
+    part_name,
+    part_of_run,
+    release_randomness,
+)
+from beam_dpsketch.statement.unreleased import Unreleased
 
 _COUNTERS = 1 << 18  # whose noise is drawn at once
 

@@ -11,6 +11,7 @@ import itertools
 import warnings
 from typing import Any
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config.release import ReleaseConfig, read_release
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.noise import nothing_released, release_counts, release_sums
@@ -21,8 +22,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.unreleased import Unreleased
+from beam_dpsketch.statement.unreleased import Unreleased
 
 
 class KeyedReleases(dict[Any, ReleasedSketch]):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.shards import into_shards
 from beam_dpsketch.privacy.auto_norm import AutoNorm
@@ -35,7 +36,6 @@ from beam_dpsketch.records.reading import (
     split_single,
 )
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.release.choosing.norms import NORM_PART, choose_norm
 
 _Read = TypeVar("_Read")
 

@@ -17,13 +17,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec

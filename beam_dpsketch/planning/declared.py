@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.counts_plan import CountsPlan
 from beam_dpsketch.planning.planner import Plan, plan
@@ -11,10 +15,6 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.choosing.norms import calibrate_choice
-from beam_dpsketch.release.groups.counting import Counting
-from beam_dpsketch.release.noising import calibrate
 
 
 def check_declared(declaration: Declaration, terms: ReleaseTerms) -> None:

@@ -15,10 +15,10 @@ import math
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY
 

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.answers.flat.count_min import noise_offset
+from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.estimators import row_mean
+from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import made_up_release, noise_variances, reference_distribution
+from beam_dpsketch.privacy.noise_margin import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.flat import row_mean
-from beam_dpsketch.release.flat.count_min import noise_offset
-from beam_dpsketch.release.noise_margin import noise_margin
-from beam_dpsketch.release.tree import least_squares, prefix_search
-from beam_dpsketch.release.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.noising import release_part
-from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.tree.levels import median_variance
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.release.over_time.decoders import decoder_of
 
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 

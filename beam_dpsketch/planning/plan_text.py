@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.over_time import noise_of_answers
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.bounds_text import bounds_in_words
-from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.statement.bounds_text import bounds_in_words
+from beam_dpsketch.statement.statement_text import round_up
 
 if TYPE_CHECKING:
     from beam_dpsketch.planning.planner import Plan

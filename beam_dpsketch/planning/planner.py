@@ -9,18 +9,18 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning import expected_answers, plan_text
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR, Advice, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.release.html import html_table
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
+from beam_dpsketch.statement.showing import html_table
 
 USELESS_SHARE = 0.1
 

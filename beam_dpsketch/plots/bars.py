@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
 from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_bars, draw_intervals
 from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
-from beam_dpsketch.release.answers import Frequencies, Intervals, Many, as_list
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beam_dpsketch.answers.rows import Intervals, Many, as_list
 from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_intervals
 from beam_dpsketch.plots.scales import mark, numbers_of, places_of
-from beam_dpsketch.release.answers import Intervals, Many, as_list
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beam_dpsketch.release.answers import as_list
+from beam_dpsketch.answers.rows import as_list
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

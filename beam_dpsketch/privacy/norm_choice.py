@@ -110,7 +110,7 @@ def units_to_scale(
       relation: the relation between neighbouring inputs.
       rho: the part of rho that the sketch's counters get.
       reading: the standard deviation of an estimate over that of a counter: 1 if it is one counter;
-        `release.flat.row_mean.noise_margin(depth, 0.683)`, 0.46 with five rows, if it is the Huber mean over rows.
+        `estimators.row_mean.noise_margin(depth, 0.683)`, 0.46 with five rows, if it is the Huber mean over rows.
       output_cells: how many sketches one norm covers, keys times windows.
     """
     counter = squared_l2_sensitivity(

@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 Kind: TypeAlias = Literal[
     "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total", "records", "units"

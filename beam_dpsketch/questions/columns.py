@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.questions.ask import Kind
-from beam_dpsketch.release.statement import PrivacyStatement
-from beam_dpsketch.release.statement_text import round_up
+from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.statement_text import round_up
 
 AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
 

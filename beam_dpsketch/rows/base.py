@@ -9,6 +9,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.answers.released_counts import ReleasedCounts
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import ReleaseConfig, read_release
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.paths import refusal, unknown
@@ -17,8 +19,6 @@ from beam_dpsketch.config.wording import in_settings
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.release.groups.released_counts import ReleasedCounts
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.rows.make import digest, private_transform, with_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type

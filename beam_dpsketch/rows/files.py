@@ -10,10 +10,10 @@ import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
 from beam_dpsketch import transforms as python
+from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.rows.base import ENCODINGS, RowTransform
 from beam_dpsketch.rows.queries import check_releases
 from beam_dpsketch.rows.releases import to_release, to_release_row

@@ -10,18 +10,18 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.config import read_domain, read_horizon, read_windows
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.over_time.timeline import SketchTimeline
-from beam_dpsketch.release.release_id import timeline
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.rows import blocks
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
 from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, places_in, to_release
 from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, WINDOW_COLUMNS, columns_of, columns_of_answers, row_type
+from beam_dpsketch.statement.release_id import timeline
 
 _OVER = ("windows", "prefixes")
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.noising import calibrate, release_part
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Record
-from beam_dpsketch.release.noising import calibrate, release_part
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.declaring import declare_frequencies, declare_quantiles
 from beam_dpsketch.records.public import Keys, keyed
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec

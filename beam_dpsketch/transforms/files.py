@@ -12,10 +12,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers import release_file
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.release_file import Kind, Stored
 from beam_dpsketch.hashing.encodings import Item
-from beam_dpsketch.release.format import release_file
-from beam_dpsketch.release.format.release_file import Kind, Stored
-from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.choosing.spent import spent_before
 from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from beam_dpsketch.release.answers import Frequencies
-from beam_dpsketch.release.over_time.row import TimelineRow
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms.outputs import key_and_release
 
 ASKED_OF_TWO = ("inner_product", "distance", "cosine", "movers", "minus")

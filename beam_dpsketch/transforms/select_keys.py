@@ -12,15 +12,15 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch import _validate
+from beam_dpsketch.engine.keys import choose_keys_alone
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.release.choosing.keys import choose_keys_alone
-from beam_dpsketch.release.statement_text import round_up
 from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.statement.statement_text import round_up
 from beam_dpsketch.transforms.steps.choosing.keys import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform

@@ -21,8 +21,8 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks.paper import prototype
 from benchmarks.paper.records import Row

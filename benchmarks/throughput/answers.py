@@ -22,11 +22,11 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from benchmarks.measuring import spread
 from benchmarks.throughput.kernels import SHAPE, skewed
 from benchmarks.throughput.table import Row, Table

@@ -16,8 +16,8 @@ import tempfile
 from typing import Any
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
+from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.release.format.release_file import RecordWriter, to_record
 from tests.helpers import golden
 
 ROOT = pathlib.Path(__file__).parents[2]

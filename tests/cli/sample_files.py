@@ -28,10 +28,10 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
+from beam_dpsketch.answers.release_file import RecordWriter, to_record
+from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.privacy.side_counters import UNITS
-from beam_dpsketch.release.format.release_file import RecordWriter, to_record
-from beam_dpsketch.release.noising import release_part
-from beam_dpsketch.release.release_id import part_name
+from beam_dpsketch.statement.release_id import part_name
 from beam_dpsketch.transforms import window_file
 from tests.helpers.timeline_rows import released_rows
 

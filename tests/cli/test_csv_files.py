@@ -15,8 +15,8 @@ import pyarrow.csv
 import pytest
 
 from beam_dpsketch.cli.faults import UsageError
-from beam_dpsketch.cli.releasing import csv_files, files
-from beam_dpsketch.cli.releasing.csv_files import CsvFile
+from beam_dpsketch.cli.reading import csv_files, files
+from beam_dpsketch.cli.reading.csv_files import CsvFile
 
 BREAKS = ["\n", "\r\n", "\r"]
 PARTS = [

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from beam_dpsketch.answers.release_file import RecordWriter, from_record, read_records
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.release.format.release_file import RecordWriter, from_record, read_records
 from tests.cli.consoles import PAGES, blocks
 from tests.helpers.golden import DIGEST_BYTES, sealed
 

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
-from beam_dpsketch.cli.releasing import command, csv_files, progress
-from beam_dpsketch.cli.releasing.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
-from beam_dpsketch.cli.releasing.files import open_files
+from beam_dpsketch.cli.reading import csv_files
+from beam_dpsketch.cli.reading.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
+from beam_dpsketch.cli.reading.files import open_files
+from beam_dpsketch.cli.releasing import command, progress
 from beam_dpsketch.config import ConfigError, read_release
 from tests.cli.consoles import run
 

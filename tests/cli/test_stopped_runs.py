@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import CountMin, FormatError, SketchSpec, read_releases
+from beam_dpsketch.answers.release_file import RecordWriter
 from beam_dpsketch.cli import faults
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.cli.releasing import command
 from beam_dpsketch.frames.releasing import KeyedReleases
-from beam_dpsketch.release.format.release_file import RecordWriter
 from tests.cli.consoles import run
 from tests.helpers import by_hand
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.release import noising
+from beam_dpsketch.engine import noising
 
 
 def without_noise() -> int:

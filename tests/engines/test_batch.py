@@ -25,7 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.stored import read_all
 from beam_dpsketch.domains import TextDomain
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms import (
     BoundContributions,
     EnvironmentSecret,

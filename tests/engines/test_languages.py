@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
-from beam_dpsketch.release import noising
+from beam_dpsketch.engine import noising
 from beam_dpsketch.rows import PrivateFrequencies, PrivateTopK
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, running, wait_for

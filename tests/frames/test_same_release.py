@@ -19,7 +19,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.release_id import GLOBAL_END, GLOBAL_START
+from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
 from tests.helpers.frame_cases import (
     CONFIGS,
     FORMS,

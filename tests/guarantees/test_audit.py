@@ -24,8 +24,8 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.release import noising
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies

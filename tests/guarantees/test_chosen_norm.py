@@ -28,9 +28,9 @@ from beam_dpsketch import (
     SketchSpec,
     TimeRange,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.release import noising
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums
 from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing

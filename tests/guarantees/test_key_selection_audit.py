@@ -28,9 +28,9 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
 )
+from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
-from beam_dpsketch.release.choosing import keys as choosing
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.streams import in_windows

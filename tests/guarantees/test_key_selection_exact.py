@@ -30,6 +30,8 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
@@ -38,8 +40,6 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.choosing import keys as choosing
-from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
 from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
 
 SPEC = SketchSpec(depth=1, width=2)

@@ -36,11 +36,11 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
+from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.privacy import composition, zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.release.choosing.keys import choose_keys
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce

@@ -31,12 +31,12 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import mechanism, norm_bounding
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes
-from beam_dpsketch.release import noising
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import KeySelection, ListedItems, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.release.choosing import keys as choosing
-from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys, find_chosen
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import release_once
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run

@@ -26,13 +26,13 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.release import noising
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords

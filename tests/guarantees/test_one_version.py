@@ -35,7 +35,7 @@ from beam_dpsketch import (
     TimelineRow,
     TimeRange,
 )
-from beam_dpsketch.release.release_id import RUN_BYTES
+from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateTopK, SelectKeys
 from tests.helpers.pipelines import FN_API, Sink
 

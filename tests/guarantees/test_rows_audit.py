@@ -26,7 +26,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from tests.helpers.continual import (
     SIZE,
     START,

@@ -33,10 +33,10 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing

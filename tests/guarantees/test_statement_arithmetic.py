@@ -40,12 +40,12 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.release_id import RUN_BYTES
-from beam_dpsketch.release.statement import PrivacyStatement
 from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.statement.release_id import RUN_BYTES
+from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce

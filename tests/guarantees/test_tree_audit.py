@@ -26,7 +26,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     TreeSpec,
 )
-from beam_dpsketch.release import noising
+from beam_dpsketch.engine import noising
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run

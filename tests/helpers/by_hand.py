@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
+from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
+from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.release.flat.count_min import ReleasedCountMin
-from beam_dpsketch.release.flat.count_sketch import ReleasedCountSketch
-from beam_dpsketch.release.over_time.notes import RowNote
-from beam_dpsketch.release.released_sketch import ReleasedSketch
-from beam_dpsketch.release.side.notes import SideNote
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from beam_dpsketch.statement.row_notes import RowNote
+from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers.raw import of_kind
 
 RELEASED: dict[type[LinearSketch], type[ReleasedSketch]] = {

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, PrivacyStatement
-from beam_dpsketch.release.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
+from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 
 Parts: TypeAlias = "tuple[tuple[int, int], ...]"
 """Parts of a run, each with how often it was drawn."""

@@ -13,9 +13,9 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineRow
+from beam_dpsketch.engine import noising
+from beam_dpsketch.privacy.over_time.horizon import Mechanism
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.release import noising
-from beam_dpsketch.release.over_time.horizon import Mechanism
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateContinualFrequencies
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink

@@ -15,7 +15,7 @@ from apache_beam.transforms import userstate, window
 from apache_beam.transforms.combiners import ToList
 
 from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, SketchSpec, WindowingError
-from beam_dpsketch.release import noising
+from beam_dpsketch.engine import noising
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
 from beam_dpsketch.transforms.windows.guard import check_windowing

@@ -32,16 +32,16 @@ from beam_dpsketch import (
     TimelineRow,
     TreeSpec,
 )
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.release.choosing.key_note import KeyNote
-from beam_dpsketch.release.groups.group_note import GroupNote
-from beam_dpsketch.release.over_time.notes import AnswerNote
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.row_notes import AnswerNote
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.noising import calibrate
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place
 

@@ -47,12 +47,15 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.planning.declared import check_declared
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
@@ -63,13 +66,10 @@ from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.over_time import check_over_time
 from beam_dpsketch.records.pairs import join_pairs
-from beam_dpsketch.release.choosing.key_note import KeyNote
-from beam_dpsketch.release.choosing.norms import calibrate_choice
-from beam_dpsketch.release.groups.counting import Counting
-from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.grouped_items import GroupedItems, short_keys
+from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
 from beam_dpsketch.transforms.windows.window_limit import last_time
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan

@@ -30,10 +30,10 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.sketches import raw_type
 
 UNIT = 1 << 16

@@ -17,8 +17,8 @@ import pytest
 from apache_beam.transforms.window import IntervalWindow
 
 from beam_dpsketch import NormBound, Record, RecordBounds
-from beam_dpsketch.release import noising
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine import noising
 from tests.helpers.norm_reference import UNIT, Counted, net, scaled
 from tests.helpers.side_sums import NAMES, squared_limit
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
+from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import part_name, timeline_of_run
+from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.statement.release_id import part_name, timeline_of_run
 
 KINDS = ("root", "tree")
 

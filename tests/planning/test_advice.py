@@ -33,6 +33,8 @@ from beam_dpsketch import (
     plan,
     release,
 )
+from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
@@ -40,8 +42,6 @@ from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.side_counters import SideCounters
-from beam_dpsketch.release.flat.row_mean import noise_margin
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS: dict[str, Any] = {

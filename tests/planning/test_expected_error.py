@@ -18,14 +18,14 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.estimators.tree import least_squares
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
+from beam_dpsketch.estimators.tree.least_squares import fitted_tree
+from beam_dpsketch.estimators.tree.levels import tree_levels
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.contributions import ONE_RECORD
-from beam_dpsketch.release.noising import calibrate
-from beam_dpsketch.release.tree import least_squares
-from beam_dpsketch.release.tree.cumulative import CumulativeTree
-from beam_dpsketch.release.tree.least_squares import fitted_tree
-from beam_dpsketch.release.tree.levels import tree_levels
 
 TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None))
 SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]

@@ -13,11 +13,11 @@ import pytest
 from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.planning import plan_text
 from beam_dpsketch.planning.over_time import noise_of_answers
-from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import part_name
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
 
 PERIOD = {"max_windows": 2, "period": "1d"}

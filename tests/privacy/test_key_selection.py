@@ -31,14 +31,14 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
+from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.privacy import key_selection
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.choosing import keys as choosing
-from beam_dpsketch.release.choosing.keys import KeyChoice, choose_keys
-from beam_dpsketch.release.noising import calibrate
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place
 from tests.helpers.tails import true_tails

@@ -23,13 +23,13 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
-from beam_dpsketch.release.noising import calibrate
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
 from tests.helpers.side_sums import NAMES

@@ -7,8 +7,8 @@ import pytest
 from beam_dpsketch import NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.terms import RowTerms
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.row_terms import RowTerms
 
 PRIVACY = PrivacySpec(rho=0.5)
 

@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_expansion_api_pb2
 from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
 
 from beam_dpsketch import rows
-from beam_dpsketch.release import noising
+from beam_dpsketch.engine import noising
 from beam_dpsketch.rows.expansion import GLOB, OPTIONS, RowsExpansion
 from beam_dpsketch.rows.expansion_requests import ALLOWED, URN, copy_request
 from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload

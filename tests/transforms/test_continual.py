@@ -33,10 +33,10 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.release import noising
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.statement.statement import Disclosure
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
 from tests.helpers.continual import (
     HORIZON,

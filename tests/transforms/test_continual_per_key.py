@@ -25,9 +25,9 @@ from beam_dpsketch import (
     SketchTimeline,
     WindowingError,
 )
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.release.release_id import timeline
-from beam_dpsketch.release.statement import Disclosure
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.statement.release_id import timeline
+from beam_dpsketch.statement.statement import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualQuantiles
 from beam_dpsketch.transforms.outputs import key_and_release
 from tests.helpers import tolerances

@@ -28,7 +28,7 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
-from beam_dpsketch.release.choosing.keys import choose_keys_alone
+from beam_dpsketch.engine.keys import choose_keys_alone
 from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
 from beam_dpsketch.transforms.steps.choosing import keys as choose_once
 

@@ -16,7 +16,7 @@ from beam_dpsketch.cli.plot.series import MAX_SERIES, Moment, moments
 from beam_dpsketch.cli.questions import Question
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.cli.values import read_share, read_whole
-from beam_dpsketch.release.over_time.horizon import Horizon
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 
 KINDS = ("png", "svg", "pdf")
 POINTS, MAX_K, MAX_BINS = 1000, 50, 200

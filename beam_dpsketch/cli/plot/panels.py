@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies, Intervals
 from beam_dpsketch.cli.faults import AnswerError, UsageError
 from beam_dpsketch.cli.text import shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.figures import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.scales import places_of, text
-from beam_dpsketch.release.answers import Frequencies, Intervals
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 MAX_PANELS = 12
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.asking import needs_horizon
 from beam_dpsketch.cli.faults import AnswerError, UsageError
 from beam_dpsketch.cli.over_time import Rows, group_rows
 from beam_dpsketch.cli.stored import Stored, name_without_window, window_of
 from beam_dpsketch.cli.values import read_time
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 
 MAX_SERIES, MAX_MOMENTS = 7, 2000
 

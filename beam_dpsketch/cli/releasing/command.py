@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.cli.faults import DONE, UsageError, note
 from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input, unfinished_files
-from beam_dpsketch.cli.releasing.files import open_files
+from beam_dpsketch.cli.reading.files import open_files
 from beam_dpsketch.cli.releasing.progress import Progress
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
@@ -21,7 +22,6 @@ from beam_dpsketch.cli.stored import SUFFIX
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
-from beam_dpsketch.release.format.release_file import RecordWriter, to_record
 
 _HAS_COST = ", and has cost budget"
 

@@ -9,8 +9,8 @@ import sys
 import pyarrow as pa
 
 from beam_dpsketch.cli.faults import DONE, WRONG_USAGE, UsageError, note
-from beam_dpsketch.cli.releasing.csv_columns import TEXT, declared_schema
-from beam_dpsketch.cli.releasing.csv_files import CsvFile
+from beam_dpsketch.cli.reading.csv_columns import TEXT, declared_schema
+from beam_dpsketch.cli.reading.csv_files import CsvFile
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import printable, write
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
@@ -19,7 +19,7 @@ from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.public import KeySelection, PublicKeys
-from beam_dpsketch.release.bounds_text import bounds_in_words
+from beam_dpsketch.statement.bounds_text import bounds_in_words
 
 _ENDINGS = (".parquet", ".csv")
 

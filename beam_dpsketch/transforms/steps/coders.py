@@ -6,9 +6,9 @@ from typing import Any
 
 from apache_beam import coders
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.released_sketch import ReleasedSketch
 
 
 class AccumulatorCoder(coders.Coder):

@@ -17,8 +17,8 @@ from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from beam_dpsketch.answers.release_file import RecordWriter, read_records
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.release.format.release_file import RecordWriter, read_records
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.windows.guard import steps_before
 

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, NoReturn
 
 import apache_beam as beam
 
+from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.declared import check_declared, plan_declared
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.format.batch import Releases
-from beam_dpsketch.release.groups.counting import Counting
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
 from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums

@@ -15,15 +15,15 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen
+from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
-from beam_dpsketch.release.format.batch import Releases
-from beam_dpsketch.release.noising import Part, release_parts
-from beam_dpsketch.release.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.statement.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
 

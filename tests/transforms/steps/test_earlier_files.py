@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
 from beam_dpsketch import CountSketch, PrivacySpec, Record, ReleaseTerms, release
-from beam_dpsketch.release.format.release_file import to_record
+from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, WriteReleases, read_releases
 from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink
 from tests.helpers.pipelines import FN_API, SPEC

@@ -36,7 +36,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.release_id import part_name, release_randomness, runs
+from beam_dpsketch.statement.release_id import part_name, release_randomness, runs
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     FileSecret,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import Horizon, PrivacySpec, Record, SketchSpec
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import matrix
 from tests.helpers.state_cells import Cell

@@ -33,8 +33,8 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
+from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.release.noising import calibrate
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan

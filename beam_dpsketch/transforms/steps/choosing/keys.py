@@ -8,9 +8,9 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
-from beam_dpsketch.release.release_id import part_name, release_randomness
+from beam_dpsketch.statement.release_id import part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
 

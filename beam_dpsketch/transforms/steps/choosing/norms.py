@@ -2,7 +2,7 @@
 
 Guarantee: each unit is in one bin of the histogram at most: an id, or an id within one period, whose records are all in
 one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run read one norm, and
-it costs what `release.choosing.norms` says. The exact counts are in no message and in no display data.
+it costs what `engine.norms` says. The exact counts are in no message and in no display data.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
+from beam_dpsketch.engine.norms import NORM_PART, calibrate_choice, choose_norm
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count
@@ -24,7 +25,6 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.release.choosing.norms import NORM_PART, calibrate_choice, choose_norm
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import fires_again_late

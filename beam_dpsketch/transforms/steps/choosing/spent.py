@@ -10,12 +10,12 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.release.format.release_file import to_record
-from beam_dpsketch.release.release_id import name_run
-from beam_dpsketch.release.unreleased import Unreleased
+from beam_dpsketch.statement.release_id import name_run
+from beam_dpsketch.statement.unreleased import Unreleased
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import steps_before
 

@@ -15,13 +15,20 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.pairs import split_pair
-from beam_dpsketch.release.groups.counting import Counting, draw_of
-from beam_dpsketch.release.release_id import DRAW_BYTES, RUN_BYTES, name_run, part_name, part_of_run, release_randomness
-from beam_dpsketch.release.released_sketch import ReleasedSketch
+from beam_dpsketch.statement.release_id import (
+    DRAW_BYTES,
+    RUN_BYTES,
+    name_run,
+    part_name,
+    part_of_run,
+    release_randomness,
+)
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise

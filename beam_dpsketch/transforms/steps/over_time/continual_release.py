@@ -7,13 +7,13 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.over_time.terms import RowTerms
+from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.over_time import check_over_time, row_terms
-from beam_dpsketch.release.choosing.keys import choose_keys
-from beam_dpsketch.release.format.batch import Releases
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.over_time.row import TimelineRow
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime

@@ -8,11 +8,11 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch.domains.times import MILLISECOND
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.over_time import row_terms
 from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.window_rows import WindowRows
-from beam_dpsketch.release.over_time.horizon import Horizon
 from beam_dpsketch.transforms.windows.time_range import MAX_RELEASES
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan, check_norm
 

@@ -25,14 +25,14 @@ from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, W
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.release.choosing.keys import KeyChoice, find_chosen
-from beam_dpsketch.release.over_time.horizon import Horizon
-from beam_dpsketch.release.release_id import RUN_BYTES, part_name, release_randomness
+from beam_dpsketch.statement.release_id import RUN_BYTES, part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows.guard import fires_again_late

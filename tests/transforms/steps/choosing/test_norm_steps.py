@@ -19,6 +19,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWind
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
+from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.norm_choice import bin_count
@@ -26,7 +27,6 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.release.choosing import norms as norm_choosing
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps.choosing.norms import (

@@ -1,0 +1,1 @@
+"""What users hold and ask: released sketches, their answers, and files of them."""

@@ -1,0 +1,140 @@
+"""Several releases of one kind, spec and terms, as they travel between workers.
+
+They differ in counters, release id and side values. All else is in one validated statement, written once. The bytes
+travel between workers only. They are not a release format and change with the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import zstandard
+
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
+from beam_dpsketch.errors import FormatError
+from beam_dpsketch.hashing.encodings import join_parts, split_parts
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
+from beam_dpsketch.statement.row_notes import RowNote
+from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+T = TypeVar("T")
+
+
+class Releases:
+    """One or more releases; iterating makes a `ReleasedSketch`, or a `TimelineRow`, of each.
+
+    Args:
+      kind: the name of their kind.
+      spec: that of each.
+      statement: of any of them; its release ids and side values are not read.
+      scale_bits: counters count in units of 2**-scale_bits.
+      release_ids: of each, 48 bytes.
+      side: the noisy side counters, signed integers of shape (releases, notes of the statement).
+      counters: the noisy counters, signed integers of shape (releases, cells); narrow ones take less memory.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        spec: Any,
+        statement: PrivacyStatement,
+        scale_bits: int,
+        *,
+        release_ids: Sequence[bytes],
+        side: np.ndarray,
+        counters: np.ndarray,
+    ) -> None:
+        if not release_ids or any(len(release_id) != RELEASE_ID_BYTES for release_id in release_ids):
+            raise ValueError(f"release_ids must be one or more, of {RELEASE_ID_BYTES} bytes each")
+        for name, values, columns in (("side", side, len(statement.side)), ("counters", counters, spec.cells)):
+            if values.shape != (len(release_ids), columns) or values.dtype.kind != "i":
+                raise ValueError(f"{name} must be signed integers of shape {(len(release_ids), columns)}")
+        self._common = kind, spec, statement, scale_bits
+        self._release_ids, self._side, self._counters = release_ids, side, counters
+
+    def __len__(self) -> int:
+        return len(self._release_ids)
+
+    def __iter__(self) -> Iterator[ReleasedSketch | TimelineRow]:
+        kind, spec, _, scale_bits = self._common
+        for statement, values in zip(self._statements(), self._counters, strict=True):
+            counters = values.astype(np.int64)
+            if isinstance(statement.over_time, RowNote):
+                yield TimelineRow(kind, spec, counters, statement, scale_bits)
+            else:
+                yield KINDS[kind](spec, counters, statement, scale_bits)
+
+    def take(self, places: Sequence[int]) -> Releases:
+        """Return those at these places, one or more."""
+        release_ids = [self._release_ids[place] for place in places]
+        side, counters = self._side[places], self._counters[places]
+        return Releases(*self._common, release_ids=release_ids, side=side, counters=counters)
+
+    def to_bytes(self) -> bytes:
+        """Encode for another worker: the first in the published format, then what differs in the others."""
+        kind, spec, _, scale_bits = self._common
+        first = release_format.pack(kind, spec, self._counters[0], next(self._statements()), scale_bits)
+        dtype = release_format.narrowest(self._counters)
+        others = self._counters[1:].astype(dtype)
+        side = self._side[1:].astype("<i8")
+        ids = b"".join(self._release_ids[1:])
+        parts = [first, ids, side.tobytes(), dtype.encode(), others.tobytes()]
+        return zstandard.compress(join_parts(parts), 1)  # noise takes fewer bits than its integers have
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Releases:
+        """Decode what `to_bytes` wrote."""
+        first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
+        kind, spec, counters, statement, scale_bits = release_format.unpack(first)
+        if len(ids) % RELEASE_ID_BYTES:
+            raise FormatError("not a batch of releases: an id is too short")
+        size = RELEASE_ID_BYTES
+        release_ids = [*statement.release_ids, *(ids[start : start + size] for start in range(0, len(ids), size))]
+        values = [note.value for note in statement.side]
+        return Releases(
+            kind,
+            spec,
+            statement,
+            scale_bits,
+            release_ids=release_ids,
+            side=_rows(np.array(values, dtype=np.int64), np.frombuffer(side, "<i8"), len(release_ids)),
+            counters=_rows(counters, np.frombuffer(others, dtype.decode()), len(release_ids)),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Releases.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} releases of {self._common[1]}>"
+
+    def _statements(self) -> Iterator[PrivacyStatement]:
+        """Yield the statement of each; the constructors would check again what is equal in all."""
+        statement = self._common[2]
+        common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
+        for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
+            notes = zip(common_of_notes, values, strict=True)
+            side = tuple(_unchecked(SideNote, {**note, "value": value}) for note, value in notes)
+            yield _unchecked(PrivacyStatement, {**common, "release_ids": (release_id,), "side": side})
+
+
+def _fields(checked: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name."""
+    return {field.name: getattr(checked, field.name) for field in dataclasses.fields(checked)}
+
+
+def _unchecked(kind: type[T], fields: dict[str, Any]) -> T:
+    """Return a frozen dataclass with fields that its constructor has checked, or that are valid in any other one."""
+    made = object.__new__(kind)
+    vars(made).update(fields)
+    return made
+
+
+def _rows(first: np.ndarray, others: np.ndarray, size: int) -> np.ndarray:
+    """Return the first row and the others, of shape (size, columns), in the integers of the others."""
+    return np.concatenate([first, others], dtype=others.dtype, casting="same_kind").reshape(size, len(first))

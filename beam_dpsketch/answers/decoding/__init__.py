@@ -1,0 +1,1 @@
+"""Answers about the items of a dictionary."""

@@ -1,0 +1,1 @@
+"""Released sketches without levels."""

@@ -1,0 +1,56 @@
+"""Answers about single items: what releases, decoded dictionaries and differences have in common.
+
+Guarantee: post-processing of released counters. All answers are about the records that bounding kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, overload
+
+import numpy as np
+
+from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_asked, as_many
+
+
+class ItemAnswers(ABC):
+    """Estimates of items, with bounds.
+
+    Methods take one item or many: one gives a single value or row, many give an array or a sequence of rows. Put an
+    item that is a tuple into a list.
+    """
+
+    @overload
+    def estimate(self, items: One) -> float: ...
+    @overload
+    def estimate(self, items: Many) -> np.ndarray: ...
+    def estimate(self, items: Any) -> Any:
+        """Return the estimated total weight of each item: float64 of shape (n,), or a float for a single item."""
+        items, single = as_many(items)
+        return as_asked(self._estimates(items), single)
+
+    @overload
+    def interval(self, items: One, confidence: float = ...) -> Frequency: ...
+    @overload
+    def interval(self, items: Many, confidence: float = ...) -> Frequencies: ...
+    def interval(self, items: Any, confidence: float = 0.95) -> Any:
+        """Return each item's estimate with bounds for its true total weight, over the records that bounding kept.
+
+        The bounds cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
+        records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
+        confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
+        """
+        items, single = as_many(items)
+        return as_asked(self._frequencies(items, confidence), single)
+
+    def as_rows(self, items: One | Many, confidence: float = 0.95) -> list[dict[str, Any]]:
+        """Return one plain dict per item with the fields item, estimate, lower and upper, for any sink."""
+        return self._frequencies(as_many(items)[0], confidence).to_rows()
+
+    @abstractmethod
+    def _estimates(self, items: Any) -> np.ndarray:
+        """Return the estimates of an array, a column or a list of items."""
+
+    @abstractmethod
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        """Return the estimates and bounds of an array, a column or a list of items."""

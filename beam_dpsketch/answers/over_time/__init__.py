@@ -1,0 +1,1 @@
+"""Released rows over time, and answers about windows."""

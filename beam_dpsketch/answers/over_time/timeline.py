@@ -1,0 +1,219 @@
+"""Releases over time: any windows of a horizon, their differences, and every prefix, from the rows released so far.
+
+Guarantee: post-processing of rows. Their noise was drawn for all rows together, so rho is that of the horizon, for any
+number of questions. Each answer is one linear estimate from the rows, with the variance of its own noise. Answers share
+rows, so their noise is correlated: compare windows by `minus`, `distance` and `movers`, which ask once.
+
+Sources: see `root_decoder` and `tree_decoder`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.comparing.difference import Difference
+from beam_dpsketch.answers.comparing.movers import Changes
+from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Interval, Many
+from beam_dpsketch.domains.times import to_micros
+from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline
+
+Windows: TypeAlias = "int | tuple[int, int]"
+"""The number of one window, or the first and the last of several."""
+
+
+class SketchTimeline:
+    """Answers about any windows of one horizon, from its rows.
+
+    A row is released when its window closes, so all windows that are closed by then can be asked about. Answers and
+    their intervals are about the records that bounding kept. Counters of all windows so far are decoded once; more rows
+    may come later, by `add`.
+
+    Args:
+      rows: the rows of one run of a continual release, of one key, in any order. Rows after a gap wait for it to close.
+        Rows of another run, or of a horizon with another start or window_size, are refused.
+      horizon: of the continual release.
+
+    Raises `TypeError` for what is not a row, and `ValueError` for rows that do not belong together.
+    """
+
+    def __init__(self, rows: Iterable[TimelineRow], horizon: Horizon) -> None:
+        _validate.instance(Horizon, horizon=horizon)
+        self._horizon = horizon
+        self._rows: dict[int, TimelineRow] = {}
+        self._closed = 0  # rows from the first on that have come
+        self.add(rows)
+
+    @classmethod
+    def by_key(cls, pairs: Iterable[tuple[Any, TimelineRow]], horizon: Horizon) -> dict[Any, SketchTimeline]:
+        """Return the timeline of each key, from pairs of a key and a row."""
+        rows: dict[Any, list[TimelineRow]] = {}
+        for key, row in pairs:
+            rows.setdefault(key, []).append(row)
+        return {key: cls(of_key, horizon) for key, of_key in rows.items()}
+
+    def add(self, rows: Iterable[TimelineRow]) -> None:
+        """Take more rows of the same run."""
+        for row in rows:
+            self._check_row(row)
+            self._rows[row.number] = row
+        while self._closed in self._rows:
+            self._closed += 1
+
+    @property
+    def available(self) -> int:
+        """The number of windows, from the first on, that are closed and can be asked about."""
+        if not self._closed:
+            return 0
+        mechanism = self._first.mechanism
+        return mechanism.windows if self._closed == mechanism.row_count else mechanism.window_of(self._closed)
+
+    def window_of(self, time: Any) -> int:
+        """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
+        window = self._horizon.index(to_micros(time=time))
+        self._check_range(window, window)
+        return window
+
+    def between(self, first: int, last: int) -> ReleasedSketch:
+        """Return the release of the windows first to last, both included.
+
+        Under the binary tree, the answer about a window becomes closer as more rows come.
+        """
+        return self._answer(self._coefficients(first, last))
+
+    def prefix(self, last: int) -> ReleasedSketch:
+        """Return the release of everything from the start of the horizon to the end of a window."""
+        return self.between(0, last)
+
+    def minus(self, later: Windows, earlier: Windows) -> Difference:
+        """Return how much more each item weighs in the later windows than in the earlier ones.
+
+        Args:
+          later: a window, or the (first, last) of several.
+          earlier: others of them; both may overlap, and what is in both cancels.
+        """
+        return Difference(self._difference(later, earlier))
+
+    def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
+        """Return the Euclidean distance: the root of the sum over items of the squared change of weight.
+
+        Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
+        """
+        return Interval(*map(math.sqrt, self._difference(later, earlier).second_moment(confidence)))
+
+    def movers(
+        self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
+    ) -> Changes:
+        """Return the k items of largest change between two times, up or down, largest first.
+
+        Args:
+          later: a window, or the (first, last) of several.
+          earlier: others of them; both may overlap.
+          k: the number of items, 1 to 2**31; fewer are returned where fewer were given or found.
+          candidates: the items to choose from, which must be public; see `ReleasedSketch.movers`.
+          confidence: of each interval, in (0, 1), as in `ReleasedSketch.movers`.
+        """
+        _validate.whole(low=1, high=1 << 31, k=k)
+        difference = self._difference(later, earlier)
+        after, before = self.between(*_ends(later=later)), self.between(*_ends(earlier=earlier))
+        return after._changes(before, difference, k, candidates, confidence)
+
+    def _difference(self, later: Windows, earlier: Windows) -> ReleasedSketch:
+        """Return the one linear answer about a difference, whose counters may be negative."""
+        first, second = _ends(later=later), _ends(earlier=earlier)
+        if first == second:
+            raise ValueError("later and earlier must be different windows, got the same ones twice")
+        return self._answer(self._coefficients(*first) - self._coefficients(*second))
+
+    def _answer(self, coefficients: np.ndarray) -> ReleasedSketch:
+        """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
+        decoder, cells = self._decoder, self._first.spec.cells
+        estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)
+        changes = np.flatnonzero(np.diff(coefficients, append=0.0)).tolist()
+        name = encode((len(used), used[-1], *((last, int(coefficients[last])) for last in changes)))
+        rows = [self._rows[number] for number in used]
+        return make_answer(rows, name, estimate[:cells], estimate[cells:], decoder.variance(coefficients))
+
+    def _coefficients(self, first: int, last: int) -> np.ndarray:
+        """Return 1 for each window of a range, else 0; refuse what is not in the horizon or not released yet."""
+        self._check_range(first, last)
+        available = self.available
+        if last >= available:
+            known = f"windows 0 to {available - 1} are available" if available else "no window is available"
+            raise ValueError(f"windows {first} to {last} are not all released yet: {known}")
+        coefficients = np.zeros(available)
+        coefficients[first : last + 1] = 1.0
+        return coefficients
+
+    def _check_range(self, first: int, last: int) -> None:
+        _validate.whole(low=0, high=self._horizon.windows - 1, first=first, last=last)
+        if first > last:
+            raise ValueError(f"first must be at most last, got {first} and {last}")
+
+    def _check_row(self, row: TimelineRow) -> None:
+        """Refuse a row that is there already, or does not belong to the first one and the horizon."""
+        _validate.instance(TimelineRow, row=row)
+        number, mechanism, horizon = row.number, row.mechanism, self._horizon
+        if mechanism.windows != horizon.windows:
+            raise ValueError(f"row {number} was not released for a horizon of {horizon.windows} windows")
+        if number in self._rows:
+            raise ValueError(f"row {number} was given twice: the rows are of more than one release")
+        first = next(iter(self._rows.values()), row)
+        name = timeline(row.privacy.release_ids[0])
+        if timeline(first.privacy.release_ids[0]) != name:
+            raise ValueError(
+                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows of one "
+                "run of one transform, and of one key, which SketchTimeline.by_key keeps apart"
+            )
+        differing = [
+            name for name in ("kind", "spec", "mechanism", "promise") if getattr(row, name) != getattr(first, name)
+        ]
+        if differing:
+            raise IncompatibleSketchError(
+                f"rows of one run have one kind, spec, mechanism and promise: rows {first.number} and {number} differ "
+                f"in {', '.join(differing)}"
+            )
+        part = part_of_run(name, part_name(("row", number), *horizon.edges(row.window)))
+        if [*map(run_and_part, row.privacy.release_ids)] != [part]:
+            raise ValueError(f"row {number} was released for another window: give the horizon that it was made with")
+
+    @property
+    def _first(self) -> TimelineRow:
+        """The first row, which says what is equal for all."""
+        return self._rows[0]
+
+    @property
+    def _decoder(self) -> RowDecoder:
+        """What has decoded the rows so far."""
+        if self._decoding is None:
+            self._decoding = decoder_of(self._first.mechanism, self._values)
+        return self._decoding
+
+    _decoding: RowDecoder | None = None
+
+    def _values(self, number: int) -> np.ndarray:
+        """Return the noisy counters of a row, then its side counters."""
+        return np.concatenate((self._rows[number].counters, self._rows[number].side))
+
+    def __repr__(self) -> str:
+        return f"<SketchTimeline of {self._horizon.windows} windows, {self.available} available>"
+
+
+def _ends(**argument: Any) -> tuple[int, int]:
+    """Return the first and the last of one window, or of a pair."""
+    ((name, windows),) = argument.items()
+    ends = windows if isinstance(windows, tuple) else (windows, windows)
+    if len(ends) != 2:
+        raise ValueError(f"{name} must be the number of a window, or a pair of the first and the last one")
+    return ends

@@ -1,0 +1,174 @@
+"""Files of releases: a header, records with their lengths, and a length of 0; a 128-bit digest follows each of these.
+
+Guarantee: reading returns what was written. It raises `FormatError` for any other bytes, for a file that was cut, and
+for one with a changed byte; no damaged record is returned before. It takes memory for the bytes that are there, and
+unpickles nothing. A digest covers all bytes before it. It finds damage; it does not authenticate.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
+
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.errors import FormatError
+from beam_dpsketch.hashing.encodings import Item, decode, encode
+from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
+from beam_dpsketch.statement.format.release_format import pack_statement, unpack_statement
+from beam_dpsketch.statement.unreleased import Unreleased
+
+LocalPath: TypeAlias = "str | os.PathLike[str]"
+Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch | TimelineRow]"
+Kind = TypeVar("Kind", bound="ReleasedSketch | TimelineRow")
+
+HEADER = b"DPSKFILE\x01\x00"
+RECORDS: dict[str, dict[str, Field]] = {
+    "release": {},
+    "pair": {"key": Text((1 << 32) - 1, U32)},
+    "row": {},
+    "row_pair": {"key": Text((1 << 32) - 1, U32)},
+    "spent": {},
+}
+"""What comes before the release, the row or the statement in each kind of record."""
+RECORD_KIND = Choice(tuple(RECORDS))
+DIGEST_BYTES = 16
+_CHUNK = 1 << 20
+_digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
+
+
+@overload
+def read_releases(file_pattern: LocalPath) -> list[Stored]: ...
+@overload
+def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
+@overload
+def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
+def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
+    """Return what `WriteReleases` wrote to local files: releases, `TimelineRow`s, or pairs of a key and one of them.
+
+    Files are read in the order of their names: those of windows in the order of time. A run that chose no key has left
+    no release in them; `dpsketch spent` says what it has spent.
+
+    Args:
+      file_pattern: a path, or a pattern with the wildcards of `glob`.
+      kind: the class that every release must have, or `TimelineRow`. The static type of the result follows from it.
+      keyed: whether the files must hold (key, release) pairs; only with `kind`.
+
+    Raises:
+      FileNotFoundError: no file matches.
+      FormatError: a file does not hold releases, or was cut or damaged.
+      TypeError: a file holds something other than `kind` and `keyed` say.
+    """
+    path = os.fspath(file_pattern)
+    return read_files([path] if os.path.exists(path) else glob.glob(path), path, kind, keyed)
+
+
+def read_files(
+    paths: Iterable[str], pattern: str, kind: type | None, keyed: bool, opened: Callable[[str], BinaryIO] = io.FileIO
+) -> list[Any]:
+    """Return what the files that match a pattern hold, in the order of their names."""
+    if not (paths := sorted(paths)):
+        raise FileNotFoundError(f"no file matches {pattern}")
+    elements = [element for path in paths for element in read_file(path, opened)]
+    kind = kind or (ReleasedSketch if keyed else None)
+    for element in elements:
+        value = element[1] if isinstance(element, tuple) else element
+        if kind and (not isinstance(value, kind) or keyed != isinstance(element, tuple)):
+            found = type(value).__name__ if value is element else f"(key, {type(value).__name__}) pairs"
+            raise TypeError(f"kind and keyed must say what the files hold, which is {found}")
+    return elements
+
+
+def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
+    """Yield the releases that a file holds, and raise `FormatError` where it is damaged or ends too early."""
+    return (each for each in read_elements(path, opened) if not isinstance(each, Unreleased))
+
+
+def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> Iterator[Stored | Unreleased]:
+    """Yield what `read_file` does, and what runs have spent that may have released nothing."""
+    try:
+        with opened(path) as file:
+            yield from map(from_record, read_records(file))
+    except FormatError as error:
+        raise FormatError(f"{path} is not a file of releases, or a damaged one: {error}") from None
+
+
+def read_records(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the bytes of each record of a file, and raise `FormatError` where it is damaged or ends too early."""
+    digest = _digest()
+
+    def take(size: int) -> bytes:
+        parts = []
+        while size:
+            part = file.read(min(size, _CHUNK))  # a damaged length must not allocate more than the file holds
+            if not part:
+                raise FormatError("the file ends too early")
+            digest.update(part)
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def take_record() -> bytes:
+        record, expected = take(int.from_bytes(take(8), "little")), digest.digest()
+        if take(DIGEST_BYTES) != expected:
+            raise FormatError("a digest does not match")
+        return record
+
+    if take(len(HEADER)) != HEADER:
+        raise FormatError("the magic number or the format version is unknown")
+    yield from iter(take_record, b"")
+    if file.read(1):
+        raise FormatError("bytes follow its end")
+
+
+class RecordWriter:
+    """Write records to a file. Until `close`, the file is cut, and reading it raises."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._digest = file, _digest()
+        self._append(HEADER)
+
+    def write(self, record: bytes) -> None:
+        """Append one record."""
+        self._append(U64.write(len(record)) + record)
+        self._append(self._digest.digest())
+
+    def close(self) -> None:
+        """Append the end mark and close the file."""
+        self.write(b"")
+        self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._file.write(data)
+
+
+def to_record(element: Stored | Unreleased) -> bytes:
+    """Return a release, a row, a pair of a key and one of them, or what was spent without them, as bytes."""
+    if isinstance(element, Unreleased):
+        return RECORD_KIND.write("spent") + pack_statement(element.privacy)
+    key, released = element if isinstance(element, tuple) else (None, element)
+    kinds = ("row", "row_pair") if isinstance(released, TimelineRow) else ("release", "pair")
+    kind = kinds[isinstance(element, tuple)]
+    fields: Mapping[str, Any] = {"key": encode(key)} if isinstance(element, tuple) else {}
+    return RECORD_KIND.write(kind) + write_fields(RECORDS[kind], fields) + released.to_bytes()
+
+
+def from_record(data: bytes) -> Stored | Unreleased:
+    """Return what `to_record` wrote. Raise `FormatError` for any other bytes."""
+    reader = Reader(data)
+    kind = RECORD_KIND.read(reader)
+    if kind == "spent":
+        return Unreleased(unpack_statement(data[reader.position :]))
+    fields = read_fields(RECORDS[kind], reader)
+    of_kind = TimelineRow if kind in ("row", "row_pair") else ReleasedSketch
+    released = of_kind.from_bytes(data[reader.position :])
+    try:
+        return (decode(fields["key"]), released) if fields else released
+    except ValueError:
+        raise FormatError("a key is damaged") from None

@@ -1,0 +1,248 @@
+"""Released sketches: noisy, public, immutable. They answer without limit, at no further privacy cost.
+
+Guarantee: everything a released sketch says is post-processing of noisy counters, so the privacy statement it
+carries covers every answer. It cannot accumulate; `combine` adds two releases and composes their statements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import abstractmethod
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.comparing.comparable import Comparable
+from beam_dpsketch.answers.decoding.decoded import Decoded
+from beam_dpsketch.answers.decoding.flat import decode_flat
+from beam_dpsketch.answers.item_answers import ItemAnswers
+from beam_dpsketch.answers.rows import Frequencies, Many, as_many
+from beam_dpsketch.answers.side_answers import SideAnswers
+from beam_dpsketch.errors import FormatError, IncompatibleSketchError
+from beam_dpsketch.estimators.comparing.tables import Hashing, Table
+from beam_dpsketch.hashing.fingerprints import fingerprints
+from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.row_notes import RowNote
+from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+Self = TypeVar("Self", bound="ReleasedSketch")
+
+KINDS: dict[str, type[ReleasedSketch]] = {}
+"""Classes by the name of their kind; a class that is defined enters itself."""
+
+
+class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
+    """A private release of a sketch. Made by `release()`, `from_bytes()` or a transform, not by hand.
+
+    All answers are about the records that bounding kept. Methods take one item or many; see `ItemAnswers`.
+    """
+
+    name: ClassVar[str]
+    raw_type: ClassVar[type[RawSketch]]
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "name"):
+            KINDS[cls.name] = cls
+
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
+        _validate.instance(self.raw_type.spec_type, spec=spec)
+        if raw_type(spec) is not self.raw_type:
+            raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
+        if counters.size != spec.cells or counters.dtype != np.int64:
+            raise ValueError(f"counters must be {spec.cells} of type int64")
+        if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
+            raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
+        if scale_bits and not (privacy.bounds.has_norm or privacy.unit.over_horizon):
+            raise ValueError("scale_bits must be 0 where no norm scales weights, and not over time")
+        if isinstance(privacy.over_time, RowNote):
+            raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
+        self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
+        self._counters.flags.writeable = False
+
+    @property
+    def spec(self) -> Any:
+        """The shape and the hash functions."""
+        return self._spec
+
+    @functools.cached_property
+    def counters(self) -> np.ndarray:
+        """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
+
+        They count records: int64, or float64 with fractions where a `NormBound` or a timeline leaves little noise.
+        """
+        counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
+        counters = counters.reshape(self._shape)
+        counters.flags.writeable = False
+        return counters
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self._spec.cells,)
+
+    @property
+    def _rounding(self) -> float:
+        """How far a counter was moved at most when bits that noise drowns were rounded off."""
+        is_rounded = self._privacy.bounds.has_norm or self._privacy.unit.over_horizon
+        return is_rounded * len(self._privacy.release_ids) / (2 << self._scale_bits)
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What is protected and how well; `print` it."""
+        return self._privacy
+
+    def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
+        """Return the k items of largest estimate, largest first; fewer if fewer were given or found.
+
+        Each interval holds at the given confidence for an item chosen before asking. A list of the largest estimates
+        prefers items that the noise raised. Where many items have nearly equal weights, fewer of its intervals hold.
+        For intervals that hold for all m candidates together, and so for any list of them, divide what may fail:
+        ``confidence=1 - 0.05 / m``. Without candidates, m is at most the size of the domain, or of the list of items.
+
+        Args:
+          k: the number of items, 1 to 2**31.
+          candidates: the items to choose from; equal estimates keep their order, and repeated items count once. They
+            must be public: candidates taken from the data would publish them. A tree searches by itself where they
+            are `None`, and lists what exceeds the noise threshold. Listed items are all candidates. A flat sketch
+            needs some.
+          confidence: of each interval, in (0, 1).
+        """
+        _validate.whole(low=1, high=1 << 31, k=k)
+        if candidates is None:
+            return self._search(confidence)[:k]
+        return self._frequencies(as_many(candidates)[0], confidence).largest(k)
+
+    @abstractmethod
+    def _search(self, confidence: float) -> Frequencies:
+        """Return the items that a list without candidates may hold, largest first; raise where there are none."""
+
+    def combine(self: Self, other: ReleasedSketch, *, units_disjoint: bool = False) -> Self:
+        """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
+
+        rho stays if both are different releases of one run of a `PerKey` transform or of one in windows, because the
+        noise of each was drawn for what a unit can change in all of them. On unbounded input this holds only with
+        idempotent noise; otherwise each release there is a run of its own.
+
+        Args:
+          other: a release of the same kind and spec, with the same relation and unit.
+          units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum, and the
+            replacement of a unit may be in either.
+        """
+        self._check_same_kind(other)
+        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+
+    def _plus(self: Self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
+        """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""
+        bits = max(self._scale_bits, other._scale_bits)
+        first, second = (each._counters << np.int64(bits - each._scale_bits) for each in (self, other))
+        return type(self)(self._spec, first + np.int64(sign) * second, privacy, bits)
+
+    def _difference(self: Self, other: ReleasedSketch) -> Self:
+        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=False), sign=-1)
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        """Return what `_frequencies` does, unbiased also where weights may be negative."""
+        return self._frequencies(items, confidence)
+
+    def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:
+        differing = ["kind"]
+        if type(self) is type(other):
+            names = [field.name for field in dataclasses.fields(self._spec)]
+            differing = [name for name in names if getattr(self._spec, name) != getattr(other._spec, name)]
+        if differing:
+            raise IncompatibleSketchError(
+                f"only releases of one kind and spec can be {done}; these differ in {', '.join(differing)}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """Return the release in the package's versioned format, which every later version can read."""
+        return release_format.pack(self.name, self._spec, self._counters, self._privacy, self._scale_bits)
+
+    @classmethod
+    def from_bytes(cls: type[Self], data: bytes) -> Self:
+        """Return the release that `to_bytes` wrote, of this class.
+
+        Raises `FormatError`, and nothing else, for any other bytes. `ReleasedSketch.from_bytes` reads every kind.
+        """
+        name, *content = release_format.unpack(data)
+        kind = KINDS[name]
+        if not issubclass(kind, cls):
+            raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; ReleasedSketch.from_bytes reads every kind")
+        try:
+            return kind(*content)
+        except ValueError as error:
+            raise FormatError(f"not a release: {error}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReleasedSketch.from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReleasedSketch) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self._privacy.release_ids)
+
+    def __repr__(self) -> str:
+        holds = "" if self._about is None else f", {self._about}"
+        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>"
+
+    def _repr_html_(self) -> str:
+        holds = [] if self._about is None else [("holds", self._about)]
+        rows = [("size", self._size), *holds, ("privacy", self._privacy)]
+        return html_table(rows, caption=type(self).__name__)
+
+    @property
+    @abstractmethod
+    def _size(self) -> str:
+        """The shape in a few words."""
+
+
+class ReleasedFrequencies(ReleasedSketch):
+    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._spec.depth, self._spec.width
+
+    @property
+    def _size(self) -> str:
+        return f"{self._spec.depth} x {self._spec.width} counters"
+
+    def decode(self, dictionary: Many) -> Decoded:
+        """Return closer answers about all items of a public dictionary together.
+
+        What is known of one item is subtracted from the counters that it shares with others, round by round. So
+        collisions between items of the dictionary fade. The fuller the dictionary, the closer the answers. Items that
+        it lacks stay in the counters, and the intervals cover them. `estimate` of the release itself does not change.
+
+        Args:
+          dictionary: the items, 1 or more, in any order; repeated ones count once. They must be public: a list that
+            is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
+
+        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. A
+        Count-Min is read by its method "centred". Source: see `estimators/decoding/rounds.py`.
+        """
+        return decode_flat(
+            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, from_about=self._from_about
+        )
+
+    @property
+    def _table(self) -> Table:
+        hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
+        return Table.of(self.counters, self._noise_variance(), hashing)
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self._search(0.5)
+
+    def _keys(self, items: Any) -> np.ndarray:
+        return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
+
+    def _search(self, confidence: float) -> Frequencies:
+        raise ValueError(
+            "candidates must be given: a flat sketch stores no items; PrivateTopK makes releases that find them"
+        )

@@ -1,0 +1,225 @@
+"""What releases answer: rows of one type, in small immutable sequences that become tables.
+
+Guarantee: every answer is about the records that bounding kept. Its bounds cover noise and collisions, and not what
+bounding dropped. They hold at the confidence asked for, for each row on its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.statement.showing import html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+One: TypeAlias = "str | bytes | float | np.generic | datetime.datetime | ipaddress.IPv4Address"
+"""A single item or value. A tuple stands for many, like any iterable: put an item that is a tuple into a list."""
+
+Many: TypeAlias = Iterable[Any]
+"""Items or values in any iterable, numpy array or pyarrow column."""
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+Self = TypeVar("Self", bound="Rows[Any]")
+
+_SHOWN, _SHOWN_IN_TABLE = 5, 100
+
+
+class Frequency(NamedTuple):
+    """One item with its estimated total weight and bounds for the true one."""
+
+    item: Any
+    estimate: float
+    lower: float
+    upper: float
+
+
+class Interval(NamedTuple):
+    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
+
+    estimate: Any
+    lower: Any
+    upper: Any
+
+
+class Rows(Sequence[Row]):
+    """An immutable sequence of rows. Its columns are attributes, named like the fields of a row."""
+
+    _row_type: ClassVar[Any]
+    from_about: str | None
+
+    def __post_init__(self) -> None:
+        for name, column in self._columns().items():
+            object.__setattr__(self, name, _frozen(column))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one plain dict per row, with Python's own numbers."""
+        return [dict(zip(self._row_type._fields, row, strict=True)) for row in self]
+
+    def to_arrow(self) -> pa.Table:
+        """Return a pyarrow table. Raises `TypeError` for items that have no common Arrow type."""
+        try:
+            return pa.table(self._columns())
+        except (pa.ArrowException, OverflowError):
+            raise TypeError("these items have no common Arrow type: use to_rows() or to_pandas()") from None
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a pandas data frame. Raises `ImportError` where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_pandas() needs pandas, which is not installed: use to_rows() or to_arrow()") from None
+        return pd.DataFrame(self._columns())
+
+    def take(self: Self, places: Iterable[int]) -> Self:
+        """Return the rows at these places, in this order."""
+        places = list(places)
+        columns = {
+            name: column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
+            for name, column in self._columns().items()
+        }
+        return dataclasses.replace(self, **columns)  # type: ignore[type-var]
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._row_type._fields[0]))
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self: Self, place: slice) -> Self: ...
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return self.take(range(len(self))[place])
+        return next(iter(self.take([place])))
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._row_type, *(as_list(column) for column in self._columns().values()))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have equal rows."""
+        return isinstance(other, Rows) and self._row_type is other._row_type and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        rows = [f"{': '.join(map(short, row[:-2]))} [{short(row[-2])}, {short(row[-1])}]" for row in self[:_SHOWN]]
+        return f"<{self._title()}: {'; '.join(rows)}{'; ...' if len(self) > _SHOWN else ''}>"
+
+    def _repr_html_(self) -> str:
+        more = f"; the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
+        rows = (map(short, row) for row in self[:_SHOWN_IN_TABLE])
+        return html_table(rows, header=self._row_type._fields, caption=self._title() + more)
+
+    def _title(self) -> str:
+        return f"{type(self).__name__} of {len(self)}" + (f", from {self.from_about}" if self.from_about else "")
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._row_type._fields}
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Frequencies(Rows[Frequency]):
+    """Items with their estimated weights and bounds.
+
+    Attributes:
+      item, estimate, lower, upper: the columns.
+      detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
+        it may miss lighter items. `None` where the items were given.
+      truncated: the items that are counted by their beginning (text and bytes).
+      from_about: how little is in the release, in words, if that may be nothing; else `None`.
+    """
+
+    _row_type = Frequency
+
+    item: Sequence[Any]
+    estimate: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    detection_limit: float | None = None
+    truncated: frozenset[Any] = frozenset()
+    from_about: str | None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "truncated", self.truncated.intersection(self.item))
+
+    def largest(self, k: int) -> Frequencies:
+        """Return the k rows of largest estimate, largest first; equal ones in their order, repeated items once."""
+        return self._first(k, -self.estimate)
+
+    def largest_changes(self, k: int) -> Frequencies:
+        """Return the same by size, where estimates are changes, up or down."""
+        return self._first(k, -np.abs(self.estimate))
+
+    def _first(self, k: int, order: np.ndarray) -> Frequencies:
+        places = {item: place for place, item in reversed([*enumerate(self.item)])}.values()
+        return self.take(sorted(places, key=lambda place: (order[place], place))[:k])
+
+    def _title(self) -> str:
+        limit = "" if self.detection_limit is None else f", detection limit {short(self.detection_limit)}"
+        return super()._title() + limit + (f", {len(self.truncated)} truncated" if self.truncated else "")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Intervals(Rows[Interval]):
+    """Estimates with bounds, in the order of the questions.
+
+    Attributes:
+      estimate, lower, upper: the columns: arrays of numbers, or sequences of values of the domain for quantiles.
+      from_about: as in `Frequencies`.
+    """
+
+    _row_type = Interval
+
+    estimate: Any
+    lower: Any
+    upper: Any
+    from_about: str | None = dataclasses.field(default=None, kw_only=True)
+
+
+def as_many(values: Any) -> tuple[Any, bool]:
+    """Return items or values as an array, a column or a list, and whether a single one was given."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, pa.Array)):
+        return [values], True
+    if isinstance(values, np.ndarray) and not values.ndim:
+        return [values.item()], True
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks(), False
+    return values if isinstance(values, (np.ndarray, pa.Array)) else list(values), False
+
+
+def as_asked(answers: Any, single: bool) -> Any:
+    """Return the answers, or the only one if a single one was asked for."""
+    if not single:
+        return answers
+    return float(answers[0]) if isinstance(answers, np.ndarray) else answers[0]
+
+
+def _frozen(column: Any) -> np.ndarray | tuple[Any, ...]:
+    """Return a column that cannot change: numbers as an array, anything else as a tuple."""
+    if not isinstance(column, np.ndarray) or column.dtype != np.float64:
+        return tuple(as_list(column))
+    column = column.copy()
+    column.flags.writeable = False
+    return column
+
+
+def as_list(column: Any) -> Any:
+    """Return an array or column as a list of plain Python values, and any other sequence as it is."""
+    if isinstance(column, np.ndarray):
+        return column.tolist()
+    return column.to_pylist() if isinstance(column, pa.Array) else column
+
+
+def short(value: Any) -> str:
+    """Return a value as tables show it."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -1,0 +1,275 @@
+"""Released trees: every rank, quantile, range and heavy hitter of an ordered domain, from one release.
+
+Guarantee: all answers are post-processing of one set of noisy counters. By default they come from a fitted tree:
+`quantile` is monotone in the share, `cdf` in the value, and ranks lie between 0 and the total. Source:
+Zhao et al., NeurIPS 2022 (`method="paper"`); the modules `least_squares`, `cumulative`, `residual` and `choice`
+describe the improvements.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.rows import Frequencies, Interval, Intervals, Many, One, as_asked, as_many
+from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.estimators.comparing.leaves import changed_leaves, leaf_bounds
+from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, share_of, weight_between
+from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
+from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, tree_levels
+from beam_dpsketch.estimators.tree.paper import PaperTree
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+
+Method: TypeAlias = Literal["chosen", "least_squares", "residual", "paper"]
+
+
+class ReleasedDyadicCountSketch(ReleasedTree):
+    """A released tree of sketches over an ordered domain.
+
+    All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
+    confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
+
+    Where little was counted, ranks and quantiles are noise. Ask `total` first: if its lower bound is near 0, the
+    release may be empty.
+
+    Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
+    an item is its fitted weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
+
+    `method` says how an estimate is made: by "least_squares"; by "residual" rounds, which subtract heavy nodes from the
+    counters; by the one of these that is "chosen"; or as in the "paper". Intervals are always of the chosen fit.
+    """
+
+    name = "dyadic"
+    raw_type = DyadicCountSketch
+    _known_total: float | None = None
+
+    def with_total(self, total: float) -> ReleasedDyadicCountSketch:
+        """Return the same release, for which the total weight is known and not estimated; answers become more exact.
+
+        Give a total only if it is public, and of the records that bounding kept. It does not belong to the release:
+        bytes and combined releases are without it.
+        """
+        _validate.positive_finite(total=total)
+        known = type(self)(self._spec, self._counters, self._privacy, self._scale_bits)
+        known._known_total = float(total)
+        return known
+
+    @property
+    def chosen_method(self) -> FitMethod:
+        """The fit behind "chosen" and all intervals: the one with the smaller predicted variance of ranks.
+
+        Released numbers alone decide: the variances of the error bars of both fits, at evenly spaced ranks.
+        """
+        return self._chosen.method
+
+    @functools.cached_property
+    def search_deviations(self) -> tuple[float, ...]:
+        return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
+
+    def total(self, confidence: float = 0.95) -> Interval:
+        """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0.
+
+        It is of the fitted tree, like all ranks, or the known total. Units count in full, and it needs no side counter.
+        """
+        return Intervals(*self._chosen.ranks.total_bounds(confidence))[0]
+
+    @overload
+    def rank(self, values: One, *, method: Method = ...) -> float: ...
+    @overload
+    def rank(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
+    def rank(self, values: Any, *, method: Method = "chosen") -> Any:
+        """Return how much weight is at or below each value."""
+        positions, single = self._positions(values=values)
+        return as_asked(self._fitted_by(method).rank(positions), single)
+
+    @overload
+    def rank_interval(self, values: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def rank_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
+    def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
+        """Return ranks, among the records that bounding kept, with bounds."""
+        positions, single = self._positions(values=values)
+        return as_asked(self._intervals(self._chosen.ranks.rank_bounds(positions, confidence)), single)
+
+    @overload
+    def cdf(self, values: One, *, method: Method = ...) -> float: ...
+    @overload
+    def cdf(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
+    def cdf(self, values: Any, *, method: Method = "chosen") -> Any:
+        """Return the share of the weight at or below each value, in [0, 1]; 1 where the total is 0."""
+        positions, single = self._positions(values=values)
+        tree = self._fitted_by(method)
+        return as_asked(share_of(tree.rank(positions), tree.total), single)
+
+    @overload
+    def cdf_interval(self, values: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def cdf_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
+    def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
+        """Return shares of the weight that bounding kept, with bounds."""
+        positions, single = self._positions(values=values)
+        return as_asked(self._intervals(self._chosen.ranks.share_bounds(positions, confidence)), single)
+
+    @overload
+    def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
+    @overload
+    def quantile(self, shares: Many, *, method: Method = ...) -> list[Any]: ...
+    def quantile(self, shares: Any, *, method: Method = "chosen") -> Any:
+        """Return the smallest value whose rank is at least share * total, for each share in [0, 1].
+
+        An empty release answers too, with noise. `total` shows whether there is enough to ask about, and
+        `quantile_interval` how far off the answer may be.
+        """
+        wanted, single = _shares(shares)
+        tree = self._fitted_by(method)
+        return as_asked(self.spec.domain.values(tree.position(wanted * tree.total)), single)
+
+    @overload
+    def quantile_interval(self, shares: float, confidence: float = ...) -> Interval: ...
+    @overload
+    def quantile_interval(self, shares: Many, confidence: float = ...) -> Intervals: ...
+    def quantile_interval(self, shares: Any, confidence: float = 0.95) -> Any:
+        """Return quantiles with bounds between which the true ones lie, each with about the given confidence.
+
+        The true ones are those of the records that bounding kept. Bounding drops at random within each privacy id, so
+        ids with few records weigh more than in the raw data.
+        """
+        wanted, single = _shares(shares)
+        bounds = self._chosen.ranks.position_bounds(wanted, confidence)
+        return as_asked(self._intervals(map(self.spec.domain.values, bounds)), single)
+
+    @overload
+    def range_count(self, low: One, high: One, *, method: Method = ...) -> float: ...
+    @overload
+    def range_count(self, low: Many, high: One | Many, *, method: Method = ...) -> np.ndarray: ...
+    @overload
+    def range_count(self, low: One, high: Many, *, method: Method = ...) -> np.ndarray: ...
+    def range_count(self, low: Any, high: Any, *, method: Method = "chosen") -> Any:
+        """Return how much weight lies from low to high, both included; 0 where low is above high."""
+        lows, highs, single = self._ends(low, high)
+        return as_asked(weight_between(self._fitted_by(method).rank, lows, highs), single)
+
+    @overload
+    def range_interval(self, low: One, high: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def range_interval(self, low: Many, high: One | Many, confidence: float = ...) -> Intervals: ...
+    @overload
+    def range_interval(self, low: One, high: Many, confidence: float = ...) -> Intervals: ...
+    def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
+        """Return weights of ranges, of the records that bounding kept, with bounds."""
+        lows, highs, single = self._ends(low, high)
+        return as_asked(self._intervals(self._chosen.ranks.range_bounds(lows, highs, confidence)), single)
+
+    def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
+        """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds."""
+        positions, _ = self._positions(edges=edges)
+        if len(positions) < 2 or (positions[1:] <= positions[:-1]).any():
+            raise ValueError("edges must be at least two different values of the domain, ascending")
+        ends = positions[1:].copy()
+        ends[:-1] -= np.uint64(1)
+        return self._intervals(self._chosen.ranks.range_bounds(positions[:-1], ends, confidence))
+
+    def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
+        """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
+
+        Values of a true weight below `detection_limit` may be missing.
+        """
+        tree = self._chosen.tree
+        leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
+        weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
+        # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
+        found = (weights >= threshold) & (weights > EXPANSION_DEVIATIONS * deviations) & has_leaves
+        order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
+        weights, margin = weights[order], deviations_for(confidence) * deviations[order]
+        items = self.spec.domain.values(leaves.ids[order])
+        lower, upper = np.maximum(weights - margin, 0.0), weights + margin
+        return Frequencies(items, weights, lower, upper, self._detection_limit, from_about=self._from_about)
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._fitted_weights(self._positions(items=items)[0])
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        positions, _ = self._positions(items=items)
+        _, lower, upper = self._chosen.ranks.range_bounds(positions, positions, confidence)
+        items, weights = self.spec.domain.values(positions), self._fitted_weights(positions)
+        return Frequencies(items, weights, lower, upper, from_about=self._from_about)
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        positions, _ = self._positions(items=items)
+        variance = self.privacy.sigma_squared_per_level[-1]
+        bounds = leaf_bounds(self._levels[-1], positions, confidence, sigma_squared=variance, rounding=self._rounding)
+        return Frequencies(self.spec.domain.values(positions), *bounds)
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self.spec.domain.values(changed_leaves(before._levels, self._levels, k))
+
+    def _intervals(self, columns: Iterable[Any]) -> Intervals:
+        return Intervals(*columns, from_about=self._from_about)
+
+    def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
+        """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""
+        return np.maximum(weight_between(self._chosen.ranks.fitted_rank, positions, positions), 0.0)
+
+    def _positions(self, **argument: Any) -> tuple[np.ndarray, bool]:
+        """Return the positions of one value or many, and whether it was one; refuse what is not of the domain."""
+        ((name, values),) = argument.items()
+        many, single = as_many(values)
+        positions, usable = self.spec.domain.index(many)
+        if not usable.all():
+            raise TypeError(f"{name} must be of the domain of the release, {self.spec.domain.takes}, and not null")
+        return positions, single
+
+    def _ends(self, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        lows, is_one_low = self._positions(low=low)
+        highs, is_one_high = self._positions(high=high)
+        lows, highs = np.broadcast_arrays(lows, highs)
+        return lows, highs, is_one_low and is_one_high
+
+    def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:
+        _validate.one_of(get_args(Method), method=method)
+        if method == "paper":
+            return self._paper
+        fit: Fit = getattr(self, f"_{method}")
+        return fit.ranks
+
+    @functools.cached_property
+    def _levels(self) -> list[TreeLevel]:
+        return tree_levels(self.spec, self.counters, tuple(map(float, self.privacy.sigma_squared_per_level)))
+
+    @functools.cached_property
+    def _chosen(self) -> Fit:
+        return choose(self._least_squares, self._residual)
+
+    @functools.cached_property
+    def _least_squares(self) -> Fit:
+        return least_squares_fit(self._levels, size=self.spec.domain.size, total=self._known_total)
+
+    @functools.cached_property
+    def _residual(self) -> Fit:
+        return residual_fit(self._least_squares, size=self.spec.domain.size, total=self._known_total)
+
+    @functools.cached_property
+    def _paper(self) -> PaperTree:
+        return PaperTree(self._levels, size=self.spec.domain.size, total=self._known_total)
+
+    @property
+    def _size(self) -> str:
+        known = "" if self._known_total is None else f", known total {self._known_total:g}"
+        return f"{len(self.spec.levels)} levels over {self.spec.domain}, {self.spec.cells} counters{known}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return *super().__reduce__(), {"_known_total": self._known_total}
+
+
+def _shares(shares: Any) -> tuple[np.ndarray, bool]:
+    many, single = as_many(shares)
+    wanted = np.asarray(many, dtype=np.float64)
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise ValueError("shares must be between 0 and 1: 0.95 stands for 95 %")
+    return wanted, single

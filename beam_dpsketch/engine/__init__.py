@@ -1,0 +1,1 @@
+"""Raw sketches to released ones, without Beam: what is chosen, and the noise."""

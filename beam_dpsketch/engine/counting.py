@@ -1,0 +1,130 @@
+"""Exact counts to released ones: the place where the noise of grouped counts is drawn.
+
+Guarantee: `privacy.grouped_counts` proves what a release costs. It needs one decision for each item, key and window,
+with noise of its own: whoever decides again from the same count makes another release. What is below the threshold is
+left out with its item.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.answers.released_counts import ReleasedCounts
+from beam_dpsketch.domains.text import TRUNCATED
+from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import Randomness, add_noise
+from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.release_id import DRAW_BYTES
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+# The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
+COUNTING_VERSION = 1
+_LIKELY = Fraction(1, 100)
+
+
+class Counting(NamedTuple):
+    """How counts become a release, worked out before there are data.
+
+    Attributes:
+      spec: the domain of the items.
+      terms: of each release.
+      sigma_squared: the noise parameter of a count, in squared records.
+      note: what a release says of its items.
+    """
+
+    spec: GroupedItems
+    terms: ReleaseTerms
+    sigma_squared: Fraction
+    note: GroupNote
+
+    @classmethod
+    def of(cls, spec: GroupedItems, terms: ReleaseTerms) -> Counting:
+        """Return how releases under these terms are made; refuse settings that cannot work."""
+        rule = terms.selection
+        assert isinstance(rule, GroupRule)
+        (sigma_squared,) = calibrate(spec, terms)
+        scaled = sigma_squared * 4**terms.scale_bits
+        threshold = rule.threshold(terms.bounds, scaled, terms.window_count)
+        most = threshold + least_quantile(scaled, _LIKELY)
+        note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=terms.scale_bits)
+        return cls(spec, terms, sigma_squared, note)
+
+    def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
+        """Return the noisy counts, int64 of shape (n,), and which of them are released, bool.
+
+        Args:
+          counts: the exact count of each item, in units of 2**-scale_bits, int64 of shape (n,); items that no unit
+            counts for must not be among them.
+          random_bytes: where the randomness comes from.
+        """
+        noisy = add_noise(counts, self.sigma_squared * 4**self.terms.scale_bits, random_bytes=random_bytes)
+        return noisy, noisy >= self.note.threshold
+
+    def add_keyed_noise(self, count: int, randomness: KeyedRandomness) -> int | None:
+        """Return one noisy count, `None` if it is not released, from randomness for this item, key and window alone.
+
+        It is bound to the count and to all settings, so that equal bytes never serve two counts.
+        """
+        settings = f"{self.terms.without_budget()!r} {self.spec!r} {self.sigma_squared} {self.note!r}"
+        message = encode(("count", COUNTING_VERSION, settings, count))
+        noisy, released = self.add_noise(np.array([count], dtype=np.int64), randomness.random_bytes(message))
+        return int(noisy[0]) if released[0] else None
+
+    def gather(
+        self, rows: Iterable[tuple[bytes, int]], part: bytes, draw: bytes, randomness: Randomness
+    ) -> ReleasedCounts:
+        """Return one release of released counts: post-processing.
+
+        Args:
+          rows: items as `short_keys` gives them, each once, with their noisy counts.
+          part: the first two thirds of the release id, and `draw` its last third.
+          draw: see `part`.
+          randomness: where the noise came from.
+        """
+        terms = self.terms
+        drowned = min(terms.scale_bits, drowned_bits((self.sigma_squared,)))
+        rows = list(rows)
+        counters = round_off(np.array([count for _, count in rows], dtype=np.int64), drowned).tolist()
+        ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
+        kept = self._nameable(ordered)
+        statement = PrivacyStatement.of(
+            terms, (self.sigma_squared,), randomness=randomness, release_id=part + draw, keys=self.note
+        )
+        spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
+        counts = np.array([count for count, _ in kept], dtype=np.int64)
+        return ReleasedCounts(spec, counts, statement, terms.scale_bits - drowned)
+
+    def _nameable(self, ordered: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Return the rows whose items have a name of their own.
+
+        Bytes that are not valid text have none. A text that is cut within a character may have the name of another.
+        """
+        names = self.spec.values([key for _, key in ordered])
+        whole_first = sorted(range(len(ordered)), key=lambda place: ordered[place][1][-1] == TRUNCATED)
+        taken: set[object] = {None}
+        kept = []
+        for place in whole_first:
+            if names[place] not in taken:
+                taken.add(names[place])
+                kept.append(place)
+        return [ordered[place] for place in sorted(kept)]
+
+
+def draw_of(rows: Iterable[tuple[bytes, int]], randomness: KeyedRandomness) -> bytes:
+    """Return the last third of a release id, a function of what is released and of a secret."""
+    digest = hashlib.blake2b(encode(tuple(sorted(rows))), digest_size=32).digest()
+    return randomness.random_bytes(encode(("rows", COUNTING_VERSION, digest)))(DRAW_BYTES)

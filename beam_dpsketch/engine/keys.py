@@ -1,0 +1,169 @@
+"""Votes to chosen keys: the place where the noise of key selection is drawn.
+
+Guarantee: `privacy.key_selection` proves what the choice costs. It needs one decision for each key and window, with
+randomness of its own: whoever decides again from the same votes makes another release.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy import key_selection
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
+from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
+from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.sensitivity import change_factor
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.statement.key_note import KeyNote
+
+# The version of what turns random bytes into a decision; another version of a keyed release is another release.
+SELECTION_VERSION = 1
+_MOST = Fraction(99, 100)
+
+
+class KeyChoice(NamedTuple):
+    """How keys are chosen, worked out before there are data.
+
+    Attributes:
+      rule: who votes, and for what.
+      note: what a release says of it.
+      sketch_share: the part of rho that is left for the sketches.
+      table: the probabilities by votes; `None` if noise decides.
+    """
+
+    rule: SelectionRule
+    note: KeyNote
+    sketch_share: Fraction
+    table: KeepTable | None = None
+
+    def keeps(self, votes: np.ndarray, units: np.ndarray, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
+        """Return which keys are released, bool of shape (n,).
+
+        Args:
+          votes: the exact votes of each key, int64 of shape (n,).
+          units: how many units vote for it, int64 of shape (n,).
+          random_bytes: where the randomness comes from.
+        """
+        considered = (units >= self.rule.min_units) & (votes > 0)
+        if self.table is None:
+            noisy = add_noise(votes, self.note.sigma_squared, random_bytes=random_bytes)
+            return considered & (noisy >= self.note.threshold)
+        counted = (votes - (self.rule.min_units - 1) * self.rule.grid).tolist()
+        kept = [self.table.keeps(each, random_bytes) for each in counted]
+        return considered & np.array(kept, dtype=bool)
+
+
+def find_chosen(
+    choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None
+) -> np.ndarray:
+    """Return which keys are released, bool of shape (n,).
+
+    Keyed randomness is bound to the votes and to all settings, so that equal bytes never serve two decisions.
+
+    Args:
+      choice: how keys are chosen.
+      votes: the exact votes of each key, and how many units cast them, int64 of shape (n, 2).
+      randomness: the secret of each key; `None` takes the entropy of the system.
+    """
+    if randomness is None:
+        return choice.keeps(votes[:, 0], votes[:, 1])
+    settings = f"{choice.rule} {choice.note!r}"
+    streams = [
+        keyed.random_bytes(encode(("select", SELECTION_VERSION, settings, *each)))
+        for keyed, each in zip(randomness, votes.tolist(), strict=True)
+    ]
+    kept = [choice.keeps(each[:1], each[1:], stream)[0] for each, stream in zip(votes, streams, strict=True)]
+    return np.array(kept, dtype=bool)
+
+
+def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
+    """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
+    if not isinstance(terms.selection, SelectionRule):
+        return None
+    share, remaining = _shares(terms.selection, spec, terms)
+    rho, relation = terms.privacy.rho * share, terms.privacy.relation
+    return _calibrated(terms.selection, rho, relation, terms.selections, terms.share_left, remaining)
+
+
+def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
+    """Return how keys are chosen where nothing else is released, with all of rho."""
+    assert isinstance(terms.selection, SelectionRule)
+    relation, whole = terms.privacy.relation, Fraction(1)
+    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.selections, whole, Fraction(0))
+
+
+def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
+    """Return the part of rho that the counters of the sketch get."""
+    if not isinstance(terms.selection, SelectionRule):
+        return terms.share_left
+    return _shares(terms.selection, spec, terms)[1]
+
+
+def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:
+    """Return the parts of rho that votes and sketches get; the first may cost nothing."""
+    cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
+    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    if remaining <= 0:
+        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
+    return share, remaining
+
+
+def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
+    """Return what a sketch costs in a key that a unit enters or leaves; `sensitivity` has the factors of its tables."""
+    bounds, relation = terms.bounds, terms.privacy.relation
+    move = Fraction(0)
+    for table in raw_type(spec).tables(spec):
+        move += table.share / change_factor(relation, has_signs=table.has_signs or bounds.signed)
+    return SketchCost(move, bounds.has_norm or isinstance(terms, RowTerms))
+
+
+@functools.lru_cache(maxsize=64)
+def _calibrated(
+    rule: SelectionRule,
+    rho: Fraction,
+    relation: NeighboringRelation,
+    window_count: int,
+    left: Fraction,
+    remaining: Fraction,
+) -> KeyChoice:
+    """Return the choice where votes cost this rho, and leave a part for the sketch."""
+    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
+    if sigma_squared < MIN_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be smaller: votes need noise of sigma 0.5 or more")
+    if sigma_squared > MAX_SIGMA_SQUARED:
+        raise ValueError("rho, or share of KeySelection, must be larger: the sigma of votes would exceed 2**50")
+    table, shift = None, (rule.min_units - 1) * rule.grid
+    if rule.method == "gaussian":
+        threshold = rule.threshold(sigma_squared, window_count)
+        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST) - 1
+    else:
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
+        table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
+        threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
+    note = KeyNote(
+        method=rule.method,
+        max_keys=rule.max_keys,
+        min_units=rule.min_units,
+        grid=rule.grid,
+        sigma_squared=sigma_squared,
+        threshold=threshold,
+        half=half,
+        most=most,
+        share=left - remaining,
+    )
+    return KeyChoice(rule, note, remaining, table)

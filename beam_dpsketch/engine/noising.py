@@ -1,0 +1,265 @@
+"""Raw sketch to released sketch: the one place where noise is drawn.
+
+Guarantee: the release is rho-zCDP for the given neighbouring relation, if no unit contributed more than `terms.bounds`
+allow. Every call draws new noise from the operating system's entropy and is one more release: call it once for
+each sketch. With keyed randomness the noise is a function of the secret, its context, all settings and all exact
+counters: equal calls are one release, byte for byte, and calls that differ in anything have unrelated noise. If one
+were left out, two releases of the same counters that differ only in it would share noise and reveal the counters. The
+raw sketch does not change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, overload
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
+from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.answers.flat.listed_items import ReleasedListedItems
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
+from beam_dpsketch.engine.keys import choose_keys, sketch_share
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
+from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
+from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch, raw_type
+from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.listed_items import ListedHistogram
+from beam_dpsketch.sketches.prefix import PrefixTree
+from beam_dpsketch.statement.format.release_format import pack
+from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
+from beam_dpsketch.statement.row_notes import RowNote
+from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+Secret: TypeAlias = KeyedRandomness | None
+
+# The version of what turns random bytes into noise; another version of a keyed release is another release.
+NOISE_VERSION = 5
+
+
+@overload
+def release(raw: CountMin, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountMin: ...
+@overload
+def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountSketch: ...
+@overload
+def release(raw: ListedHistogram, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedListedItems: ...
+@overload
+def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
+@overload
+def release(raw: PrefixTree, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedPrefixTree: ...
+@overload
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedSketch: ...
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> ReleasedSketch:
+    """Add noise to a raw sketch and return what may be published.
+
+    Args:
+      raw: the sketch of all the data.
+      terms: what the release spends, whom it protects, and how much of each unit it holds.
+      randomness: the secret that noise and release id are made from; `None` takes the entropy of the system.
+
+    >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
+    >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
+    >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
+    >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
+    ['a']
+    """
+    _validate.instance(ReleaseTerms, terms=terms)
+    if terms.selection is not None:
+        raise ValueError("selection must be None: only transforms choose keys, as with PerKey(keys=KeySelection(...))")
+    return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
+
+
+class Part(NamedTuple):
+    """One of several releases of a run, before its noise.
+
+    Attributes:
+      raw: the sketch of all the data of the part.
+      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits.
+      name: what `part_name` calls the part.
+      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+        hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
+    """
+
+    raw: RawSketch
+    side: np.ndarray
+    name: bytes = b""
+    run: bytes | None = None
+
+
+def release_part(
+    raw: RawSketch,
+    side: np.ndarray,
+    terms: ReleaseTerms,
+    randomness: Secret = None,
+    *,
+    run: bytes | None = None,
+    part: bytes = b"",
+) -> ReleasedSketch:
+    """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`."""
+    secrets = None if randomness is None else [randomness]
+    (released,) = release_parts([Part(raw, side, part, run)], terms, secrets)
+    assert isinstance(released, ReleasedSketch)
+    return released
+
+
+def release_parts(
+    parts: Sequence[Part],
+    terms: ReleaseTerms,
+    randomness: Sequence[KeyedRandomness] | None = None,
+    *,
+    row: int | None = None,
+) -> Releases:
+    """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
+
+    Args:
+      parts: all of one kind and spec.
+      terms: those of each. What is taken from a budget pays for one part.
+      randomness: the secret of each part; `None` takes the entropy of the system.
+      row: the number of this row over time, under `RowTerms`; else `None`.
+    """
+    for part in parts:
+        _check_raw(part.raw, parts[0].raw, terms)
+    if isinstance(terms.bounds, AutoNorm):
+        raise ValueError("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
+    for _ in parts[:2]:  # the second is refused
+        terms.privacy.paying_for(object())
+    first = parts[0].raw
+    noise, none = calibrate(first.spec, terms), np.zeros(len(terms.counters), dtype=np.int64)
+    drowned, note = drowned_bits(noise, terms.squared_unit), None
+    if isinstance(terms, RowTerms):
+        assert row is not None
+        note = RowNote(terms.mechanism, row, drowned)
+    else:
+        drowned = min(first.scale_bits, drowned)
+    statement = PrivacyStatement.of(
+        terms,
+        noise,
+        randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
+        release_id=bytes(RELEASE_ID_BYTES),
+        side=_notes(none, terms),
+        keys=None if (choice := choose_keys(first.spec, terms)) is None else choice.note,
+        over_time=note,
+    )
+    if randomness is None:
+        drawn = [_draw(parts, statement, terms.squared_unit, add_noise, os.urandom)]
+    else:
+        drawn = [
+            _draw([part], statement, terms.squared_unit, functools.partial(add_noise, random_bytes=stream), stream)
+            for part, keyed in zip(parts, randomness, strict=True)
+            for stream in [keyed.random_bytes(_all_of(part.raw, part.side, _placed(statement, part)))]
+        ]
+    release_ids, side, counters = zip(*drawn, strict=True)
+    return Releases(
+        first.name,
+        first.spec,
+        statement,
+        first.scale_bits - (0 if note else drowned),
+        release_ids=list(itertools.chain(*release_ids)),
+        side=np.concatenate(side),
+        counters=round_off(np.concatenate(counters), drowned),
+    )
+
+
+def _check_raw(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> None:
+    """Refuse a raw sketch that does not suit the terms, or is of another kind than the first."""
+    _validate.instance(RawSketch, raw=raw)
+    if raw.is_weighted and not terms.bounds.says_max_weight:
+        raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+    if raw.scale_bits != terms.scale_bits:
+        raise ValueError(
+            "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
+            "RecordBounds leave them whole"
+        )
+    if type(raw) is not type(first) or raw.spec != first.spec:
+        raise ValueError("parts must be of one kind and spec")
+
+
+def _draw(
+    parts: Sequence[Part], statement: PrivacyStatement, squared_unit: int, add: Any, random_bytes: RandomBytes
+) -> tuple[Any, ...]:
+    """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
+    fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
+    ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
+    side = np.stack([part.side for part in parts])
+    for column, note in zip(side.T, statement.side, strict=True):
+        column[:] = add(column.copy(), note.sigma_squared * squared_unit)
+    tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
+    noisy = [
+        add(np.stack(table), variance * squared_unit).reshape(len(parts), -1)
+        for table, variance in zip(tables, statement.sigma_squared_per_level, strict=True)
+    ]
+    return ids, side, np.concatenate(noisy, axis=1)
+
+
+def _placed(statement: PrivacyStatement, part: Part) -> PrivacyStatement:
+    """Return the statement with what is known of the part's release id before the draw."""
+    known = part_of_run(part.run or bytes(RUN_BYTES), part.name)
+    return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
+
+
+def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> bytes:
+    """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
+    packed = pack(raw.name, raw.spec, raw.to_vector(), statement, raw.scale_bits)
+    return encode(("noise", NOISE_VERSION, packed, *side.tolist()))
+
+
+def _notes(values: Iterable[Any], terms: ReleaseTerms) -> tuple[SideNote, ...]:
+    """Return the notes of a release whose side counters have these values."""
+    return tuple(
+        SideNote(
+            names=counter.names,
+            share=counter.share,
+            squared_limit=counter.squared_limit,
+            sigma_squared=variance,
+            value=int(value),
+            scale_bits=terms.scale_bits,
+        )
+        for counter, variance, value in zip(terms.counters, calibrate_side(terms), values, strict=True)
+    )
+
+
+def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
+    return tuple(
+        counter.sigma_squared(
+            terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
+        )
+        for counter in terms.counters
+    )
+
+
+def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
+    sensitivity = functools.partial(
+        squared_l2_sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach
+    )
+    part = sketch_share(spec, terms)
+    found = tuple(
+        sigma_squared(
+            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
+            rho=terms.privacy.rho,
+            share=part * share,
+            squared_unit=terms.squared_unit,
+        )
+        for cells, signs, share in raw_type(spec).tables(spec)
+    )
+    calibrate_side(terms)
+    return found

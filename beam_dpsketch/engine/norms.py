@@ -1,0 +1,136 @@
+"""Exact histogram of lengths to chosen norm: the place where the noise of the choice is drawn.
+
+Guarantee: the norm is (spend rho)-zCDP for the given neighbouring relation, where each unit is in one bin at most, by
+its own records alone. With counters that cost the rest, choice and release are rho-zCDP together.
+
+Proof. Adding or removing a unit changes one count by 1. Replacing one changes up to two counts by 1 each. The discrete
+Gaussian of parameter Delta^2 / (2 spend rho) is then (spend rho)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4).
+The norm is a function of the noisy counts and of public numbers, so it costs no more: the noisy counts themselves are
+never published. For each norm that can come out, the release is zCDP of the part of rho that is left. zCDP composes
+where the second mechanism depends on what the first one says, and the parts add (Bun and Steinke 2016, Lemma 2.3). So
+the statement of the release may say the norm.
+
+The proof needs one draw: whoever scales and whoever adds noise must read the same norm. Another draw from the same
+counts is another release of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.engine.keys import sketch_share
+from beam_dpsketch.engine.noising import NOISE_VERSION, calibrate, calibrate_side
+from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.hashing.canonical import canonical
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.sketches.spec import SketchSpec
+
+NORM_PART = encode(("norm",))
+"""What names the choice among all that one secret makes."""
+_ONE_DEVIATION = math.erf(math.sqrt(0.5))
+_STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
+
+
+class Choice(NamedTuple):
+    """What a choice needs to know, before the data.
+
+    Attributes:
+      sigma_squared: the noise parameter of each count of the histogram.
+      scaled_units: how many units should be longer than the norm.
+    """
+
+    sigma_squared: Fraction
+    scaled_units: Fraction
+
+
+def choose_norm(
+    histogram: np.ndarray, spec: Any, terms: ReleaseTerms, randomness: KeyedRandomness | None = None
+) -> Fraction:
+    """Add noise to a histogram of lengths and return the norm that it leads to, which may be published.
+
+    Every call draws new noise and is one more release. With keyed randomness the noise is a function of the secret, its
+    context, the spec, the terms and the exact counts. Equal calls choose equal norms. The noises of calls that differ
+    in anything are unrelated.
+
+    Args:
+      histogram: how many units are of each length, as `norm_choice.histogram` returns it: int64 of shape (bins,).
+      spec: the sketch whose counters are scaled.
+      terms: those of the release, with an `AutoNorm`; its `spend` pays for the choice.
+      randomness: the secret that the noise is made from; `None` takes the entropy of the system.
+
+    Returns:
+      The norm in records of one item: a multiple of 1/16, 1 or more.
+    """
+    choice = calibrate_choice(spec, terms)
+    if histogram.dtype != np.int64 or histogram.shape != (bin_count(terms.bounds.max_weight),):
+        raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
+    random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
+    noisy = add_noise(histogram, choice.sigma_squared, random_bytes=random_bytes)
+    chosen = choose(noisy, sigma_squared=choice.sigma_squared, scaled_units=choice.scaled_units)
+    return min(chosen, _largest_norm(spec, terms))
+
+
+def calibrate_choice(spec: Any, terms: ReleaseTerms) -> Choice:
+    """Return what the choice of a norm needs to know; refuse terms under which it cannot work."""
+    auto, privacy = terms.bounds, terms.privacy
+    _validate.instance(AutoNorm, bounds=auto)
+    assert isinstance(auto, AutoNorm)
+    if terms.window_count != 1:
+        raise ValueError(
+            f"window_count must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}"
+        )
+    if not isinstance(spec, (SketchSpec, ListedItems)):
+        raise ValueError(
+            "bounds must be a NormBound for a tree, got AutoNorm(): its best norm depends on how busy units differ "
+            "from others; take that of an earlier release, released.privacy.bounds, or NormBound(b), where b is "
+            "about as many records as a busy unit has"
+        )
+    if terms.output_cells is None:
+        raise ValueError(
+            "bounds must be a NormBound where the number of keys and windows is not public, got AutoNorm(): list the "
+            "keys with PublicKeys, declare windows=TimeRange(...), or give NormBound(b)"
+        )
+    ((cells, has_signs, _),) = raw_type(spec).tables(spec)
+    units = units_to_scale(
+        auto,
+        cells_per_item=cells,
+        has_signs=has_signs,
+        relation=privacy.relation,
+        rho=privacy.rho * sketch_share(spec, terms),
+        reading=_reading(spec),
+        output_cells=terms.output_cells,
+    )
+    return Choice(auto.sigma_squared(privacy.rho, privacy.relation), units)
+
+
+def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
+    """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
+    of_one = terms.with_norm(1)
+    largest = max((*calibrate(spec, of_one), *calibrate_side(of_one))) * 4**of_one.scale_bits
+    return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
+
+
+def _reading(spec: SketchSpec | ListedItems) -> Fraction:
+    """Return the standard deviation of an estimate over that of a counter; Count-Min is read by its mean over rows."""
+    if isinstance(spec, ListedItems):
+        return Fraction(1)
+    return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION) * _STEPS), _STEPS)
+
+
+def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms) -> bytes:
+    """Return all that must be equal for equal noise: its version, spec, terms and exact counts."""
+    return encode(("norm", NOISE_VERSION, canonical(spec), canonical(terms), histogram.astype("<i8").tobytes()))

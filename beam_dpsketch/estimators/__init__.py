@@ -1,0 +1,1 @@
+"""Noisy counters to estimates: arrays and numbers in, arrays out."""

@@ -1,0 +1,1 @@
+"""Estimates about two releases."""

@@ -1,0 +1,1 @@
+"""Estimates of a whole dictionary together."""

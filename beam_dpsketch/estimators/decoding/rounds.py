@@ -1,0 +1,171 @@
+"""Free the counters of a flat sketch from collisions: subtract what is known of the items of a dictionary.
+
+First, items far above the noise are peeled off. Then come rounds: each estimates every item from the residual counters,
+shrinks the estimates, and subtracts them. So collisions between items of the dictionary fade. A row's share in an
+estimate falls with what is still unknown of the other items in its cell.
+
+What is subtracted in a row was decided by the other rows, in up to five groups. So a row's error stays independent of
+what the other rows say, as intervals assume. Items decided by the row itself would take a part of its noise with them:
+then intervals are too narrow for items of middling weight.
+
+Guarantee: post-processing. Convergence is not proved. So a round counts only if the energy of the residual counters
+falls, and at most a quarter as many items as a row has counters are peeled at once. The energy is their mean square,
+where no counter counts for more than a limit: one heavy item that is not listed must not drown the rest. Source:
+message passing for sparse linear systems (Guo and Wang 2006), with the empirical Bayes step of `shrinking`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from beam_dpsketch.estimators.decoding.shrinking import MIN_ITEMS, WeightLaw
+from beam_dpsketch.estimators.row_mean import huber_mean, robust_scale
+from beam_dpsketch.hashing.cells import Places
+
+_PEELS, _ROUNDS, _GROUPS = 12, 16, 5
+_MIN_DEPTH = 3  # with fewer rows, a heavy collision cannot be told from a heavy item
+_PEELED_DEVIATIONS = 5.0
+_COUNTERS_PER_PEELED_ITEM = 4
+_ENERGY_SCALES = 5.0
+_WORTH_A_ROUND = 0.995  # of the energy
+_DAMPING = 0.5
+_TRUSTED_DEVIATIONS = 4.0  # of a residual counter; one beyond it says that its variance is larger
+
+
+@dataclasses.dataclass(frozen=True)
+class FreedRows:
+    """What each row says of each item, freed of what is known of the others.
+
+    Attributes:
+      rows, variances: float64 of shape (depth, n).
+      residual, counter_variances: what is left in the counters, and how much of it is expected, (depth, width).
+      energy: the mean square of the residual counters, each clipped.
+      expected: how much of it comes from errors in what was subtracted.
+      subtracted, uncertainties: the weights subtracted in each row and the mean squares of their errors, (depth, n).
+    """
+
+    rows: np.ndarray
+    variances: np.ndarray
+    residual: np.ndarray
+    counter_variances: np.ndarray
+    energy: float
+    expected: float
+    subtracted: np.ndarray
+    uncertainties: np.ndarray
+
+
+class Rounds:
+    """Peeling and rounds over the counters of one release.
+
+    Args:
+      counters: noisy, of shape (depth, width).
+      places: of the items, each once.
+      sigma_squared: the variance parameter of the noise.
+      has_signs: whether the sketch has signs; rows without are centred.
+      signed: whether weights may be negative.
+    """
+
+    def __init__(
+        self, counters: np.ndarray, places: Places, *, sigma_squared: float, has_signs: bool, signed: bool
+    ) -> None:
+        self._counters, self._places, self._items = counters, places, places.size
+        self._sigma_squared, self._has_signs, self._signed = sigma_squared, has_signs, signed
+        numbers = np.arange(places.depth) % _GROUPS
+        self._groups = [(numbers == group, numbers != group) for group in np.unique(numbers)]
+
+    def run(self) -> FreedRows:
+        """Return the rows after the last round that counted."""
+        has_rounds = self._places.depth >= _MIN_DEPTH
+        subtracted = self._peeled() if has_rounds else np.zeros((self._places.depth, self._items))
+        limit = _ENERGY_SCALES * self._scale(self._residual(subtracted))
+        best = self._freed(subtracted, np.zeros_like(subtracted), limit)
+        for number in range(_ROUNDS if has_rounds else 0):
+            subtracted, uncertainties = self._known(best)
+            if number:
+                subtracted = _DAMPING * best.subtracted + (1 - _DAMPING) * subtracted
+                uncertainties = _DAMPING * best.uncertainties + (1 - _DAMPING) * uncertainties
+            found = self._freed(subtracted, uncertainties, limit)
+            if found.energy >= best.energy:
+                break
+            best, before = found, best.energy
+            if best.energy > _WORTH_A_ROUND * before:
+                break
+        return best
+
+    def _peeled(self) -> np.ndarray:
+        """Return the weights of items far above the noise in each row, decided by the other rows; 0 for the others."""
+        taken = np.zeros((self._places.depth, self._items))
+        residual = self._residual(taken)
+        for _ in range(_PEELS):
+            scale, candidate = self._scale(residual), np.zeros_like(taken)
+            rows = taken + self._places.read(residual)
+            for own, others in self._groups:
+                candidate[own] = self._heavy(huber_mean(rows[others], scale), scale / math.sqrt(others.sum()))
+            remaining, limit = self._residual(candidate), _ENERGY_SCALES * scale
+            if _energy(remaining, limit) > _WORTH_A_ROUND * _energy(residual, limit):
+                break
+            taken, residual = candidate, remaining
+        return taken
+
+    def _heavy(self, estimates: np.ndarray, deviation: float) -> np.ndarray:
+        """Return estimates many deviations from 0, but no more of them than the guard allows, and 0 for the others."""
+        sizes, most = np.abs(estimates), self._places.width // _COUNTERS_PER_PEELED_ITEM
+        threshold = _PEELED_DEVIATIONS * deviation
+        if most < self._items:
+            threshold = max(threshold, float(np.partition(sizes, -most - 1)[-most - 1]))
+        return np.where(sizes > threshold, estimates, 0.0)
+
+    def _known(self, freed: FreedRows) -> tuple[np.ndarray, np.ndarray]:
+        """Return what other rows say of each item's weight, for each row, and the mean squares of its errors."""
+        suspected = (self._places.read(freed.residual) / _TRUSTED_DEVIATIONS) ** 2
+        trust = 1 / np.maximum(freed.variances, suspected)
+        weighted, total = trust * freed.rows, trust.sum(axis=0)
+        law = None
+        if self._items >= MIN_ITEMS:
+            law = WeightLaw(weighted.sum(axis=0) / total, total**-0.5, signed=self._signed)
+        known, uncertainties = np.empty_like(trust), np.empty_like(trust)
+        for own, others in self._groups:
+            trusted = trust[others].sum(axis=0)
+            estimates = weighted[others].sum(axis=0) / trusted
+            known[own], uncertainties[own] = (
+                law.shrink(estimates, trusted**-0.5) if law is not None else (estimates, 1 / trusted)
+            )
+        return known, uncertainties
+
+    def _freed(self, subtracted: np.ndarray, uncertainties: np.ndarray, limit: float) -> FreedRows:
+        """Subtract these weights in each row, and tell what the energy says of the variance of each counter."""
+        residual = self._residual(subtracted)
+        energy, unknown = _energy(residual, limit), self._places.sums(uncertainties)
+        expected = float(unknown.mean())
+        rest = max(self._sigma_squared, energy - expected)
+        share = min(1.0, max(0.0, energy - self._sigma_squared) / expected) if expected else 1.0
+        counter_variances = rest + share * unknown
+        variances = np.maximum(self._places.look_up(counter_variances) - share * uncertainties, rest)
+        rows = subtracted + self._places.read(residual)
+        return FreedRows(
+            rows, variances, residual, counter_variances, energy, share * expected, subtracted, uncertainties
+        )
+
+    def _residual(self, weights: np.ndarray) -> np.ndarray:
+        residual = self._counters - self._places.sketch(weights)
+        return residual if self._has_signs else _centred(residual)
+
+    def _scale(self, residual: np.ndarray) -> float:
+        return robust_scale(residual, math.sqrt(self._sigma_squared))
+
+
+def _centred(residual: np.ndarray) -> np.ndarray:
+    """Return the counters minus the mean of their row, to which none counts for more than the limit of the energy.
+
+    Once collisions are known, the mean is closer to what other items add to a cell than the median is.
+    """
+    around = residual - np.median(residual, axis=1, keepdims=True)
+    limit = _ENERGY_SCALES * robust_scale(around, 0.0)
+    return around - np.clip(around, -limit, limit).mean(axis=1, keepdims=True)
+
+
+def _energy(residual: np.ndarray, limit: float) -> float:
+    return float(np.mean(np.minimum(np.abs(residual), limit) ** 2))

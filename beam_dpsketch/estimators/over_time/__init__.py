@@ -1,0 +1,1 @@
+"""Rows over time to estimates about windows."""

@@ -1,0 +1,143 @@
+"""Answers from rows of the binned square root: forward substitution with the bins that made the rows.
+
+Row t has window t alone in its newest bin. So the window's estimate is what the row holds above its older bins, which
+are sums of earlier estimates. They join as the exact sums do in the encoder: O(log T) arrays are in memory. C is square
+here, so the estimate is the only unbiased one, and rows that come later never change it.
+
+Variances need no counters. C^T w = a is solved from the last window to the first: w_t follows from what later rows took
+from each bin around window t. For all prefixes together there is a faster way: the covariances of what the forward
+substitution holds, of one counter with noise of variance 1. They are a small matrix, and each step changes one row.
+
+Guarantee: post-processing. Source: Andersson and Pagh 2024 (bins); the order of steps is that of any triangular system.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder
+from beam_dpsketch.privacy.over_time.mechanism import Bin, RowMechanism
+
+
+class RootDecoder(RowDecoder):
+    """Decodes each row of a `BinnedRoot` once, in order; keeps sums of the windows so far while they have room."""
+
+    def __init__(self, mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> None:
+        super().__init__(mechanism, row)
+        self._next = 0
+        self._sums: dict[tuple[int, int], np.ndarray] = {}
+        self._prefix = np.zeros(())
+
+    def estimate(self, coefficients: np.ndarray) -> np.ndarray:
+        steps = _steps(coefficients)
+        total, gone = np.zeros_like(self._row(0)), np.zeros_like(steps)
+        for window in np.flatnonzero(steps).tolist():
+            while self._next <= window:
+                self._decode_next()
+            prefix = self._kept.get(window)
+            if prefix is None:
+                gone[window] = steps[window]
+            else:
+                total += steps[window] * prefix
+        return total + self._sum_of_rows(np.cumsum(gone[::-1])[::-1]) if gone.any() else total
+
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(coefficients))
+        found[: len(self.rows_used(coefficients))] = _weights(
+            self._mechanism, np.trim_zeros(coefficients, "b").tobytes()
+        )
+        return found
+
+    def rows_used(self, coefficients: np.ndarray) -> Sequence[int]:
+        return range(len(np.trim_zeros(coefficients, "b")))
+
+    def variance(self, coefficients: np.ndarray) -> float:
+        steps = _steps(coefficients)
+        if np.count_nonzero(steps) != 1:
+            return super().variance(coefficients)
+        (window,) = np.flatnonzero(steps).tolist()
+        return float(steps[window] ** 2 * prefix_variances(self._mechanism, window + 1)[window])
+
+    def _decode_next(self) -> None:
+        """Decode one more row, and keep the sum of all windows so far."""
+        window = self._next
+        (newest, *older) = self._mechanism.rows_of(window)[0]
+        rest = np.array(self._row(window), dtype=np.float64)
+        for level, place, weight in older:
+            rest -= weight * self._join(level, place)
+        rest /= newest.weight
+        self._sums[0, window] = rest
+        self._prefix = self._prefix + rest / self._mechanism.gains[window]
+        self._kept.put(window, self._prefix)
+        self._next += 1
+
+    def _join(self, level: int, place: int) -> np.ndarray:
+        """Return the sum of gain times estimate over a bin, and drop its halves."""
+        if (level, place) not in self._sums:
+            halves = [self._join(level - 1, 2 * place + half) for half in (0, 1)]
+            del self._sums[level - 1, 2 * place], self._sums[level - 1, 2 * place + 1]
+            self._sums[level, place] = halves[0] + halves[1]
+        return self._sums[level, place]
+
+
+def prefix_variances(mechanism: RowMechanism, windows: int) -> np.ndarray:
+    """Return the variance of the first `windows` prefixes, or more of them, in the units of `RowDecoder.variance`."""
+    return _prefix_variances(mechanism, min(1 << (windows - 1).bit_length(), mechanism.windows))
+
+
+@functools.lru_cache(maxsize=8)
+def _prefix_variances(mechanism: RowMechanism, windows: int) -> np.ndarray:
+    found, variance, gains = np.zeros(windows), 0.0, mechanism.gains
+    bins: Sequence[Bin] = ()
+    of_sums, with_prefix = np.zeros((0, 0)), np.zeros(0)  # covariances of the sums over bins, and with the prefix
+    for window in range(windows):
+        before, bins = bins, mechanism.rows_of(window)[0]
+        own, taken = bins[0].weight, np.array([each.weight for each in bins[1:]], dtype=np.float64)
+        if before:
+            starts = _starts(before, bins[1:])
+            of_sums = np.add.reduceat(np.add.reduceat(of_sums, starts, axis=0), starts, axis=1)
+            with_prefix = np.add.reduceat(with_prefix, starts)
+        with_sums = of_sums @ taken / -own
+        of_window = (1 - own * float(taken @ with_sums)) / own**2
+        of_both = -float(taken @ with_prefix) / own
+        gain = gains[window]
+        variance += 2 * of_both / gain + of_window / gain**2
+        with_prefix = np.append(of_both + of_window / gain, with_prefix + with_sums / gain)
+        of_sums = np.block([[np.array([[of_window]]), with_sums[None, :]], [with_sums[:, None], of_sums]])
+        found[window] = variance
+    found *= mechanism.squared_length
+    found.flags.writeable = False
+    return found
+
+
+def _starts(before: Sequence[Bin], bins: Sequence[Bin]) -> np.ndarray:
+    """Return where in the bins before, newest first, each of the bins that they join to begins."""
+    ends = [(each.place + 1) << each.level for each in before]
+    return np.array([ends.index((each.place + 1) << each.level) for each in bins])
+
+
+@functools.lru_cache(maxsize=16)
+def _weights(mechanism: RowMechanism, packed: bytes) -> np.ndarray:
+    """Return w with C^T w = a, by backward substitution."""
+    wanted = np.frombuffer(packed, dtype=np.float64)
+    windows, gains = len(wanted), mechanism.gains
+    scaled = [value / gain for value, gain in zip(wanted.tolist(), gains, strict=False)]
+    taken = [[0.0] * ((windows >> level) + 1) for level in range(windows.bit_length())]
+    found = np.zeros(windows)
+    for window in range(windows - 1, -1, -1):
+        (newest, *older) = mechanism.rows_of(window)[0]
+        already = sum(of_level[window >> level] for level, of_level in enumerate(taken))
+        weight = (scaled[window] - already) / newest.weight
+        for level, place, count in older:
+            taken[level][place] += count * weight
+        found[window] = weight
+    found.flags.writeable = False
+    return found
+
+
+def _steps(coefficients: np.ndarray) -> np.ndarray:
+    """Return how often the sum of the windows up to each one counts, so that windows count as the coefficients say."""
+    return coefficients - np.append(coefficients[1:], 0.0)

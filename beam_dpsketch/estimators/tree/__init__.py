@@ -1,0 +1,1 @@
+"""Estimates from the levels of a tree."""

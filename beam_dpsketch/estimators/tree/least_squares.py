@@ -1,0 +1,135 @@
+"""Node estimates that agree with each other: a truncated tree, fitted by weighted least squares.
+
+Guarantee: post-processing. From the root, a node is expanded only if its estimate exceeds the noise threshold. On the
+nodes reached, the best linear unbiased estimate under "a node is the sum of its children" is computed in two passes,
+bottom-up and top-down (Hay et al. 2010), with the levels' own variances. Source: truncation as in Luo et al. 2016
+(post-processing of turnstile quantile sketches), adapted to noise of known variance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from beam_dpsketch.estimators.tree.levels import TreeLevel
+
+EXPANSION_DEVIATIONS = 2.0
+MAX_NODES = 200_000
+_KNOWN_TOTAL_VARIANCE = 1e-9
+
+
+@dataclasses.dataclass
+class Nodes:
+    """The nodes reached on one level, in order; arrays of equal length."""
+
+    ids: np.ndarray  # node numbers, uint64, ascending
+    parents: np.ndarray  # the position of the parent among the nodes of the level above
+    expanded: np.ndarray  # whether the children were reached
+    raw: np.ndarray  # what the level says of each node, before fitting
+    raw_variance: float
+    upward: np.ndarray  # the estimate from the node and all below it
+    upward_variance: np.ndarray
+    fitted: np.ndarray  # the final estimate
+
+
+Subtracted = dict[int, tuple[np.ndarray, np.ndarray]]
+"""By level: nodes, ascending, and the weights that were subtracted from its counters and are added to estimates."""
+
+
+def fitted_tree(
+    levels: Sequence[TreeLevel],
+    *,
+    total: float | None = None,
+    subtracted: Subtracted | None = None,
+    means: frozenset[int] = frozenset(),
+) -> list[Nodes]:
+    """Return the nodes reached on each level, with estimates that agree with each other and with a known total.
+
+    `means` are the levels whose rows are averaged instead of taking the median.
+    """
+    tree = _reached(levels, subtracted or {}, means)
+    _fit_upward(tree)
+    _fit_downward(tree, total)
+    return tree
+
+
+def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozenset[int]) -> list[Nodes]:
+    tree: list[Nodes] = []
+    ids = np.arange(levels[0].nodes, dtype=np.uint64)
+    parents = np.zeros(len(ids), dtype=np.int64)
+    for number, (level, below) in enumerate(itertools.zip_longest(levels, levels[1:])):
+        raw = level.estimates(ids, mean=number in means) + _looked_up(ids, subtracted.get(number))
+        variance, blank = level.variance(mean=number in means), np.zeros(len(ids))
+        expanded = _worth_expanding(raw, variance, below) if below else blank.astype(bool)
+        tree.append(Nodes(ids, parents, expanded, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
+        if not expanded.any():
+            break
+        ids = children_of(ids[expanded], below)
+        parents = np.repeat(np.flatnonzero(expanded), 1 << below.bits)
+        inside = ids <= np.uint64(below.nodes - 1)
+        ids, parents = ids[inside], parents[inside]
+    return tree
+
+
+def _worth_expanding(raw: np.ndarray, variance: float, below: TreeLevel) -> np.ndarray:
+    return heaviest(raw, raw > EXPANSION_DEVIATIONS * math.sqrt(variance), below, MAX_NODES)
+
+
+def heaviest(weights: np.ndarray, wanted: np.ndarray, below: TreeLevel, limit: int) -> np.ndarray:
+    """Return which of the wanted nodes to expand: the heaviest, with about `limit` children on the level below.
+
+    One node may have more than that, if its level is wide.
+    """
+    count = max(1, limit >> below.bits)
+    if wanted.sum() <= count:
+        return wanted
+    kept = np.zeros(len(wanted), dtype=bool)
+    kept[np.argsort(np.where(wanted, -weights, np.inf), kind="stable")[:count]] = True
+    return kept
+
+
+def children_of(nodes: np.ndarray, below: TreeLevel) -> np.ndarray:
+    """Return the children of each node on the level below, ascending if the nodes are."""
+    if not len(nodes):
+        return nodes
+    return ((nodes << np.uint64(below.bits))[:, None] + np.arange(1 << below.bits, dtype=np.uint64)).ravel()
+
+
+def _looked_up(ids: np.ndarray, subtracted: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """Return the subtracted weight of each node, 0 where nothing was subtracted."""
+    if subtracted is None or not len(subtracted[0]):
+        return np.zeros(len(ids))
+    nodes, weights = subtracted
+    places = np.minimum(np.searchsorted(nodes, ids), len(nodes) - 1)
+    return np.where(nodes[places] == ids, weights[places], 0.0)
+
+
+def _fit_upward(tree: list[Nodes]) -> None:
+    """Average each expanded node's own estimate with the sum of its children's, by inverse variance."""
+    for below, above in itertools.pairwise(reversed(tree)):
+        size = len(above.ids)
+        sums = np.bincount(below.parents, weights=below.upward, minlength=size)[above.expanded]
+        variances = np.bincount(below.parents, weights=below.upward_variance, minlength=size)[above.expanded]
+        own, children = 1 / above.raw_variance, 1 / variances
+        above.upward[above.expanded] = (own * above.raw[above.expanded] + children * sums) / (own + children)
+        above.upward_variance[above.expanded] = 1 / (own + children)
+
+
+def _fit_downward(tree: list[Nodes], total: float | None) -> None:
+    """Distribute the difference between a node and its children among them, by variance."""
+    top = tree[0]
+    top.fitted = top.upward.copy()
+    if total is not None:
+        missing = total - top.upward.sum()
+        top.fitted += top.upward_variance / (top.upward_variance.sum() + _KNOWN_TOTAL_VARIANCE) * missing
+    for above, below in itertools.pairwise(tree):
+        size = len(above.ids)
+        sums = np.bincount(below.parents, weights=below.upward, minlength=size)
+        variances = np.bincount(below.parents, weights=below.upward_variance, minlength=size)
+        missing = np.zeros(size)
+        missing[above.expanded] = (above.fitted - sums)[above.expanded] / variances[above.expanded]
+        below.fitted = below.upward + below.upward_variance * missing[below.parents]

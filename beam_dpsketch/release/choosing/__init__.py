@@ -1,1 +1,0 @@
-"""Choices that the data make, privately: the norm of a release, and which keys are released."""

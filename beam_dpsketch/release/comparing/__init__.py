@@ -1,1 +1,0 @@
-"""Questions about two releases of one spec: products, distances, and what changed."""

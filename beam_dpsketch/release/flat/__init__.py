@@ -1,1 +1,0 @@
-"""Flat sketches and lists after their noise: how their answers are read."""

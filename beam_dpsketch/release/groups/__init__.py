@@ -1,1 +1,0 @@
-"""Grouped counts: exact counts to noisy ones, and what they answer."""

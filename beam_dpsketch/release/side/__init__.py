@@ -1,1 +1,0 @@
-"""How much is in a release: what it says of its side counters, and the answers from them."""

@@ -1,0 +1,230 @@
+"""The bytes of a release: a little-endian header, the counters, and a 128-bit digest.
+
+Guarantee: `unpack` raises `FormatError` and nothing else, checks sizes before it allocates, builds through the
+validating constructors, and accepts exactly the bytes that `pack` writes. The same tables of fields drive both. The
+digest finds damage; it does not authenticate. No exact value of the data is stored, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.errors import FormatError
+from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.key_selection import METHODS
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.statement.format import fields
+from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
+from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
+from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
+from beam_dpsketch.statement.side_notes import NAMES, SideNote
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+FORMAT_VERSION = 1
+_DIGEST_BYTES = 16
+
+_START: dict[str, Field] = {
+    "magic": fields.Constant(b"DPSK"),
+    "format_version": U16,
+    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items", "groups")),
+}
+
+_FLAT_SPEC: dict[str, Field] = {
+    "hash_version": U16,
+    "item_hash": Choice(ITEM_HASHES),
+    "item_key": fields.Text(64),
+    "seed": U64,
+    "depth": U32,
+    "width": U32,
+}
+
+_DOMAIN = fields.OneOf(
+    (
+        Object(IntegerDomain, {"low": I128, "high": I128}),
+        Object(IPv4Domain, {}),
+        Object(FloatDomain, {"low": fields.F64, "high": fields.F64, "resolution": fields.F64}),
+        Object(TimestampDomain, {"start": fields.TIME, "end": fields.TIME, "resolution": fields.DURATION}),
+    )
+)
+_BYTES_DOMAIN = fields.OneOf((Object(TextDomain, {"max_bytes": U8}), Object(BytesDomain, {"max_bytes": U8})))
+_SKETCH = Choice(("exact", "count_sketch", "count_min"))
+_LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
+_SPECS = {
+    "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
+    "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
+    "dyadic": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": _DOMAIN, "levels": Repeated(_LEVEL)}),
+    "prefix": Object(
+        PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
+    ),
+    "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
+    "groups": Object(
+        GroupedItems,
+        {
+            "domain": fields.OneOf((*_DOMAIN.options, *_BYTES_DOMAIN.options)),
+            "encoded_items": fields.Text(MAX_BYTES, U32),
+            "left_out": U64,
+        },
+    ),
+}
+_YES_OR_NO = Choice((False, True))
+_BOUNDS = fields.OneOf(
+    (
+        Object(
+            RecordBounds,
+            {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": _YES_OR_NO},
+        ),
+        Object(
+            NormBound,
+            {
+                "max_norm": fields.Exact,
+                "max_weight": U32,
+                "max_per_item": fields.Optional(U32),
+                "signed": _YES_OR_NO,
+                "resource_limit": fields.Optional(U32),
+                "max_keys": fields.Optional(U32),
+            },
+        ),
+    )
+)
+_SIDE_NOTE = Object(
+    SideNote,
+    {
+        "names": Repeated(Choice(NAMES)),
+        "share": fields.Exact,
+        "squared_limit": fields.Exact,
+        "sigma_squared": fields.Exact,
+        "value": I64,
+        "scale_bits": U8,
+    },
+)
+_KEY_NOTE = Object(
+    KeyNote,
+    {
+        "method": Choice(METHODS),
+        "max_keys": U32,
+        "min_units": U32,
+        "grid": U32,
+        "sigma_squared": fields.Exact,
+        "threshold": U64,
+        "half": U64,
+        "most": U64,
+        "share": fields.OrZero(fields.Exact),
+    },
+)
+_GROUP_NOTE = Object(GroupNote, {"max_items": U32, "threshold": U64, "most": U64, "scale_bits": U8})
+_NOTHING = Object(type(None), {})
+_MECHANISM = fields.OneOf(
+    (
+        Object(BinnedRoot, {"windows": U32, "ratio": U8, "weight_bits": U8, "gain_bits": U8}),
+        Object(BinaryTree, {"windows": U32}),
+    )
+)
+_ROW_NOTE = Object(RowNote, {"mechanism": _MECHANISM, "number": U32, "dropped_bits": U8})
+_ANSWER_NOTE = Object(AnswerNote, {"mechanism": _MECHANISM, "windows": U32})
+_STATEMENT = Object(
+    PrivacyStatement,
+    {
+        "rho": fields.Exact,
+        "sigma_squared_per_level": Repeated(fields.Exact),
+        "relation": Choice(tuple(NeighboringRelation)),
+        "unit": Choice(tuple(PrivacyUnit)),
+        "window_count": U32,
+        "disclosed": fields.Flags(Disclosure),
+        "period_micros": U64,
+        "randomness": Choice(tuple(Randomness)),
+        "shown_delta": fields.F64,
+        "release_ids": Repeated(fields.Bytes(RELEASE_ID_BYTES)),
+        "bounds": _BOUNDS,
+        "norm_spend": fields.Optional(fields.Exact),
+        "side": Repeated(_SIDE_NOTE),
+        "delta": fields.OrZero(fields.Exact),
+        "keys": fields.OneOf((_NOTHING, _KEY_NOTE, _GROUP_NOTE)),
+        "over_time": fields.OneOf((_NOTHING, _ROW_NOTE, _ANSWER_NOTE)),
+    },
+)
+
+_DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
+_COUNTERS: dict[str, fields.Field] = {"scale_bits": U8, "dtype": _DTYPE}
+
+
+def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int) -> bytes:
+    """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
+    dtype = narrowest(counters)
+    start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
+    end = fields.write_fields(_COUNTERS, {"scale_bits": scale_bits, "dtype": dtype})
+    body = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + end + counters.astype(dtype).tobytes()
+    return body + _digest(body)
+
+
+def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
+    """Return kind, spec, counters (int64, flat), statement and scale_bits of the release in these bytes."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
+    data = bytes(data)
+    reader = Reader(data)
+    try:
+        start = fields.read_fields(_START, reader)
+        kind, version = start["kind"], start["format_version"]
+        if version != FORMAT_VERSION:
+            raise FormatError(f"its format has number {version}")
+        spec, privacy = _SPECS[kind].read(reader), _STATEMENT.read(reader)
+        read = fields.read_fields(_COUNTERS, reader)
+        scale_bits, dtype = read["scale_bits"], np.dtype(read["dtype"])
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"not a release that this version can read: {error}") from None
+    if reader.left != spec.cells * dtype.itemsize + _DIGEST_BYTES:
+        raise FormatError("not a release: the length does not match the header")
+    body = data[:-_DIGEST_BYTES]
+    if data[-_DIGEST_BYTES:] != _digest(body):
+        raise FormatError("not a release: the digest does not match; the bytes are damaged")
+    counters = np.frombuffer(body, dtype, offset=reader.position).astype(np.int64)
+    if pack(kind, spec, counters, privacy, scale_bits) != data:
+        raise FormatError("not a release: the fields are not in their only valid form")
+    return kind, spec, counters, privacy, scale_bits
+
+
+def pack_statement(privacy: PrivacyStatement) -> bytes:
+    """Return the bytes of a statement without a release."""
+    return _STATEMENT.write(privacy)
+
+
+def unpack_statement(data: bytes) -> PrivacyStatement:
+    """Return the statement in these bytes."""
+    reader = Reader(data)
+    try:
+        privacy: PrivacyStatement = _STATEMENT.read(reader)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"not a statement that this version can read: {error}") from None
+    if pack_statement(privacy) != data:
+        raise FormatError("not a statement: the fields are not in their only valid form")
+    return privacy
+
+
+def narrowest(counters: np.ndarray) -> str:
+    """Return the name of the narrowest integers that hold all counters, one or more."""
+    return next(dtype for dtype in _DTYPE.options if _fits(counters, np.dtype(dtype)))
+
+
+def _fits(counters: np.ndarray, dtype: np.dtype[Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(counters.min(initial=0) >= limits.min and counters.max(initial=0) <= limits.max)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()

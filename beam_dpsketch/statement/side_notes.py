@@ -1,0 +1,130 @@
+"""What a release says of its side counters: each noisy number, with the noise and the part of rho that it has."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.rows import Interval, short
+from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
+
+NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
+_WORDS = {  # in general, and with a number
+    RECORDS: ("records", "about {} records"),
+    UNITS: ("units", "about {} units"),
+    WEIGHT: ("kept weight", "about {} in kept weight"),
+    CLIPPED: ("clipped weight", "at least about {} in clipped weight"),
+    SCALED: ("scaled units", "about {} scaled units"),
+}
+_MAX_VALUE, _MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
+_MAX_DENOMINATOR = 1 << 7000  # what the format has room for
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SideNote:
+    """One side counter of a release: a noisy number, and what `privacy.side_counters` says of it.
+
+    Attributes:
+      names: what it counts, of `NAMES`; several names are equal by definition.
+      share: its part of the rho of the release; of a combination, the smaller one.
+      squared_limit: K^2, the squared length of what one unit may add over all keys and windows.
+      sigma_squared: the noise parameter, exact.
+      value: the noisy number, in units of 2**-scale_bits.
+      scale_bits: 0, or what a norm scales weights by.
+    """
+
+    names: tuple[str, ...]
+    share: Fraction
+    squared_limit: Fraction
+    sigma_squared: Fraction
+    value: int
+    scale_bits: int
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) < len(self.names) or not set(self.names) <= set(NAMES):
+            raise ValueError(f"names must be different ones of {', '.join(NAMES)}")
+        if not 0 < self.share < 1:
+            raise ValueError("share must be between 0 and 1")
+        if not 0 < self.squared_limit <= _MAX_SIGMA_SQUARED:
+            raise ValueError("squared_limit must be above 0 and at most 2**200")
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= _MAX_SIGMA_SQUARED:
+            raise ValueError("sigma_squared must be at least 1/4 and at most 2**200")
+        if any(each.denominator > _MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
+            raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
+        _validate.whole(low=-_MAX_VALUE, high=_MAX_VALUE - 1, value=self.value)
+        if self.scale_bits not in (0, ROW_SCALE_BITS, SCALE_BITS):
+            raise ValueError(f"scale_bits must be 0, {ROW_SCALE_BITS} or {SCALE_BITS}")
+
+    @property
+    def estimate(self) -> float:
+        """The number, in records."""
+        return self.value / (1 << self.scale_bits)
+
+    def interval(self, confidence: float) -> Interval:
+        """Return the number with bounds that hold with this confidence, over the noise."""
+        scale = 1 << self.scale_bits
+        margin = noise_margin(self.sigma_squared * scale**2, confidence) / scale
+        return Interval(self.estimate, self.estimate - margin, self.estimate + margin)
+
+    @property
+    def may_be_nothing(self) -> bool:
+        """Whether the number is 0 within its noise."""
+        _, lower, upper = self.interval(0.95)
+        return bool(lower <= 0 <= upper)
+
+    @property
+    def words(self) -> str:
+        """What is counted, in the first words that fit: records that are units of their own are records."""
+        return self._phrases[0]
+
+    @property
+    def _phrases(self) -> tuple[str, str]:
+        return next(phrases for name, phrases in _WORDS.items() if name in self.names)
+
+    def plus(self, other: SideNote) -> SideNote:
+        """Return the note of two releases together; values wrap around as counters do."""
+        bits = max(self.scale_bits, other.scale_bits)
+        total = sum(each.value << (bits - each.scale_bits) for each in (self, other))
+        return SideNote(
+            names=self.names,
+            share=min(self.share, other.share),
+            squared_limit=max(self.squared_limit, other.squared_limit),
+            sigma_squared=self.sigma_squared + other.sigma_squared,
+            value=(total + _MAX_VALUE) % (2 * _MAX_VALUE) - _MAX_VALUE,
+            scale_bits=bits,
+        )
+
+    def __str__(self) -> str:
+        estimate, lower, upper = self.interval(0.95)
+        half = upper - estimate
+        if self.may_be_nothing:  # also what a release of nothing shows
+            estimate, half = 0, max(upper, -lower)
+        return f"{self._phrases[1].format(shown(estimate))} (+-{shown(half)})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the note as plain Python values."""
+        return {
+            "names": list(self.names),
+            "estimate": self.estimate,
+            "sigma_squared": float(self.sigma_squared),
+            "share_of_rho": float(self.share),
+            "limit": math.sqrt(self.squared_limit),
+        }
+
+
+def add_up(first: Sequence[SideNote], second: Sequence[SideNote]) -> tuple[SideNote, ...]:
+    """Return the notes of two releases together; what only one of them counts is left out."""
+    others = {note.names: note for note in second}
+    return tuple(note.plus(others[note.names]) for note in first if note.names in others)
+
+
+def shown(value: float) -> str:
+    """Return a number as sentences show it."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else short(value)

@@ -1,0 +1,169 @@
+"""The words of the privacy statement, apart from its arithmetic, for reviewers and translators."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.sensitivity import change_factor
+from beam_dpsketch.privacy.side_counters import UNITS
+from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement.bounds_text import bounds_in_words
+from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
+
+if TYPE_CHECKING:
+    from beam_dpsketch.statement.statement import PrivacyStatement
+
+_CHANGE = {
+    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
+}
+_DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
+
+
+def facts(statement: PrivacyStatement) -> dict[str, str]:
+    """Return what a statement says, by heading. Losses are rounded up."""
+    sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
+    noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
+    source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
+    return {
+        "Protected": (
+            f"{statement.unit.value}. Someone who sees the release cannot reliably tell whether this "
+            f"{_CHANGE[statement.relation]} ({statement.relation.name})."
+        ),
+        "How well": _loss(statement),
+        "Bounds enforced on each": f"{bounds_in_words(statement)}{_choice(statement)}.",
+        **_keys(statement),
+        **_holds(statement),
+        **_answers(statement),
+        "Noise": f"{_noise(statement, noise)}{source}.",
+        **_parts(statement),
+        "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
+    }
+
+
+def disclosed(what: Disclosure) -> list[str]:
+    """Return what is published without noise."""
+    return [words for flag, words in _DISCLOSED.items() if flag in what]
+
+
+def round_up(value: Fraction | float, digits: int) -> float:
+    """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    rounded = float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+    return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
+
+
+def _loss(statement: PrivacyStatement) -> str:
+    """Return how well it is protected."""
+    rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
+    if not statement.delta:
+        epsilon = round_up(statement.shown_epsilon, 4)
+        return f"rho = {rho} zCDP, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
+    lost = f"{round_up(statement.delta, 6):g}"
+    first = f"{lost}-approximate zCDP with rho = {rho}"
+    if math.isinf(statement.shown_epsilon):
+        return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
+    epsilon = round_up(statement.shown_epsilon, 4)
+    return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
+
+
+def _noise(statement: PrivacyStatement, sigma: str) -> str:
+    """Return what noise there is."""
+    note = statement.over_time
+    if isinstance(note, RowNote):
+        return (
+            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {note}"
+            ". rho covers all rows together, for any number of questions, even if later data depend on them"
+        )
+    if isinstance(note, AnswerNote):
+        return (
+            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {note}. Answers of one "
+            "timeline share noise, so they do not combine"
+        )
+    count = len(statement.release_ids)
+    return f"a discrete Gaussian with sigma = {sigma} on each counter, drawn once in {count} release(s)"
+
+
+def _keys(statement: PrivacyStatement) -> dict[str, str]:
+    """Return how the keys, or items, were chosen."""
+    if not statement.delta:
+        return {}
+    lost = f"{round_up(statement.delta, 6):g}"
+    if isinstance(statement.keys, GroupNote):
+        return {
+            "Items": (
+                f"{statement.keys}. One unit counts for at most {statement.keys.max_items} of them. The probability "
+                f"that one unit alone brings an item into what is released is at most {lost}, over all its items, keys "
+                "and windows."
+            )
+        }
+    words = "chosen from the data" if statement.keys is None else f"chosen from the data: {statement.keys}"
+    return {
+        "Keys": (
+            f"{words}. The probability that one unit alone brings a key into what is released is at most {lost}, over "
+            "all its keys and windows."
+        )
+    }
+
+
+def _choice(statement: PrivacyStatement) -> str:
+    """Return how the norm was chosen."""
+    if not statement.norm_spend:
+        return ""
+    if len(statement.release_ids) > 1:
+        return "; max_norm was chosen from noisy histograms of how long units are"
+    variance = change_factor(statement.relation) / (2 * statement.rho * statement.norm_spend)
+    return (
+        "; max_norm was chosen from a histogram of how long units are, with noise of sigma = "
+        f"{math.sqrt(variance):.4g} on each count"
+    )
+
+
+def _holds(statement: PrivacyStatement) -> dict[str, str]:
+    """Return about how much is in the release."""
+    if not statement.side or isinstance(statement.over_time, RowNote):
+        return {}
+    counts = ", ".join(map(str, statement.side))
+    again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
+    each = " A unit counts once for each window." if again and isinstance(statement.over_time, AnswerNote) else ""
+    return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away.{each}"}
+
+
+def _parts(statement: PrivacyStatement) -> dict[str, str]:
+    """Return which parts of rho pay for what, of a single release."""
+    keys = statement.keys if isinstance(statement.keys, KeyNote) else None
+    if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
+        return {}
+    parts = [f"{_part(statement.sketch_share)} for the sketch"]
+    parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
+    if keys is not None:
+        part = f"{_part(keys.share)} for the choice of keys" if keys.share else "nothing for the choice of keys"
+        parts.append(f"{part} (sigma = {math.sqrt(keys.sigma_squared) / keys.grid:.4g} units)")
+    parts += [
+        f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side
+    ]
+    return {"Parts of rho": f"{', '.join(parts)}."}
+
+
+def _part(share: Fraction) -> str:
+    """Return a part of rho as a fraction, or rounded if that is long."""
+    return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
+
+
+def _answers(statement: PrivacyStatement) -> dict[str, str]:
+    """Return what answers are about, where the bounds can drop anything of a unit."""
+    single = statement.unit.is_one_record
+    if single and not statement.bounds.has_weights:
+        return {}
+    if isinstance(statement.bounds, NormBound):
+        return {"Answers": "about the weight that this bound kept. Intervals do not cover what scaling removed."}
+    about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
+    return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

@@ -1,0 +1,186 @@
+"""What released counts answer, how they combine, and what a release draws."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    CountMin,
+    Groups,
+    IncompatibleSketchError,
+    IntegerDomain,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    Record,
+    RecordBounds,
+    ReleasedCounts,
+    ReleasedSketch,
+    SketchSpec,
+    TextDomain,
+)
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.sketches.grouped_items import GroupedItems, short_keys
+from beam_dpsketch.statement.group_note import GroupNote
+from tests.helpers import by_hand
+
+TEXT = TextDomain(4)
+NOTE = GroupNote(max_items=2, threshold=12, most=19)
+
+
+def released(counts: dict[Any, int], domain: Any = TEXT, run: int = 0, **changes: Any) -> ReleasedCounts:
+    keys = short_keys(domain.index(list(counts))[0].tolist())
+    made: dict[str, Any] = {"delta": Fraction(1, 10**8), "keys": NOTE, "release_ids": (bytes([run]) * 48,)}
+    statement = by_hand.statement(**made | {"unit": PrivacyUnit.PRIVACY_ID} | changes)
+    return ReleasedCounts(GroupedItems.of(domain, keys), np.array(list(counts.values()), dtype=np.int64), statement)
+
+
+WORDS = released({"to": 90, "tea": 50, "": 50, "longest": 13})
+
+
+def test_rows_are_the_counts_with_noise_around_them() -> None:
+    """sigma is 3, so 95 % intervals reach 6."""
+    rows = WORDS.as_rows()
+    assert [tuple(row.values()) for row in rows[:2]] == [("to", 90, 84, 96), ("tea", 50, 44, 56)]
+    assert rows == WORDS.top_k(9).to_rows()
+    assert (WORDS.items, len(WORDS)) == (("to", "tea", "", "long"), 4)
+    assert WORDS.top_k(9).truncated == {"long"}
+    assert WORDS.top_k(9).to_arrow() == pa.table({**{name: [row[name] for row in rows] for name in rows[0]}})
+    assert WORDS.top_k(9).to_pandas().to_dict("records") == rows
+    assert (WORDS.estimate("to"), WORDS.interval("to")) == (90, (WORDS.top_k(1)[0]))
+    assert WORDS.estimate(["", "longer"]).tolist() == [50, 13]
+    assert WORDS.top_k(9).detection_limit == 12 + math.ceil(1.6449 * 3)
+
+
+def test_of_items_that_are_not_released_little_is_known() -> None:
+    assert math.isnan(WORDS.estimate("x"))
+    row = WORDS.interval("x")
+    assert (math.isnan(row.estimate), row.lower, row.upper) == (True, 0, 18)
+    assert [each.item for each in WORDS.top_k(3, ["x", "tea", "to", "x", "tea"])] == ["to", "tea"]
+    assert WORDS.top_k(3, ["x"]).to_rows() == []
+    with pytest.raises(TypeError, match="items must be values that TextDomain takes"):
+        WORDS.estimate(5)
+
+
+def test_what_needs_all_items_is_refused_with_a_way_out() -> None:
+    for ask in (WORDS.second_moment, lambda: WORDS.inner_product(released({"to": 3}, run=1))):
+        with pytest.raises(ValueError, match="make the release with PrivateFrequencies"):
+            ask()
+
+
+def test_releases_add_up_over_the_items_that_both_have() -> None:
+    other = released({"tea": 200, "to": 40, "x": 30}, run=1)
+    both = WORDS.combine(other)
+    assert dict(zip(both.items, both.counters.tolist(), strict=True)) == {"tea": 250, "to": 130}
+    assert (both.left_out, both.privacy.sigma_squared, both.privacy.rho) == (3, 18, 1)
+    assert repr(both) == "<ReleasedCounts of 2 items, up to 3 left out, rho=1, delta=2e-08>"
+    assert Fraction(19, 10**9) < both.privacy.delta < Fraction(2, 10**8)
+    assert both == ReleasedSketch.from_bytes(both.to_bytes())
+    assert both.interval("x").upper == math.inf
+    assert both.top_k(1).detection_limit is None
+    again = both.combine(released({"to": 7}, run=2))
+    assert (again.items, again.counters.tolist(), again.left_out) == (("to",), [137], 4)
+    assert WORDS.combine(other, units_disjoint=True).privacy.rho == Fraction(1, 2)
+    nothing = WORDS.combine(released({}, run=3))
+    assert (nothing.items, nothing.left_out) == ((), 4)
+
+
+def test_ties_have_one_order() -> None:
+    one = released({"b": 9, "a": 1}, run=1).combine(released({"a": 9, "b": 1}, run=2))
+    assert one.items == ("a", "b")
+
+
+def test_changes_are_those_of_items_that_both_have() -> None:
+    later = released({"tea": 200, "to": 40, "x": 30}, run=1)
+    assert [(row.item, row.before, row.after, row.change) for row in later.movers(WORDS)] == [
+        ("tea", 50, 200, 150),
+        ("to", 90, 40, -50),
+    ]
+    assert math.isnan(later.minus(WORDS).estimate("x"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        released({"to": 3}, TextDomain(5), run=1),
+        by_hand.released(CountMin, SketchSpec(depth=1, width=2), [[1, 2]], release_ids=(bytes(48),)),
+    ],
+    ids=["domain", "kind"],
+)
+def test_releases_of_other_domains_are_not_combined(other: Any) -> None:
+    with pytest.raises(IncompatibleSketchError, match="one kind and domain"):
+        WORDS.combine(other)
+
+
+def test_parts_of_records_are_kept_under_a_norm() -> None:
+    bounds, note = NormBound(5, max_keys=3), GroupNote(max_items=3, threshold=12 << 16, most=19 << 16, scale_bits=16)
+    statement = by_hand.statement(bounds=bounds, delta=Fraction(1, 10**8), keys=note)
+    one = ReleasedCounts(GroupedItems.of(IntegerDomain(0, 9), [bytes(8)]), np.array([100]), statement, 3)
+    assert (one.estimate(0), one.privacy.keys.least_count) == (12.5, 12)
+    assert 18 < one.interval(5).upper < 18.1
+    assert "12 or more" in str(one.privacy)
+
+
+def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting:  # noqa: B008
+    declaration = GroupedDeclaration(GroupedItems(TEXT), PrivacySpec(rho=rho), unit, method=Groups(delta))
+    return Counting.of(declaration.spec, declaration.terms())
+
+
+def test_a_count_at_the_threshold_is_released_half_of_the_time_and_one_record_hardly_ever() -> None:
+    """Of 40,000 draws the share differs from its probability by less than 0.02 but for 2e-14 (Hoeffding)."""
+    counting = how()
+    counts = np.full(40_000, counting.note.threshold)
+    shares = [counting.add_noise(counts + shift)[1].mean() for shift in (0, counting.note.most - counts[0])]
+    at = 0.5 + 0.5 / math.sqrt(2 * math.pi * counting.sigma_squared)  # and half of the probability of 0
+    assert abs(shares[0] - at) < 0.02
+    assert shares[1] > 0.99 - 0.02
+    assert not how(delta=1e-14).add_noise(np.ones(40_000, dtype=np.int64))[1].any()  # 40,000 * 1e-14 at most
+    planted = counting._replace(note=GroupNote(max_items=1, threshold=counting.note.threshold - 2, most=40))
+    assert abs(planted.add_noise(counts)[1].mean() - at) > 0.02
+
+
+def test_noise_is_that_of_rho_and_the_same_for_the_choice_and_the_count() -> None:
+    """The mean of the released counts of an item at the threshold is that of the upper half of a normal law."""
+    counting = how(rho=0.01)
+    counts = np.full(40_000, counting.note.threshold)
+    noisy, released_ones = counting.add_noise(counts)
+    sigma = math.sqrt(counting.sigma_squared)
+    deviation = (noisy - counts)[released_ones].mean() / sigma
+    assert abs(deviation - math.sqrt(2 / math.pi)) < 0.1  # 20 standard errors; the discrete law differs by 0.06
+    assert abs((noisy - counts).std() / sigma - 1) < 0.03
+
+
+def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
+    counting = how(PrivacyId("user", NormBound(50, max_keys=9)), rho=0.001)
+    rows = [(b"a\x02", 90_000 << 16), (b"b\x02", (95_000 << 16) + 3), (b"\xff\x02", 1 << 60)]
+    one = counting.gather(rows, bytes(32), bytes(16), Randomness.SYSTEM)
+    assert (one.items, one.counters.tolist()) == (("b", "a"), [95_000, 90_000])
+    assert one.privacy.bounds == NormBound(50, max_keys=9)
+
+
+def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
+    from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+
+    randomness = KeyedRandomness(bytes(range(32)), b"of tests")
+    first = [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
+    assert first == [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
+    noise = {value - 1000 - n for n, value in enumerate(first) if value is not None}
+    assert len(noise) > 3
+    for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_partitions=2)))):
+        assert [other.add_keyed_noise(1000 + n, randomness) for n in range(30)] != first
+
+
+def test_raw_counts_have_no_sketch() -> None:
+    from beam_dpsketch.sketches import raw_type
+
+    with pytest.raises(TypeError, match="abstract"):
+        raw_type(GroupedItems(TEXT))(GroupedItems(TEXT))

@@ -1,0 +1,187 @@
+"""The fitted tree is the weighted least squares solution, and its variances are those of that solution.
+
+Both are derived a second time here, by dense linear algebra: node estimates are y = A x + noise for the leaf weights x,
+with A the ancestors, so x = (A' W A)^-1 A' W y, and the covariance of x is (A' W A)^-1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from beam_dpsketch import IntegerDomain, TreeSpec
+from beam_dpsketch.estimators.tree import least_squares
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, isotonic
+from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
+from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.estimators.tree.variances import TreeVariances
+from tests.helpers import trees
+
+layouts = st.one_of(
+    st.tuples(st.integers(1, 40), st.sampled_from([2, 4, 8, 16])).map(lambda drawn: trees.exact_tree(*drawn)),
+    st.just(trees.custom(IntegerDomain(0, 21), (2, "exact", 1, 0), (1, "exact", 1, 0), (2, "exact", 1, 0))),
+)
+
+
+@pytest.fixture(autouse=True)
+def everything_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -np.inf)
+
+
+@dataclasses.dataclass
+class Noisy:
+    """An exact tree with noise of its own variance on each level, expanded to the leaves."""
+
+    spec: TreeSpec
+    levels: list[TreeLevel]
+    ancestors: np.ndarray
+    observed: np.ndarray
+    precision: np.ndarray
+
+    @classmethod
+    def drawn(cls, spec: TreeSpec, seed: int) -> Noisy:
+        random = np.random.default_rng(seed)
+        size, count = spec.domain.size, len(spec.levels)
+        variances = random.uniform(0.5, 50.0, count)
+        counters = random.integers(-40, 200, spec.cells)
+        levels = tree_levels(spec, counters, tuple(variances))
+        rows = [np.arange(size) >> spec.shift(number) for number in range(count)]
+        ancestors = np.concatenate(
+            [(row[None, :] == np.arange(spec.nodes(number))[:, None]) for number, row in enumerate(rows)]
+        ).astype(float)
+        precision = np.concatenate([np.full(spec.nodes(n), 1 / variance) for n, variance in enumerate(variances)])
+        return cls(spec, levels, ancestors, counters.astype(float), precision)
+
+    def leaves(self, total: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """The least squares leaf weights and their covariance."""
+        information = self.ancestors.T @ (self.precision[:, None] * self.ancestors)
+        covariance = np.linalg.inv(information)
+        weights = covariance @ (self.ancestors.T @ (self.precision * self.observed))
+        if total is None:
+            return weights, covariance
+        ones = np.ones(len(weights))
+        gain = covariance @ ones / (ones @ covariance @ ones)
+        return weights + gain * (total - weights.sum()), covariance - np.outer(gain, ones @ covariance)
+
+
+totals = st.none() | st.floats(1, 5000)
+seeds = st.integers(0, 10_000)
+
+
+@given(spec=layouts, seed=seeds, total=totals)
+def test_the_fit_is_the_weighted_least_squares_solution(spec: TreeSpec, seed: int, total: float | None) -> None:
+    noisy = Noisy.drawn(spec, seed)
+    tree = fitted_tree(noisy.levels, total=total)
+    expected, _ = noisy.leaves(total)
+    fitted = np.concatenate([nodes.fitted for nodes in tree])
+    np.testing.assert_allclose(fitted, noisy.ancestors @ expected, rtol=1e-6, atol=1e-5)
+
+
+@given(spec=layouts, seed=seeds, total=totals)
+def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
+    spec: TreeSpec, seed: int, total: float | None
+) -> None:
+    tree = fitted_tree(Noisy.drawn(spec, seed).levels, total=total)
+    for above, below in itertools.pairwise(tree):
+        np.testing.assert_allclose(np.bincount(below.parents, below.fitted), above.fitted, atol=1e-6)
+    if total is not None:
+        assert tree[0].fitted.sum() == pytest.approx(total, abs=1e-5)
+
+
+@given(spec=trees.layouts(), seed=seeds)
+def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
+        random = np.random.default_rng(seed)
+        counters = random.integers(-30, 100, spec.cells)
+        levels = tree_levels(spec, counters, (25.0,) * len(spec.levels))
+        tree = fitted_tree(levels)
+    for above, below in itertools.pairwise(tree):
+        sums = np.bincount(below.parents, below.fitted, minlength=len(above.ids))
+        np.testing.assert_allclose(sums[above.expanded], above.fitted[above.expanded], rtol=1e-9, atol=1e-6)
+        assert not sums[~above.expanded].any()
+        assert (np.diff(below.ids.astype(object)) > 0).all()
+
+
+def test_a_level_without_noise_decides_alone() -> None:
+    spec = trees.exact_tree(30)
+    items = [0, 3, 3, 17, 29, 29, 29]
+    raw = trees.noiseless(spec, items)
+    wrong = [dataclasses.replace(level, counters=level.counters + 50, sigma_squared=1e6) for level in raw[:-1]]
+    tree = fitted_tree([*wrong, raw[-1]])
+    np.testing.assert_allclose(tree[-1].fitted, np.bincount(items, minlength=30), atol=1e-6)
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6) | st.integers(-3, 3).map(float), min_size=1, max_size=40))
+def test_isotonic_is_the_nearest_non_decreasing_sequence(values: list[float]) -> None:
+    found = isotonic(np.array(values))
+    assert (np.diff(found) >= 0).all()
+    np.testing.assert_allclose(found, optimize.isotonic_regression(values).x, rtol=1e-9, atol=1e-9)
+
+
+def expanded(spec: TreeSpec, seed: int, total: float | None) -> tuple[Noisy, TreeVariances, list[Nodes]]:
+    noisy = Noisy.drawn(spec, seed)
+    tree = fitted_tree(noisy.levels, total=total)
+    return noisy, TreeVariances(noisy.levels, tree, known_total=total is not None), tree
+
+
+shares = st.floats(0, 1)
+
+
+@given(spec=layouts, seed=seeds, total=totals, share=shares)
+def test_variances_of_ranks_are_those_of_the_dense_covariance(
+    spec: TreeSpec, seed: int, total: float | None, share: float
+) -> None:
+    noisy, variances, _ = expanded(spec, seed, total)
+    _, covariance = noisy.leaves(total)
+    size = spec.domain.size
+    below = np.tri(size)
+    for part in (0.0, share):
+        coefficients = below - part
+        expected = np.einsum("ij,jk,ik->i", coefficients, covariance, coefficients)
+        found = variances.rank_variance(np.arange(size, dtype=np.uint64), part)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
+
+
+@given(spec=layouts, seed=seeds, total=totals, data=st.data())
+def test_variances_of_ranges_are_those_of_the_dense_covariance(
+    spec: TreeSpec, seed: int, total: float | None, data: Any
+) -> None:
+    noisy, variances, _ = expanded(spec, seed, total)
+    _, covariance = noisy.leaves(total)
+    size = spec.domain.size
+    lows, highs = np.triu_indices(size)
+    below = np.tri(size)
+    coefficients = below[highs] - below[lows]
+    expected = np.einsum("ij,jk,ik->i", coefficients, covariance, coefficients)
+    found = variances.range_variance(lows.astype(np.uint64), highs.astype(np.uint64))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
+    noisy = Noisy.drawn(trees.exact_tree(20), 1)
+    last = np.array([19], dtype=np.uint64)
+    for total in (None, 500.0):
+        tree = CumulativeTree(noisy.levels, fitted_tree(noisy.levels, total=total), size=20, total=total)
+        assert (tree.variances.rank_variance(last)[0] > 1e-3) == (total is None)
+        assert tree.variances.rank_variance(last, 1.0)[0] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_range_inside_a_node_that_was_not_expanded_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """d^2 sigma^2 for its share d of the node, and d (1 - d) w^2 if all the weight w may sit in one place."""
+    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", np.inf)
+    spec = trees.exact_tree(16)
+    raw = trees.noiseless(spec, [5] * 10)
+    levels = [dataclasses.replace(level, sigma_squared=4.0) for level in raw]
+    variances = TreeVariances(levels, fitted_tree(levels), known_total=False)
+    lows, highs = np.array([4, 4, 4, 6], dtype=np.uint64), np.array([4, 5, 7, 7], dtype=np.uint64)
+    share = (highs - lows) / 4
+    expected = share**2 * 4.0 + share * (1 - share) * 10**2
+    np.testing.assert_allclose(variances.range_variance(lows, highs), expected)

@@ -1,0 +1,203 @@
+"""Releases that somebody forged, under a right digest: refused, or read and asked without any error but those we name.
+
+A forgery follows the tables of fields. So what refuses it is a rule about values. Who forges may claim any loss: a
+digest does not authenticate. But a file must not stop, fill or steer the program that reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import warnings
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import FormatError, IntegerDomain, Level, ReleasedSketch, TimelineRow, TreeSpec
+from beam_dpsketch.cli.accounting import add_up
+from beam_dpsketch.cli.export import to_row
+from beam_dpsketch.cli.stored import Stored
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.statement import PrivacyStatement
+from tests.helpers import by_hand, golden
+from tests.helpers.forgery import Forger
+
+FAST, SLOW, ONE_OF = 20, 250, 60
+CORPUS = {name: each.to_bytes() for name, each in {**golden.good(), **golden.rows()}.items()}
+ASKED: list[Callable[[Any], object]] = [
+    repr,
+    lambda it: it._repr_html_(),
+    lambda it: (str(it.privacy), it.privacy.as_dict(), it.privacy._repr_html_(), it.privacy.shown_loss),
+    lambda it: it.privacy.epsilon(0.01),
+    lambda it: to_row(Stored("file", "key", it)),
+    lambda it: add_up([it.privacy, _elsewhere(it.privacy)]),
+    lambda it: it.counters,
+    lambda it: it.side,
+    lambda it: it.promise,
+    lambda it: it.estimate([1, 2]),
+    lambda it: it.frequencies(["a", "b"]),
+    lambda it: it.top_k(3),
+    lambda it: it.top_k(3, candidates=["a", "b"]),
+    lambda it: it.decode(["a", "b"]),
+    lambda it: (it.total(), it.units(), it.records()),
+    lambda it: it.quantiles([0.0, 0.5, 1.0]),
+    lambda it: it.rank([1]),
+    lambda it: it.combine(_drawn_again(it)),
+    lambda it: it.combine(_drawn_again(it), units_disjoint=True),
+    lambda it: it.minus(_drawn_again(it)).top_k(3),
+    lambda it: it.movers(_drawn_again(it), k=3),
+    lambda it: it.distance(_drawn_again(it)),
+]
+NAMED_ERRORS = (ValueError, TypeError, AttributeError)
+"""Of questions that a release does not answer, and of methods that its kind does not have."""
+
+
+def _elsewhere(statement: PrivacyStatement) -> PrivacyStatement:
+    """The statement of another run."""
+    ids = tuple(bytes([each[0] ^ 1]) + each[1:] for each in statement.release_ids)
+    return dataclasses.replace(statement, release_ids=ids)
+
+
+def _drawn_again(it: Any) -> Any:
+    return type(it)(it.spec, it._counters, _elsewhere(it.privacy), it._scale_bits)
+
+
+def faults(forged: Iterable[bytes]) -> tuple[list[str], int]:
+    """What goes wrong with forged releases, each once, and how many were read."""
+    found, read = set(), 0
+    for data in forged:
+        for kind in (ReleasedSketch, TimelineRow):
+            try:
+                it = kind.from_bytes(data)
+            except FormatError:
+                continue
+            read += 1
+            if it.to_bytes() != data:
+                found.add("written otherwise")
+            for number, ask in enumerate(ASKED):
+                try:
+                    ask(it)
+                except NAMED_ERRORS:
+                    pass
+                except Exception as error:
+                    found.add(f"{number}: {error!r}")
+    return sorted(found), read
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_faults() -> Iterable[None]:
+    with warnings.catch_warnings(), np.errstate(all="warn", under="ignore"):
+        warnings.simplefilter("error")
+        yield
+
+
+def test_some_forgeries_are_refused_or_asked() -> None:
+    chance, forger = random.Random(1), Forger([*CORPUS.values()])
+    found, read = faults(forger.forge(chance) for _ in range(FAST))
+    assert not found
+    assert 0 < read < FAST
+
+
+@pytest.mark.slow
+def test_forgeries_are_refused_or_asked() -> None:
+    chance, forger = random.Random(2), Forger([*CORPUS.values()])
+    found, read = faults(forger.forge(chance) for _ in range(SLOW))
+    assert not found
+    assert SLOW / 10 < read < SLOW
+
+
+@pytest.mark.slow
+def test_fields_at_their_limits_are_refused_or_asked() -> None:
+    chance, every = random.Random(3), Forger([*CORPUS.values()]).each_field_at_its_limits()
+    found, read = faults(forged for forged in every if not chance.randrange(ONE_OF))
+    assert not found
+    assert read > 100
+
+
+def with_statement(name: str, **changes: Any) -> bytes:
+    """A golden release with other fields of its statement, which no constructor checked."""
+    it = CORPUS[name]
+    kind, spec, counters, privacy, bits = release_format.unpack(it)
+    return release_format.pack(kind, spec, counters, unchecked(privacy, **changes), bits)
+
+
+def unchecked(value: Any, **changes: Any) -> Any:
+    """A value object with other fields, which its constructor did not see."""
+    made = object.__new__(type(value))
+    vars(made).update({**vars(value), **changes})
+    return made
+
+
+def chosen_keys(**changes: Any) -> bytes:
+    """A release whose note about its keys has other fields."""
+    note = release_format.unpack(CORPUS["count_min_chosen_keys"])[3].keys
+    return with_statement("count_min_chosen_keys", keys=unchecked(note, **changes))
+
+
+TOO_FINE = Fraction(1, 1 << 6000)
+FORGED: dict[str, Callable[[], bytes]] = {
+    "noise of votes that no float holds": lambda: chosen_keys(sigma_squared=Fraction(1 << 8000)),
+    "more keys than a vote has parts": lambda: chosen_keys(max_keys=1 << 20, grid=1),
+    "a part of rho that no float holds": lambda: with_statement("count_min_norm_whole", norm_spend=TOO_FINE),
+    "a delta that no float holds": lambda: with_statement("count_min_chosen_keys", delta=TOO_FINE),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_numbers_beyond_floats_are_refused_or_shown(name: str) -> None:
+    assert not faults([FORGED[name]()])[0]
+
+
+def test_notes_without_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeyNote, "__post_init__", lambda note: None)
+    assert "OverflowError" in str(faults([FORGED["noise of votes that no float holds"]()])[0])
+
+
+def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
+    shown = str(ReleasedSketch.from_bytes(FORGED["a delta that no float holds"]()).privacy)
+    assert "4.94066e-324-approximate" in shown
+
+
+def tree_with(*levels: Level) -> TreeSpec:
+    bits = sum(level.bits for level in levels)
+    return TreeSpec(domain=IntegerDomain(0, (1 << bits) - 1), levels=levels)
+
+
+def heavy(spec: TreeSpec) -> Any:
+    """A release of a tree in which every counter is at its limit."""
+    counters = np.full(spec.cells, (1 << 63) - 1)
+    sigmas = (Fraction(1),) * len(spec.levels)
+    statement = by_hand.statement(sigma_squared_per_level=sigmas)
+    return ReleasedSketch.from_bytes(release_format.pack("dyadic", spec, counters, statement, 0))
+
+
+HALF = Fraction(1, 2)
+COARSE, FINE = Level(4, "exact", 1, 16, HALF), Level(40, "count_sketch", 1, 4, HALF)
+
+
+def test_a_file_that_declares_a_huge_level_is_refused() -> None:
+    """An answer that looks at all children of a node would take terabytes."""
+    for levels in ((COARSE, FINE), (dataclasses.replace(FINE, share=Fraction(1)),)):
+        with pytest.raises(ValueError, match=r"bits of level \d must be at most 20"):
+            tree_with(*levels)
+
+
+@pytest.mark.slow
+def test_a_level_as_wide_as_may_be_is_answered() -> None:
+    it = heavy(tree_with(COARSE, dataclasses.replace(FINE, bits=20)))
+    assert len(it.top_k(3)) <= 3
+    assert it.total().estimate > 0
+    assert len(it.movers(_drawn_again(it), k=3)) <= 3
+
+
+def test_many_losses_without_a_common_denominator_are_added_up_in_short_numbers() -> None:
+    """Exact, their sum would have as many digits as all denominators together, and spent would take hours."""
+    chance = random.Random(3)
+    losses = [1 + Fraction(1, (1 << 6900) + 2 * chance.randrange(1 << 6000) + 1) for _ in range(20)]
+    (spent,) = add_up(by_hand.statement(rho=loss, release_ids=(chance.randbytes(48),)) for loss in losses)
+    assert spent.rho.denominator <= 1 << 256
+    assert 0 <= spent.rho - sum(losses) <= Fraction(len(losses), 1 << 256)

@@ -1,0 +1,320 @@
+"""The bytes of a release: read back exactly, refused with `FormatError` and nothing else, golden for ever."""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import pathlib
+import pickle
+import random
+import sys
+import time
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_dpsketch import (
+    CountMin,
+    CountSketch,
+    FormatError,
+    NormBound,
+    PrivacyUnit,
+    ReleasedSketch,
+    SketchSpec,
+    TimelineRow,
+    release,
+)
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement.row_notes import AnswerNote
+from tests.helpers import by_hand, golden, strategies
+from tests.helpers.raw import of_kind
+
+counters = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.integers(-130, 130),
+    st.sampled_from([s * (1 << b) + d for s in (1, -1) for b in (7, 15, 31) for d in (-1, 0, 1)]),
+)
+
+
+@st.composite
+def releases(draw):
+    spec = draw(strategies.specs(max_depth=3, max_width=5))
+    values = draw(st.lists(counters, min_size=spec.cells, max_size=spec.cells))
+    kind = by_hand.RELEASED[draw(st.sampled_from(strategies.KINDS))]
+    array = np.array(values, dtype=np.int64).reshape(spec.depth, spec.width)
+    statement = draw(strategies.statements())
+    scale_bits = draw(st.sampled_from([0, 1, 16])) if isinstance(statement.bounds, NormBound) else 0
+    return kind(of_kind(kind.raw_type, spec), array, statement, scale_bits)
+
+
+def _is_refused_or_written_again(data):
+    """The one law of the reader: refuse with `FormatError`, or have read the only bytes of this release."""
+    try:
+        it = ReleasedSketch.from_bytes(data)
+    except FormatError:
+        return True
+    return it.to_bytes() == data
+
+
+@given(it=releases())
+def test_a_release_is_read_back_exactly(it):
+    data = it.to_bytes()
+    again = ReleasedSketch.from_bytes(data)
+    assert type(again) is type(it)
+    assert (again.spec, again.privacy) == (it.spec, it.privacy)
+    assert again.counters.dtype == it.counters.dtype
+    np.testing.assert_array_equal(again.counters, it.counters)
+    assert again.to_bytes() == data
+    assert ReleasedSketch.from_bytes(bytearray(data)) == ReleasedSketch.from_bytes(memoryview(data)) == it
+
+
+def test_counters_take_the_narrowest_integers_that_hold_them():
+    spec = SketchSpec(depth=1, width=100)
+    sizes = [
+        len(by_hand.released(CountMin, spec, np.full((1, 100), value)).to_bytes())
+        for value in (127, -128, 128, -32_768, 32_768, -(1 << 31), 1 << 31, -(1 << 63))
+    ]
+    assert [size - sizes[0] for size in sizes] == [0, 0, 100, 100, 300, 300, 700, 700]
+
+
+def _small():
+    return golden.good()["count_min"].to_bytes()
+
+
+@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes", "count_min_one_note"])
+def test_every_truncation_is_refused(name):
+    data = golden.good()[name].to_bytes()
+    for size in range(len(data)):
+        with pytest.raises(FormatError):
+            ReleasedSketch.from_bytes(data[:size])
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes"])
+def test_every_change_of_one_byte_is_refused(name):
+    data = golden.good()[name].to_bytes()
+    for position in range(len(data)):
+        for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
+            with pytest.raises(FormatError):
+                ReleasedSketch.from_bytes(data[:position] + bytes([data[position] ^ flip]) + data[position + 1 :])
+
+
+@pytest.mark.parametrize("more", [b"\x00", b"\xff", bytes(16), _small()])
+def test_bytes_at_the_end_are_refused(more):
+    with pytest.raises(FormatError):
+        ReleasedSketch.from_bytes(_small() + more)
+    with pytest.raises(FormatError):
+        ReleasedSketch.from_bytes(golden.sealed(_small()[: -golden.DIGEST_BYTES] + more))
+
+
+@given(data=st.one_of(st.binary(max_size=300), st.binary(max_size=300).map(lambda tail: b"DPSK\x01\x00" + tail)))
+def test_junk_is_refused(data):
+    for attempt in (data, golden.sealed(data)):
+        with pytest.raises(FormatError):
+            ReleasedSketch.from_bytes(attempt)
+
+
+def _mutated(data, draw_integer):
+    """The body with a few bytes replaced, removed, inserted or copied, under a right digest."""
+    body = bytearray(data[: -golden.DIGEST_BYTES])
+    for _ in range(draw_integer(1, 4)):
+        start = draw_integer(0, len(body))
+        size = draw_integer(0, 8)
+        kind = draw_integer(0, 4)
+        special = (b"\x00", b"\xff", b"\x01", b"\x80")[draw_integer(0, 3)]
+        if kind == 0:
+            body[start : start + size] = special * size
+        elif kind == 1:
+            body[start : start + size] = b""
+        elif kind == 2:
+            body[start:start] = special * size
+        elif kind == 3:
+            other = draw_integer(0, len(body))
+            body[start : start + size] = body[other : other + size]
+        elif start < len(body):
+            body[start] = draw_integer(0, 255)
+    return golden.sealed(bytes(body))
+
+
+@pytest.mark.slow
+@given(it=releases(), data=st.data())
+@settings(max_examples=300)
+def test_mutants_under_a_right_digest_are_refused_or_written_again(it, data):
+    mutant = _mutated(it.to_bytes(), lambda low, high: data.draw(st.integers(low, high)))
+    assert _is_refused_or_written_again(mutant)
+
+
+@pytest.mark.slow
+def test_many_mutants_and_noise():
+    source = random.Random(20_260_101)
+    corpus = [it.to_bytes() for it in golden.good().values()] + list(golden.bad().values())
+    end = time.monotonic() + 20
+    tried = 0
+    while time.monotonic() < end:
+        for _ in range(200):
+            chosen = source.choice(corpus) or b"DPSK"
+            mutant = _mutated(chosen, source.randint)
+            assert _is_refused_or_written_again(mutant), mutant.hex()
+            assert _is_refused_or_written_again(source.randbytes(source.randint(0, 200)))
+            tried += 1
+            if source.random() < 0.01 and len(mutant) < 2000:
+                corpus[source.randrange(len(corpus))] = mutant
+    assert tried > 1000
+
+
+@pytest.mark.parametrize("value", [None, "DPSK", 5, [1, 2], io.BytesIO(b"DPSK"), np.zeros(3)])
+def test_what_is_not_bytes_is_refused(value):
+    with pytest.raises(FormatError, match="expected bytes"):
+        ReleasedSketch.from_bytes(value)
+
+
+@pytest.mark.parametrize("name", golden.good())
+def test_golden_releases_are_read_and_written_for_ever(name):
+    data = golden.path(name).read_bytes()
+    it = ReleasedSketch.from_bytes(data)
+    assert it.to_bytes() == data
+    assert it == golden.good()[name]
+
+
+def test_golden_releases_have_their_known_answers():
+    it = {name: ReleasedSketch.from_bytes(golden.path(name).read_bytes()) for name in golden.good()}
+    offset = 3 * math.sqrt(2 * math.log(4 * 24 / 0.01))
+    assert it["count_min"].spec == SketchSpec(kind="count_min", depth=3, width=8, seed=7)
+    np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "empty"]) - offset, [5, 2, 0], atol=1e-9)
+    keyed = it["count_sketch_blake2b_int64"]
+    assert keyed.estimate(["a", "b", ("a", 1)]).tolist() == [1_099_511_627_776, -34_359_738_366.5, -17_179_869_181]
+    assert keyed.spec.item_key == bytes(range(16))
+    wide = it["count_sketch_int16"]
+    assert wide.counters.tolist() == [[300, -300, 0, 32_767]]
+    assert wide.privacy.rho == Fraction(22, 7)
+    assert wide.privacy.sigma_squared == Fraction(10**40 + 1, 3**50)
+    assert wide.privacy.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
+    assert (wide.privacy.window_count, wide.privacy.bounds.max_weight, wide.privacy.bounds.signed) == (12, 100, True)
+    assert it["count_min_int32"].counters.tolist() == [[1 << 20, -1], [0, 70_000]]
+    assert it["count_min_int32"].privacy.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW
+    assert it["count_min_combined"].counters.tolist() == [[11, 22, 33]]
+    assert it["count_min_combined"].privacy.rho == Fraction(5, 6)
+    assert it["count_min_combined"].privacy.sigma_squared == 18
+    over_time = it["count_min_over_time"]
+    assert over_time.counters.tolist() == [[2.0, 0.25]]
+    assert over_time.privacy.unit is PrivacyUnit.PRIVACY_ID_OVER_HORIZON
+    assert (over_time.privacy.rho, over_time.privacy.window_count) == (Fraction(1, 2), 7)
+    assert over_time.privacy.over_time == AnswerNote(BinaryTree(64), 33)
+    in_period = it["count_min_in_period"].privacy
+    assert (in_period.unit, in_period.window_count) == (PrivacyUnit.PRIVACY_ID_IN_PERIOD, 3)
+    assert (in_period.period_micros, in_period.randomness) == (86_400_000_000, Randomness.SYSTEM)
+    assert (in_period.shown_delta, it["count_min_keyed"].privacy.shown_delta) == (1e-9, 1e-6)
+    assert it["count_min_keyed"].privacy.randomness is Randomness.KEYED
+    parts, whole = it["count_sketch_norm_parts"], it["count_min_norm_whole"]
+    assert parts.privacy.bounds == NormBound(Fraction(5, 2), max_per_item=1)
+    assert (parts.counters.dtype, parts.counters.tolist()) == (np.float64, [[1.03125, -0.03125], [32_768, 0]])
+    assert whole.privacy.bounds == NormBound(20, max_weight=7, signed=True, resource_limit=1000)
+    assert (whole.counters.dtype, whole.counters.tolist()) == (np.int64, [[300, -2], [298, 0]])
+    people, records = it["count_sketch_side_notes"].privacy, it["count_min_one_note"].privacy
+    assert (people.norm_spend, people.sketch_share) == (Fraction(1, 20), Fraction(257, 300))
+    assert [note.names for note in people.side] == [("units",), ("records",), ("weight",), ("clipped",), ("scaled",)]
+    assert [note.estimate for note in people.side] == [1200, 5000 + 2**-16, -4900, 300, -7 / (1 << 16)]
+    assert people.side[1].sigma_squared == Fraction(10**30 + 1, 3**50)
+    assert people.side[3].squared_limit == Fraction(25, 4)
+    assert {note.scale_bits for note in people.side} == {16}
+    assert (records.norm_spend, records.sketch_share) == (None, Fraction(49, 50))
+    assert records.side == (
+        by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
+    )
+
+
+LAYOUTS = ["first", "second", "third", "fourth", "fifth", "sixth"]
+
+
+@pytest.mark.parametrize("name", [f"bad_{each}_layout" for each in LAYOUTS])
+def test_layouts_before_the_first_version_are_refused_by_name(name):
+    """Releases of a sketch of 3 by 8 counters, as they were written before 0.1.0."""
+    data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()
+    assert golden.sealed(data[: -golden.DIGEST_BYTES]) == data
+    with pytest.raises(FormatError, match="not a release"):
+        ReleasedSketch.from_bytes(data)
+
+
+@pytest.mark.parametrize("name", golden.rows())
+def test_golden_rows_are_read_as_they_were_written(name):
+    it, expected = TimelineRow.from_bytes(golden.path(name).read_bytes()), golden.rows()[name]
+    assert (it.kind, it.spec, it.privacy, it.number) == (
+        expected.kind,
+        expected.spec,
+        expected.privacy,
+        expected.number,
+    )
+    assert it.counters.tolist() == [7 * 8, -300 * 8, 0]
+    with pytest.raises(FormatError, match="row over time"):
+        ReleasedSketch.from_bytes(expected.to_bytes())
+
+
+@pytest.mark.parametrize("name", [name for name in golden.good() if name.startswith(("dyadic", "prefix"))])
+def test_golden_trees_have_the_spec_and_the_counters_they_were_written_with(name):
+    it, expected = ReleasedSketch.from_bytes(golden.path(name).read_bytes()), golden.good()[name]
+    assert type(it) is type(expected)
+    assert (it.spec, it.privacy) == (expected.spec, expected.privacy)
+    assert it.counters.tolist() == list(range(expected.spec.cells))
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", golden.good())
+def test_every_changed_byte_of_any_kind_of_release_is_refused_or_another_release(name):
+    """Under a right digest, so the fields must defend themselves."""
+    body = golden.good()[name].to_bytes()[: -golden.DIGEST_BYTES]
+    for position in range(len(body)):
+        for value in (0, 1, 2, 3, 64, 127, 128, 255):
+            assert _is_refused_or_written_again(golden.sealed(body[:position] + bytes([value]) + body[position + 1 :]))
+
+
+def test_bad_files_are_refused_for_ever():
+    files = sorted(golden.FOLDER.glob("bad_*.dpsketch"))
+    assert {path.stem for path in files} >= set(golden.bad())
+    for path in files:
+        with pytest.raises(FormatError):
+            ReleasedSketch.from_bytes(path.read_bytes())
+
+
+def test_a_header_that_claims_a_huge_sketch_allocates_nothing():
+    data = golden.bad()["bad_huge_shape"]
+    tracemalloc.start()
+    with pytest.raises(FormatError, match="length"):
+        ReleasedSketch.from_bytes(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_the_size_does_not_depend_on_the_data_but_through_the_width_of_integers():
+    spec = SketchSpec(depth=2, width=50)
+    sizes = {
+        len(by_hand.without_noise(CountSketch(spec).accumulate(items)).to_bytes())
+        for items in ([], ["a"], range(100), [f"text {number}" for number in range(30)])
+    }
+    assert len(sizes) == 1
+
+
+def test_nothing_in_the_release_layer_can_unpickle_or_evaluate():
+    folder = pathlib.Path(sys.modules[release.__module__].__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+                assert not {"pickle", "marshal", "shelve", "dill", "cloudpickle"} & set(names), path.name
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "np.load", "compile", "__import__"), path.name
+
+
+def test_a_pickle_of_a_release_holds_nothing_but_its_bytes():
+    it = golden.good()["count_min"]
+    function, arguments = it.__reduce__()
+    assert (function, arguments) == (ReleasedSketch.from_bytes, (it.to_bytes(),))
+    assert pickle.loads(pickle.dumps(it)) == it

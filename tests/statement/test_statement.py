@@ -1,0 +1,264 @@
+"""The privacy statement: in words, as plain values, and never more optimistic than the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from fractions import Fraction
+
+import dp_accounting
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    CountSketch,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
+from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement import statement_text
+from tests.helpers import strategies
+from tests.helpers.by_hand import statement
+
+
+def test_the_statement_in_words():
+    text = str(
+        statement(
+            rho=Fraction(1, 10),
+            sigma_squared_per_level=(Fraction(400),),
+            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
+            window_count=4,
+            disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
+        )
+    )
+    lines = text.splitlines()
+    assert lines[0].startswith("Protected: all records of one privacy id.")
+    assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
+    assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
+    assert lines[1].endswith("at delta = 1e-06.")
+    assert "3 record(s) per partition, 2 partition(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
+    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
+    assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[4]
+    assert "which keys have data, which windows have data" in lines[5]
+
+
+@given(it=strategies.statements())
+def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
+    text = str(it)
+    single, scaled = it.unit.value.startswith("one record"), isinstance(it.bounds, NormBound)
+    assert ("about the records that these bounds kept" in text) == (not single and not scaled)
+    assert ("about the weight that this bound kept. Intervals do not cover what scaling removed." in text) == scaled
+    clamped = single and (it.bounds.signed or it.bounds.max_weight > 1)
+    assert ("about weights as these bounds clamped them" in text) == clamped
+    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not (single or scaled))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"bounds": NormBound(1_234_567_890)},
+            "1234567890 record(s) of one item, over all counters, keys and windows; up to 1234567890 record(s) are "
+            "not scaled; weights 0 to 1",
+        ),
+        (
+            {"bounds": NormBound(Fraction(5, 2), max_per_item=1, max_weight=7, signed=True), "window_count": 4},
+            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); a total weight of up to "
+            "2.5, without signs, is not scaled; at most 1 for each item; weights -7 to 7",
+        ),
+        (
+            {
+                "bounds": NormBound(3, resource_limit=9),
+                "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+                "period_micros": 60_000_000,
+            },
+            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; up to 3 "
+            "record(s) are not scaled; 9 different item(s) count of each; weights 0 to 1",
+        ),
+    ],
+)
+def test_a_norm_in_words(changes, words):
+    lines = str(statement(**changes)).splitlines()
+    start = "scaled down to the length of at most "
+    assert lines[2].endswith(f"{start}{words}.")
+    assert lines[3].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
+
+
+def test_a_norm_as_plain_values():
+    plain = statement(bounds=NormBound(Fraction(5, 2), max_per_item=4)).as_dict()
+    names = ("max_norm", "max_weight", "max_per_item", "signed", "resource_limit")
+    assert [plain[name] for name in names] == [2.5, 1, 4, False, None]
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_the_relation_and_the_unit_are_in_the_words():
+    text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
+    assert "added or removed (ADD_OR_REMOVE_ONE)" in text
+    assert "within one window (not over several windows)" in text
+    assert "weights 0 to 1" in text
+    assert "which keys" not in text
+
+
+def test_a_period_and_a_secret_key_are_in_the_words():
+    text = str(
+        statement(
+            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD,
+            window_count=3,
+            period_micros=3_600_000_000,
+            randomness=Randomness.KEYED,
+        )
+    )
+    assert "contributes to the windows that end within one declared period (not over several periods)" in text
+    assert "3 window(s) of each period of 3600 seconds" in text
+    assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
+    for micros, seconds in ((1_234_567_891_000, "1234567.891"), (31_536_000_000_000, "31536000"), (1000, "0.001")):
+        exact = str(statement(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=micros))
+        assert f"of each period of {seconds} seconds" in exact
+
+
+def test_releases_of_different_periods_are_not_combined():
+    unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD
+    hour, day = (statement(unit=unit, period_micros=3_600_000_000 * hours) for hours in (1, 24))
+    with pytest.raises(IncompatibleSketchError, match="periods of different lengths"):
+        hour.composed(dataclasses.replace(day, release_ids=(bytes(48),)), units_disjoint=False)
+
+
+def test_a_combination_with_a_keyed_release_is_keyed():
+    system, keyed = statement(), statement(randomness=Randomness.KEYED, release_ids=(bytes(48),))
+    for first, second in ((system, keyed), (keyed, system)):
+        assert first.composed(second, units_disjoint=False).randomness is Randomness.KEYED
+
+
+def test_several_levels_show_their_range():
+    text = str(statement(sigma_squared_per_level=(Fraction(4), Fraction(9), Fraction(1))))
+    assert "sigma = 1 to 3 on each counter" in text
+
+
+@given(it=strategies.statements())
+def test_printed_and_exported_losses_are_never_below_the_truth(it):
+    rho, epsilon, delta = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at delta = (\S+)\.\n", str(it)).groups()
+    assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
+    assert zcdp.epsilon(rho=it.rho, delta=it.shown_delta) <= float(epsilon) <= it.epsilon(it.shown_delta) * 1.001
+    assert it.shown_delta <= float(delta) <= it.shown_delta * 1.00001
+    plain = it.as_dict()
+    assert it.rho <= Fraction(repr(plain["rho"])) <= it.rho * (1 + Fraction(1, 1 << 50))
+    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= zcdp.epsilon(rho=it.rho, delta=it.shown_delta)
+    assert plain["delta"] == it.shown_delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-7), (0.1, 1e-5), (2.5, 3e-9)])
+def test_what_was_asked_for_is_printed(epsilon, delta):
+    asked = PrivacySpec(epsilon=epsilon, delta=delta)
+    privacy = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(asked)).privacy
+    assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
+    assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
+    words = str(plan(SketchSpec(depth=2, width=4), ReleaseTerms(asked)))
+    assert f"epsilon = {epsilon:g} at delta = {delta:g};" in words
+    other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PrivacySpec(rho=0.5))).privacy
+    for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
+        assert both.shown_delta == min(delta, 1e-6)
+
+
+def test_a_rho_of_many_digits_is_printed_rounded_up():
+    assert "rho = 1.23457 zCDP" in str(statement(rho=Fraction("1.2345600001")))
+    assert statement(rho=Fraction(1, 3)).as_dict()["rho"] > Fraction(1, 3)
+
+
+@given(it=strategies.statements())
+def test_the_dictionary_is_plain(it):
+    plain = it.as_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["unit"] == it.unit.value
+    assert plain["relation"] == it.relation.name
+    assert {name: plain[name] for name in it.bounds.as_dict()} == {
+        name: value if value is None else type(plain[name])(value) for name, value in it.bounds.as_dict().items()
+    }
+    assert plain["window_count"] == it.window_count
+    assert plain["sigma_squared"] == [float(it.sigma_squared)]
+    assert [bytes.fromhex(release_id) for release_id in plain["release_ids"]] == list(it.release_ids)
+
+
+@given(it=strategies.statements())
+def test_the_event_of_an_accountant_is_rounded_up(it):
+    event = it.to_dp_event()
+    assert isinstance(event, dp_accounting.ZCDpEvent)
+    assert it.rho <= Fraction(repr(event.rho)) <= it.rho * (1 + Fraction(1, 1 << 50))
+
+
+def test_an_accountant_accepts_the_event():
+    accountant = dp_accounting.rdp.RdpAccountant()
+    accountant.compose(statement().to_dp_event())
+    assert accountant.get_epsilon(1e-6) >= statement().epsilon(1e-6) * (1 - 1e-6)
+
+
+def test_without_the_accountant_the_event_names_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match="pip install dp-accounting"):
+        statement().to_dp_event()
+
+
+@given(first=st.fractions(Fraction(1, 1000), 100), second=st.fractions(Fraction(1, 1000), 100))
+def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
+    parts = [statement(rho=first), statement(rho=second, release_ids=(bytes(48),))]
+    composed = parts[0].composed(parts[1], units_disjoint=False)
+    assert composed.rho == first + second
+    assert composed.epsilon(1e-6) >= max(part.epsilon(1e-6) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rho": Fraction(0)}, "rho must be between"),
+        ({"period_micros": -1}, "period_micros"),
+        ({"period_micros": 5}, "period_micros must be above 0 if"),
+        ({"unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}, "period_micros must be above 0 if"),
+        ({"rho": Fraction(-1)}, "rho must be between"),
+        ({"rho": Fraction(1 << 65)}, "rho must be between"),
+        ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),
+        ({"sigma_squared_per_level": (Fraction(1, 5),)}, "sigma_squared_per_level must be at least 1/4"),
+        ({"sigma_squared_per_level": (Fraction(1 << 201),)}, "at most 2\\*\\*200"),
+        ({"sigma_squared_per_level": (1 + Fraction(1, 3**5000),)}, "denominators up to"),
+        ({"sigma_squared_per_level": ()}, "at least one level"),
+        ({"release_ids": ()}, "one release id"),
+        ({"release_ids": (bytes(16),)}, "release_ids must have 48 bytes each"),
+        ({"shown_delta": 0.0}, "shown_delta must be greater than 0"),
+        ({"shown_delta": 1.0}, "shown_delta must be greater than 0"),
+        ({"shown_delta": float("nan")}, "shown_delta must be greater than 0"),
+        ({"release_ids": (bytes(48), bytes(48))}, "release_ids must differ"),
+        ({"window_count": 0}, "window_count must be between"),
+        ({"window_count": 1 << 32}, "window_count must be between"),
+        ({"unit": PrivacyUnit.RECORD}, "when the unit is one record"),
+    ],
+)
+def test_statements_that_cannot_be_true_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        statement(**changes)
+
+
+def test_a_statement_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        statement().rho = Fraction(1)
+
+
+def test_notebooks_show_the_words_escaped_and_logs_a_line(monkeypatch):
+    it = statement(rho=Fraction("1.2345600001"), bounds=RecordBounds(3, max_weight=7))
+    assert repr(it) == "<PrivacyStatement of 1 release(s), rho=1.23457, REPLACE_ONE>"
+    shown = it._repr_html_()
+    for line in str(it).splitlines():
+        heading, words = line.split(": ", 1)
+        assert f"<tr><td>{heading}</td><td>{words}</td></tr>" in shown
+    monkeypatch.setitem(statement_text._CHANGE, it.relation, "was <script>")
+    assert "was &lt;script&gt; (REPLACE_ONE)" in it._repr_html_()
