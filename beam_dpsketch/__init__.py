@@ -1,6 +1,6 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
-from beam_dpsketch.answers.comparing.difference import Difference
+from beam_dpsketch.answers.comparing.comparable import Difference
 from beam_dpsketch.answers.comparing.movers import Change, Changes
 from beam_dpsketch.answers.decoding.decoded import Decoded
 from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
@@ -11,7 +11,7 @@ from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import read_releases
 from beam_dpsketch.answers.released_counts import ReleasedCounts
 from beam_dpsketch.answers.released_sketch import ReleasedFrequencies, ReleasedSketch
-from beam_dpsketch.answers.rows import Frequencies, Frequency, Interval, Intervals
+from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.side_answers import ClippedShare
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
@@ -35,7 +35,8 @@ from beam_dpsketch.errors import (
 )
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
-from beam_dpsketch.planning.planner import Plan, plan
+from beam_dpsketch.planning.planned import Plan
+from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
@@ -58,6 +59,7 @@ from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 __version__ = "0.1.0"

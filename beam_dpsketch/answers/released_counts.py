@@ -16,7 +16,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.comparing.tables import Table
-from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
 from beam_dpsketch.statement.group_note import GroupNote
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -196,11 +196,6 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         rows = [("size", self._size), *holds, ("privacy", self._privacy)]
         return html_table(rows, caption=type(self).__name__)
 
-    @property
-    @abstractmethod
-    def _size(self) -> str:
-        """The shape in a few words."""
-
 
 class ReleasedFrequencies(ReleasedSketch):
     """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""

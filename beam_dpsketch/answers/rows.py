@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.showing import html_table, short
+from beam_dpsketch.statement.side_notes import Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +40,6 @@ class Frequency(NamedTuple):
     estimate: float
     lower: float
     upper: float
-
-
-class Interval(NamedTuple):
-    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
-
-    estimate: Any
-    lower: Any
-    upper: Any
 
 
 class Rows(Sequence[Row]):
@@ -216,10 +209,3 @@ def as_list(column: Any) -> Any:
     if isinstance(column, np.ndarray):
         return column.tolist()
     return column.to_pylist() if isinstance(column, pa.Array) else column
-
-
-def short(value: Any) -> str:
-    """Return a value as tables show it."""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -16,9 +16,9 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.rows import Interval
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
-from beam_dpsketch.statement.side_notes import SideNote, shown
+from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 _NOTHING_KNOWN = Interval(math.nan, -math.inf, math.inf)

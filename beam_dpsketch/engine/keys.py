@@ -23,9 +23,8 @@ from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.sensitivity import change_factor
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.key_note import KeyNote
 

@@ -36,9 +36,8 @@ from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
-from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch, raw_type
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram

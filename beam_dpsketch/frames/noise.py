@@ -16,6 +16,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import choose_keys, find_chosen
 from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.unreleased import spent_alone
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -84,7 +85,7 @@ def release_counts(
 def nothing_released(plan: FramePlan, secret: KeyedRandomness | None = None) -> Unreleased:
     """Return what was spent where no key was chosen."""
     source = Randomness.SYSTEM if secret is None else Randomness.KEYED
-    return Unreleased.of(plan.declaration.spec, plan.terms, _run(secret), source)
+    return spent_alone(plan.declaration.spec, plan.terms, _run(secret), source)
 
 
 def _noisy_counts(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.planning.plan_text import bounds_line, privacy_line, terms_fields, windows_in_words
+from beam_dpsketch.planning.terms_text import bounds_line, privacy_line, terms_fields, windows_in_words
 
 
 @dataclasses.dataclass(frozen=True)

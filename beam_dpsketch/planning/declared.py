@@ -10,7 +10,8 @@ from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.counts_plan import CountsPlan
-from beam_dpsketch.planning.planner import Plan, plan
+from beam_dpsketch.planning.planned import Plan
+from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration

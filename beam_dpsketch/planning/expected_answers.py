@@ -25,7 +25,7 @@ from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.planning.expected_error import made_up_release, noise_variances, reference_distribution
-from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems

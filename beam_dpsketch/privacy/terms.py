@@ -1,4 +1,7 @@
-"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count."""
+"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count.
+
+Those of rows over time also say how windows become rows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
@@ -133,6 +137,46 @@ class ReleaseTerms:
     def squared_unit(self) -> int:
         """The square of what a record of weight 1 counts before the noise, where it counts most."""
         return 4**self.scale_bits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowTerms(ReleaseTerms):
+    """What all rows of a horizon promise together; the unit is one over the horizon.
+
+    Of `window_count`: under `RecordBounds` a unit counts in that many windows, and on unbounded input under a norm; on
+    bounded input one norm covers all windows, and it is 1.
+
+    Args:
+      mechanism: which rows there are.
+    """
+
+    mechanism: RowMechanism
+
+    @property
+    def selections(self) -> int:
+        return 1
+
+    @property
+    def reach(self) -> Fraction:
+        return self.mechanism.squared_reach(self.window_count)
+
+    @property
+    def scale_bits(self) -> int:
+        return ROW_SCALE_BITS if self.bounds.has_norm else 0
+
+    @property
+    def squared_unit(self) -> int:
+        return self.mechanism.squared_length * 4**self.scale_bits
+
+    def _check_horizon(self) -> None:
+        _validate.instance(RowMechanism, mechanism=self.mechanism)
+        if not self.unit.over_horizon:
+            raise ValueError(f"unit must be one over the horizon, got {self.unit.value}")
+        if self.window_count > self.mechanism.windows:
+            raise ValueError(
+                f"max_windows must be at most the {self.mechanism.windows} windows of the horizon, got "
+                f"{self.window_count}"
+            )
 
 
 def check_unit(unit: PrivacyUnit, bounds: Bounds, period_micros: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import KeySelection, max_keys
 from beam_dpsketch.records.units import PrivacyId

@@ -1,4 +1,4 @@
-"""Tables for notebooks."""
+"""How values are shown: in sentences, and in tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from collections.abc import Iterable
 from typing import Any
 
 
+def short(value: Any) -> str:
+    """Return a value as tables show it."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"
+
+
+def shown(value: float) -> str:
+    """Return a number as sentences show it."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
+
+
 def html_table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = (), caption: str = "") -> str:
-    """Return an HTML table of these rows, with every text in it escaped."""
+    """Return an HTML table of these rows for notebooks, with every text in it escaped."""
     head = "".join(f"<th>{_escaped(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{_escaped(value)}</td>' for value in row)}</tr>" for row in rows)
     return f"<table><caption>{_escaped(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

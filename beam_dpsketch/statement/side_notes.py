@@ -6,14 +6,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.rows import Interval, short
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
+from beam_dpsketch.statement.showing import shown
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
 _WORDS = {  # in general, and with a number
@@ -25,6 +25,14 @@ _WORDS = {  # in general, and with a number
 }
 _MAX_VALUE, _MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
 _MAX_DENOMINATOR = 1 << 7000  # what the format has room for
+
+
+class Interval(NamedTuple):
+    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
+
+    estimate: Any
+    lower: Any
+    upper: Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,8 +131,3 @@ def add_up(first: Sequence[SideNote], second: Sequence[SideNote]) -> tuple[SideN
     """Return the notes of two releases together; what only one of them counts is left out."""
     others = {note.names: note for note in second}
     return tuple(note.plus(others[note.names]) for note in first if note.names in others)
-
-
-def shown(value: float) -> str:
-    """Return a number as sentences show it."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else short(value)

@@ -1,6 +1,6 @@
 """The privacy statement that every release carries: what is protected, how well, and what is not.
 
-`statement_text` has its words.
+`stated` has its fields, and `statement_text` its words.
 """
 
 from __future__ import annotations
@@ -10,31 +10,22 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.privacy import zcdp
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.composition import Loss
-from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
-from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
-from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms, check_unit
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.group_note import GroupNote
 from beam_dpsketch.statement.key_note import KeyNote
-from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES, are_parts_of_one_run, timeline
-from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
+from beam_dpsketch.statement.release_id import are_parts_of_one_run, timeline
+from beam_dpsketch.statement.row_notes import RowNote
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote, add_up
-
-_MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
-_MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
+from beam_dpsketch.statement.stated import Stated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrivacyStatement:
+class PrivacyStatement(Stated):
     """What one release, or several combined ones, guarantee.
 
     Guarantee: for any two inputs that differ by one `unit` under the `relation` relation, the release is rho-zCDP; with
@@ -62,50 +53,6 @@ class PrivacyStatement:
       over_time: which row over time it is, or which rows an answer was made of. `None` elsewhere, and of a combination
         of different ones.
     """
-
-    rho: Fraction
-    sigma_squared_per_level: tuple[Fraction, ...]
-    relation: NeighboringRelation
-    unit: PrivacyUnit
-    bounds: Bounds
-    window_count: int = 1
-    disclosed: Disclosure = Disclosure.NONE
-    period_micros: int = 0
-    randomness: Randomness = Randomness.SYSTEM
-    shown_delta: float = USUAL_DELTA
-    release_ids: tuple[bytes, ...]
-    side: tuple[SideNote, ...] = ()
-    norm_spend: Fraction | None = None
-    delta: Fraction = Fraction(0)
-    keys: KeyNote | GroupNote | None = None
-    over_time: RowNote | AnswerNote | None = None
-
-    def __post_init__(self) -> None:
-        if not _MIN_RHO <= self.rho <= _MAX_RHO:
-            raise ValueError("rho must be between 2**-200 and 2**64")
-        if not all(MIN_SIGMA_SQUARED <= value <= _MAX_SIGMA_SQUARED for value in self.sigma_squared_per_level):
-            raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
-        if not self.sigma_squared_per_level or not self.release_ids:
-            raise ValueError("a release has at least one level and one release id")
-        if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
-            raise ValueError("delta must be between 0 and 1, and above 0 where keys are chosen")
-        parts = (self.rho, self.norm_spend or Fraction(1), self.delta, *self.sigma_squared_per_level)
-        if any(value.denominator > _MAX_DENOMINATOR for value in parts):
-            raise ValueError(
-                "rho, norm_spend and sigma_squared_per_level must be fractions with denominators up to 2**7000"
-            )
-        if len(self.release_ids) > _MAX_RELEASES:
-            raise ValueError(f"at most {_MAX_RELEASES} releases can be combined")
-        if any(len(release_id) != RELEASE_ID_BYTES for release_id in self.release_ids):
-            raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
-        if len(set(self.release_ids)) < len(self.release_ids):
-            raise ValueError("release_ids must differ")
-        _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
-        _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
-        _validate.open_unit_interval(shown_delta=self.shown_delta)
-        object.__setattr__(self, "shown_delta", float(self.shown_delta))
-        check_unit(self.unit, self.bounds, self.period_micros)
-        self._check_parts()
 
     @classmethod
     def of(
@@ -138,50 +85,6 @@ class PrivacyStatement:
             keys=keys,
             over_time=over_time,
         )
-
-    def _check_parts(self) -> None:
-        """Refuse parts of rho, and notes, that do not suit the bounds."""
-        if isinstance(self.bounds, AutoNorm):
-            raise ValueError("bounds must be the NormBound that was chosen, not AutoNorm()")
-        if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
-            raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
-        if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):
-            raise ValueError("scale_bits of a note must be 0 where no norm scales weights")
-        names = [name for note in self.side for name in note.names]
-        if len(set(names)) < len(names):
-            raise ValueError("side must name each count once")
-        if self.sketch_share <= 0:
-            raise ValueError("the parts of rho must sum to less than 1, so that the sketch has one")
-        if self.over_time is not None and not self.unit.over_horizon:
-            raise ValueError("over_time must be None where the unit is not one over a horizon")
-
-    @property
-    def loss(self) -> Loss:
-        """What it loses: `rho` and `delta`."""
-        return Loss(self.rho, self.delta)
-
-    @property
-    def sketch_share(self) -> Fraction:
-        """The part of rho that the counters of the sketch have."""
-        others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
-        return 1 - sum((note.share for note in self.side), others)
-
-    @property
-    def sigma_squared(self) -> Fraction:
-        """The noise parameter of a flat sketch; with several levels, the largest."""
-        return max(self.sigma_squared_per_level)
-
-    def epsilon(self, delta: float) -> float:
-        """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up, at a delta above its own.
-
-        Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13, of what is left of delta.
-        """
-        return zcdp.epsilon(rho=self.rho, delta=zcdp.left_of_delta(delta, self.delta))
-
-    @property
-    def shown_epsilon(self) -> float:
-        """The epsilon at the shown delta, rounded up; infinite if the release has no less of a delta itself."""
-        return math.inf if Fraction(repr(self.shown_delta)) <= self.delta else self.epsilon(self.shown_delta)
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
         """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.

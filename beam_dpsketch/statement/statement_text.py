@@ -5,7 +5,6 @@ from __future__ import annotations
 import decimal
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -16,9 +15,7 @@ from beam_dpsketch.statement.bounds_text import bounds_in_words
 from beam_dpsketch.statement.group_note import GroupNote
 from beam_dpsketch.statement.key_note import KeyNote
 from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
-
-if TYPE_CHECKING:
-    from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
     NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
@@ -27,7 +24,7 @@ _CHANGE = {
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 
-def facts(statement: PrivacyStatement) -> dict[str, str]:
+def facts(statement: Stated) -> dict[str, str]:
     """Return what a statement says, by heading. Losses are rounded up."""
     sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
     noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
@@ -61,7 +58,7 @@ def round_up(value: Fraction | float, digits: int) -> float:
     return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
 
 
-def _loss(statement: PrivacyStatement) -> str:
+def _loss(statement: Stated) -> str:
     """Return how well it is protected."""
     rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
     if not statement.delta:
@@ -75,7 +72,7 @@ def _loss(statement: PrivacyStatement) -> str:
     return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
 
 
-def _noise(statement: PrivacyStatement, sigma: str) -> str:
+def _noise(statement: Stated, sigma: str) -> str:
     """Return what noise there is."""
     note = statement.over_time
     if isinstance(note, RowNote):
@@ -92,7 +89,7 @@ def _noise(statement: PrivacyStatement, sigma: str) -> str:
     return f"a discrete Gaussian with sigma = {sigma} on each counter, drawn once in {count} release(s)"
 
 
-def _keys(statement: PrivacyStatement) -> dict[str, str]:
+def _keys(statement: Stated) -> dict[str, str]:
     """Return how the keys, or items, were chosen."""
     if not statement.delta:
         return {}
@@ -114,7 +111,7 @@ def _keys(statement: PrivacyStatement) -> dict[str, str]:
     }
 
 
-def _choice(statement: PrivacyStatement) -> str:
+def _choice(statement: Stated) -> str:
     """Return how the norm was chosen."""
     if not statement.norm_spend:
         return ""
@@ -127,7 +124,7 @@ def _choice(statement: PrivacyStatement) -> str:
     )
 
 
-def _holds(statement: PrivacyStatement) -> dict[str, str]:
+def _holds(statement: Stated) -> dict[str, str]:
     """Return about how much is in the release."""
     if not statement.side or isinstance(statement.over_time, RowNote):
         return {}
@@ -137,7 +134,7 @@ def _holds(statement: PrivacyStatement) -> dict[str, str]:
     return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away.{each}"}
 
 
-def _parts(statement: PrivacyStatement) -> dict[str, str]:
+def _parts(statement: Stated) -> dict[str, str]:
     """Return which parts of rho pay for what, of a single release."""
     keys = statement.keys if isinstance(statement.keys, KeyNote) else None
     if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
@@ -158,7 +155,7 @@ def _part(share: Fraction) -> str:
     return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
 
 
-def _answers(statement: PrivacyStatement) -> dict[str, str]:
+def _answers(statement: Stated) -> dict[str, str]:
     """Return what answers are about, where the bounds can drop anything of a unit."""
     single = statement.unit.is_one_record
     if single and not statement.bounds.has_weights:

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import beam_dpsketch
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
@@ -190,12 +191,12 @@ def test_a_flat_release_has_one_level_of_noise():
 
 
 def test_only_noising_draws_noise():
-    """Nothing else in the release layer names it; choices and grouped counts have noise of their own."""
-    folder = pathlib.Path(sys.modules[release.__module__].__file__).parent
+    """Nothing else in the package names it; choices and grouped counts have noise of their own."""
+    package = pathlib.Path(beam_dpsketch.__file__).parent
     naming = {
-        path.stem
-        for path in folder.rglob("*.py")
+        path.relative_to(package).with_suffix("").as_posix()
+        for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and any(name.name == "add_noise" for name in node.names)
     }
-    assert naming == {"counting", "keys", "noising", "norms"}
+    assert naming == {f"engine/{name}" for name in ("counting", "keys", "noising", "norms")}

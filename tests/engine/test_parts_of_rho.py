@@ -42,8 +42,8 @@ from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -40,8 +40,8 @@ from beam_dpsketch.privacy import sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
-from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import statement as statement_module
 from tests.helpers.combinations import (
     Combination,

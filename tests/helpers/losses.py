@@ -55,7 +55,7 @@ from beam_dpsketch.planning.declared import check_declared
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities

@@ -14,7 +14,7 @@ from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.release_id import part_name, timeline_of_run
 
 KINDS = ("root", "tree")

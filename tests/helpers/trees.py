@@ -33,7 +33,7 @@ from beam_dpsketch import (
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
 from beam_dpsketch.estimators.tree.least_squares import fitted_tree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
-from beam_dpsketch.statement.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 
 ALL_64_BITS = IntegerDomain(-(1 << 63), (1 << 63) - 1)
 _START = datetime.datetime(2024, 1, 1)

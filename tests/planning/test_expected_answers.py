@@ -37,7 +37,7 @@ from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.raw import of_kind, raw_of
 
 FALSE_ALARM = 1e-9

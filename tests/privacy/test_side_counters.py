@@ -28,8 +28,8 @@ from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.privacy.row_terms import RowTerms
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
+from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
 from tests.helpers.side_sums import NAMES

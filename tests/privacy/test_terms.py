@@ -8,7 +8,7 @@ from beam_dpsketch import NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, Re
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 
 PRIVACY = PrivacySpec(rho=0.5)
 

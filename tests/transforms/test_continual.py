@@ -36,7 +36,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.statement.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
 from tests.helpers.continual import (
     HORIZON,

@@ -26,8 +26,8 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.statement.statement import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualQuantiles
 from beam_dpsketch.transforms.outputs import key_and_release
 from tests.helpers import tolerances

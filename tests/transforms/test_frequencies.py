@@ -29,7 +29,7 @@ from beam_dpsketch import (
     ReleasedSketch,
     SketchSpec,
 )
-from beam_dpsketch.statement.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, ExactCounters, exact, run, seen_by_sink
 from tests.helpers.streams import WithStart

@@ -33,9 +33,9 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.statement.statement import Disclosure
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
 from tests.helpers.pipelines import FN_API, run, seen_by_sink
 from tests.helpers.tree_pipelines import exact_vectors

@@ -2,27 +2,30 @@
 
 Guarantee: post-processing of both, so the two privacy statements cover every answer. All answers are about the records
 that bounding kept. Intervals cover noise and collisions, each at about the given confidence.
+
+Counters are linear, so the difference of two releases is that of a sketch of signed changes, with the noise of both.
+Its estimates are unbiased. What did not change cancels, and its collisions too.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparing.difference import Difference
 from beam_dpsketch.answers.comparing.movers import Changes
-from beam_dpsketch.answers.rows import Frequencies, Interval, Many, as_list, as_many
+from beam_dpsketch.answers.item_answers import ItemAnswers
+from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import inner_products
 from beam_dpsketch.estimators.comparing.noise_variance import noise_variance
 from beam_dpsketch.estimators.comparing.tables import Table
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
-
-if TYPE_CHECKING:
-    from beam_dpsketch.answers.released_sketch import ReleasedSketch
-    from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.statement import PrivacyStatement
 
 
 class Comparable(ABC):
@@ -35,7 +38,7 @@ class Comparable(ABC):
     Products and distances are about single items: of trees, they are read from the finest level.
     """
 
-    def inner_product(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
+    def inner_product(self, other: Comparable, confidence: float = 0.95) -> Interval:
         """Return the sum over items of the weight here times the weight there: the size of a join.
 
         Its error grows with the root of both second moments. So the join of many rare items is mostly noise.
@@ -47,7 +50,7 @@ class Comparable(ABC):
         """Return the sum over items of the squared weight, at least 0: how skewed the data are."""
         return _at_least_zero(_interval(inner_products.second_moment(self._table), confidence))
 
-    def distance(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
+    def distance(self, other: Comparable, confidence: float = 0.95) -> Interval:
         """Return the Euclidean distance: the root of the sum over items of the squared change of weight.
 
         What is equal on both sides cancels, collisions included. Distances that noise hides have a lower bound of 0;
@@ -57,7 +60,7 @@ class Comparable(ABC):
         squared = inner_products.second_moment(self._table.minus(other._table))
         return Interval(*map(math.sqrt, _at_least_zero(_interval(squared, confidence))))
 
-    def cosine(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
+    def cosine(self, other: Comparable, confidence: float = 0.95) -> Interval:
         """Return the cosine of the angle between both, in [-1, 1]: 1 for equal shares, 0 without common items.
 
         Where a second moment may be 0 within the noise, nothing is known, and the answer is (NaN, -1, 1).
@@ -68,7 +71,7 @@ class Comparable(ABC):
             return Interval(math.nan, -1.0, 1.0)
         return Interval(value, max(lower, -1.0), min(upper, 1.0))
 
-    def minus(self, other: ReleasedSketch) -> Difference:
+    def minus(self, other: Comparable) -> Difference:
         """Return the signed difference of both: counters subtract, and the noise of both adds.
 
         Its statement is that of both releases together, as of a combination.
@@ -77,7 +80,7 @@ class Comparable(ABC):
         return Difference(self._difference(other))
 
     def movers(
-        self, before: ReleasedSketch, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
+        self, before: Comparable, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
     ) -> Changes:
         """Return the k items of largest change since an earlier release, up or down, largest first.
 
@@ -103,7 +106,7 @@ class Comparable(ABC):
         return self._changes(before, self._difference(before), k, candidates, confidence)
 
     def _changes(
-        self, before: Any, difference: ReleasedSketch, k: int, candidates: Many | None, confidence: float
+        self, before: Any, difference: Comparable, k: int, candidates: Many | None, confidence: float
     ) -> Changes:
         """Return `movers`, given this release minus the one before."""
         found = self._changed_candidates(before, k) if candidates is None else as_many(candidates)[0]
@@ -113,7 +116,7 @@ class Comparable(ABC):
         earlier, later = (each.estimate for each in weights)
         return Changes(items, earlier, later, largest.estimate, largest.lower, largest.upper)
 
-    def _check_comparable(self, other: ReleasedSketch) -> None:
+    def _check_comparable(self, other: Comparable) -> None:
         """Refuse a release of another kind or spec, or with common noise."""
         if not isinstance(other, Comparable):
             raise TypeError(f"other must be a release, got {type(other).__name__}")
@@ -141,11 +144,21 @@ class Comparable(ABC):
 
     @property
     @abstractmethod
+    def spec(self) -> Any:
+        """The shape and the hash functions."""
+
+    @property
+    @abstractmethod
+    def _size(self) -> str:
+        """The shape in a few words."""
+
+    @property
+    @abstractmethod
     def _table(self) -> Table:
         """The counters of single items."""
 
     @abstractmethod
-    def _difference(self, other: ReleasedSketch) -> ReleasedSketch:
+    def _difference(self, other: Any) -> Comparable:
         """Return this release minus the other one, to be read where weights may be negative."""
 
     @abstractmethod
@@ -157,8 +170,47 @@ class Comparable(ABC):
         """Return items among which the k largest changes are; raise where none are known."""
 
     @abstractmethod
-    def _check_same_kind(self, other: ReleasedSketch, done: str) -> None:
+    def _check_same_kind(self, other: Any, done: str) -> None:
         """Refuse a release of another kind or spec, which cannot be combined, or compared."""
+
+
+class Difference(ItemAnswers):
+    """How much more an item weighs in one release than in another. Made by `minus`, not by hand.
+
+    Weights in answers are changes, and may be negative. All answers are about the records that bounding kept. Those of
+    a tree are read from its finest level alone; those of a Count-Min are centred. `ItemAnswers` says what methods take.
+    """
+
+    def __init__(self, signed: Comparable) -> None:
+        self._signed = signed
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What both releases together protect and how well; `print` it."""
+        return self._signed.privacy
+
+    @property
+    def spec(self) -> Any:
+        """The shape and the hash functions of both releases."""
+        return self._signed.spec
+
+    def top_k(self, k: int, candidates: Many, confidence: float = 0.95) -> Frequencies:
+        """Return the k candidates of largest change, up or down, largest first; `movers` finds candidates of trees.
+
+        Equal changes keep their order, and repeated items count once. Candidates must be public. A list of the largest
+        changes prefers items that the noise moved; see `ReleasedSketch.movers`.
+        """
+        _validate.whole(low=1, high=1 << 31, k=k)
+        return self._frequencies(as_many(candidates)[0], confidence).largest_changes(k)
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._frequencies(items, 0.95).estimate
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        return self._signed._signed_frequencies(items, confidence)
+
+    def __repr__(self) -> str:
+        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>"
 
 
 def _interval(estimate: inner_products.Estimate, confidence: float) -> Interval:

@@ -16,9 +16,9 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.estimators.comparing.tables import Table
 from beam_dpsketch.estimators.decoding.listed import DecodedList
-from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
-from beam_dpsketch.statement.side_notes import shown
+from beam_dpsketch.statement.showing import shown
 
 
 class ReleasedListedItems(ReleasedSketch):

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparing.difference import Difference
+from beam_dpsketch.answers.comparing.comparable import Difference
 from beam_dpsketch.answers.comparing.movers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.rows import Interval, Many
+from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.domains.times import to_micros
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
@@ -28,6 +28,7 @@ from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline
+from beam_dpsketch.statement.side_notes import Interval
 
 Windows: TypeAlias = "int | tuple[int, int]"
 """The number of one window, or the first and the last of several."""

@@ -19,7 +19,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.estimators.tree.levels import TreeLevel
-from beam_dpsketch.privacy.noise_margin import noise_margin
+from beam_dpsketch.privacy.gaussian_tail import noise_margin
 
 _HEAVY_DEVIATIONS = 3.0
 _MAX_LEAVES = 1 << 22

@@ -32,11 +32,11 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.statement.statement import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding_over_windows as steps
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords

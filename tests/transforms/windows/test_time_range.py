@@ -34,7 +34,7 @@ from beam_dpsketch import (
     TimeRange,
     WindowingError,
 )
-from beam_dpsketch.statement.statement import Disclosure
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.windows.time_range import window_starts

@@ -11,11 +11,11 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch.answers.release_file import to_record
+from beam_dpsketch.engine.unreleased import spent_alone
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.statement.release_id import name_run
-from beam_dpsketch.statement.unreleased import Unreleased
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import steps_before
 
@@ -41,7 +41,7 @@ class _MakeRecord(DrawsNoise):
             run, source = element, Randomness.SYSTEM
         else:
             run, source = name_run(self._randomness), Randomness.KEYED
-        yield to_record(Unreleased.of(self._spec, self._terms, run, source))
+        yield to_record(spent_alone(self._spec, self._terms, run, source))
 
 
 def may_release_nothing(declaration: Declaration, terms: ReleaseTerms) -> bool:

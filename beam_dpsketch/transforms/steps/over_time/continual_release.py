@@ -11,7 +11,7 @@ from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.privacy.row_terms import RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.over_time import check_over_time, row_terms
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums

@@ -1,30 +1,111 @@
-"""The words of a plan."""
+"""A release before it is made: what is known of it and what to expect, in numbers and words."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.over_time import noise_of_answers
+from beam_dpsketch.planning.terms_text import bounds_line, privacy_line, terms_fields, windows_in_words
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.row_terms import RowTerms
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.statement.bounds_text import bounds_in_words
-from beam_dpsketch.statement.statement_text import round_up
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
+from beam_dpsketch.statement.showing import html_table
 
-if TYPE_CHECKING:
-    from beam_dpsketch.planning.planner import Plan
+USELESS_SHARE = 0.1
 
 
-def lines(plan: Plan) -> Iterator[str]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A release before it is made, with what to expect of it; `print` it.
+
+    Attributes:
+      spec: the sketch.
+      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
+      n: the expected weight of one release; `None` if it is not known.
+      keys: how many output keys there are; `None` without, or where they are not known.
+      sigma_squared: the noise parameter of each table of counters; under an `AutoNorm`, that of a norm of 1.
+      rank_deviation: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact levels,
+        otherwise by reference distribution.
+      rank_deviation_known_total: the same where the total weight is public; of trees of exact levels only.
+      detection: of searches, from which weight on the noise alone lets values be found.
+      detection_on_data: the same with collisions, on made-up data.
+      half_width: of frequencies, half the width of a 95 % interval from the noise alone.
+      errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
+      advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
+        `None` for continual release.
+    """
+
+    spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
+    terms: ReleaseTerms
+    n: int | None
+    keys: int | None
+    sigma_squared: tuple[Fraction, ...]
+    rank_deviation: dict[str, float] | None = None
+    rank_deviation_known_total: float | None = None
+    detection: expected_answers.Detection | None = None
+    detection_on_data: expected_answers.Detection | None = None
+    half_width: float | None = None
+    errors: expected_answers.Errors | None = None
+    advice: Advice | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters of all keys, at 4 a counter."""
+        return self.spec.cells * BYTES_PER_COUNTER * (self.keys or 1)
+
+    @property
+    def is_mostly_noise(self) -> bool:
+        """Whether answers would be wrong by a tenth of the weight on any data, or a search would find nothing."""
+        if self.n is None:
+            return False
+        if self.detection_on_data is not None:
+            return not self.detection_on_data.reaching
+        if self.rank_deviation:
+            error: float | None = min(self.rank_deviation.values())
+        else:
+            error = self.errors.half_width if self.errors else self.half_width
+        return bool(error and error > USELESS_SHARE * self.n)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain Python values, with `None` for what is not known."""
+        return {
+            "kind": raw_type(self.spec).name,
+            "counters": self.spec.cells,
+            "keys": self.keys,
+            "bytes": self.memory,
+            "sigma": [math.sqrt(each) for each in self.sigma_squared],
+            **terms_fields(self.terms),
+            "n": self.n,
+            "rank_deviation": self.rank_deviation,
+            "rank_deviation_known_total": self.rank_deviation_known_total,
+            "detection": None if self.detection is None else self.detection._asdict(),
+            "detection_on_data": None if self.detection_on_data is None else self.detection_on_data._asdict(),
+            "half_width": self.half_width,
+            "errors": None if self.errors is None else self.errors._asdict(),
+            "is_mostly_noise": self.is_mostly_noise,
+            "advice": None if self.advice is None else self.advice.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        return html_table(([line] for line in _lines(self)), caption="Plan")
+
+
+def _lines(plan: Plan) -> Iterator[str]:
     """Yield what is known of a release, one fact a line."""
     spec, terms, bounds = plan.spec, plan.terms, plan.terms.bounds
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
@@ -64,52 +145,9 @@ def _over_time(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterato
         )
 
 
-def windows_in_words(terms: ReleaseTerms) -> str:
-    """Return which windows rho covers."""
-    period = " of each period" if terms.period_micros else ""
-    return f"the {terms.window_count} windows{period} in which a unit may count"
-
-
 def _span(sigmas: Sequence[float]) -> str:
     """Return the least and the largest, or one number."""
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
-
-
-def privacy_line(terms: ReleaseTerms) -> str:
-    """Return what is spent, rounded up, and whom it protects."""
-    rho, epsilon, delta = loss_in_words(terms)
-    return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
-
-
-def loss_in_words(terms: ReleaseTerms) -> tuple[str, str, str]:
-    """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
-    rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
-    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
-    delta = f"delta = {round_up(terms.privacy.shown_delta, 6):g}"
-    return rho, epsilon, delta
-
-
-def terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
-    """Return what is spent, whom it protects and how much of each counts, as plain Python values."""
-    return {
-        "rho": float(terms.privacy.rho),
-        "epsilon": terms.epsilon,
-        "delta": terms.privacy.shown_delta,
-        "keys_delta": float(terms.delta) or None,
-        "relation": terms.privacy.relation.name,
-        "protected": terms.unit.value,
-        "bounds": {name: _plain(value) for name, value in terms.bounds.as_dict().items()},
-        "windows_of_unit": terms.window_count,
-    }
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Fraction) else value
-
-
-def bounds_line(terms: ReleaseTerms) -> str:
-    """Return how much of a unit counts."""
-    return f"Bounds enforced on each: {bounds_in_words(terms)}."
 
 
 def _expected(plan: Plan) -> Iterator[str]:
