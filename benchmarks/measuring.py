@@ -1,50 +1,53 @@
-"""What the benchmarks share: where they ran, medians with ranges, and slopes of interleaved runs."""
+"""What benchmarks of time and memory share: turns, slopes of two sizes, new processes, peak memory."""
 
 from __future__ import annotations
 
-import platform
-import statistics
+import json
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
 
-Run = Callable[[int], None]
-
-
-def environment(*packages: str) -> str:
-    """Python, the packages and the platform, in one line."""
-    versions = ", ".join(f"{package} {metadata.version(package)}" for package in packages)
-    return f"Python {platform.python_version()}, {versions}, {platform.system()} {platform.machine()}"
+Run = Callable[[int], object]
+Clock = Callable[[], float]
+Measured = TypeVar("Measured")
 
 
-def spread(values: Sequence[float], decimals: int = 0) -> str:
-    """Median and range."""
-    middle, low, high = statistics.median(values), min(values), max(values)
-    return f"{middle:,.{decimals}f} ({low:,.{decimals}f} to {high:,.{decimals}f})"
+def seconds(run: Callable[[], object], clock: Clock = time.process_time) -> float:
+    """How long it takes; by default processor time of this process, all threads, which others disturb less."""
+    start = clock()
+    run()
+    return clock() - start
+
+
+def in_turns(runs: Mapping[str, Callable[[], Measured]], repetitions: int) -> dict[str, list[Measured]]:
+    """What each of them gives, once in each repetition: values at the same place met the same load of the machine."""
+    found: dict[str, list[Measured]] = {name: [] for name in runs}
+    for _ in range(repetitions):
+        for name, run in runs.items():
+            found[name].append(run())
+    return found
 
 
 def slopes(
-    variants: Mapping[str, Run],
-    sizes: tuple[int, int],
-    repetitions: int,
-    clock: Callable[[], float] = time.process_time,
+    variants: Mapping[str, Run], sizes: tuple[int, int], repetitions: int, clock: Clock = time.process_time
 ) -> dict[str, list[float]]:
     """Nanoseconds per element of each variant, one value per repetition: the slope between two sizes.
 
-    Processor time of this process, all threads, which the load of other processes disturbs less than another clock.
-    What a pipeline costs whatever its size cancels. In a repetition every variant runs once at both sizes, one
-    after the other, so that values at the same place in the lists met the same load of the machine. The first run
-    of each is a warm-up.
+    What a pipeline costs whatever its size cancels. The first run of each is a warm-up.
     """
     few, many = sizes
-    times: dict[str, list[float]] = {name: [] for name in variants}
     for run in variants.values():
         run(few)
-    for _ in range(repetitions):
-        for name, run in variants.items():
-            difference = _seconds(run, many, clock) - _seconds(run, few, clock)
-            times[name].append(1e9 * difference / (many - few))
-    return times
+
+    def slope(run: Run) -> float:
+        longer, shorter = (seconds(lambda size=size: run(size), clock) for size in (many, few))
+        return 1e9 * (longer - shorter) / (many - few)
+
+    return in_turns({name: lambda run=run: slope(run) for name, run in variants.items()}, repetitions)
 
 
 def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
@@ -52,16 +55,25 @@ def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
     return [ours / theirs for ours, theirs in zip(times, base, strict=True)]
 
 
-def print_rates(title: str, times: Mapping[str, Sequence[float]]) -> None:
-    """One line per variant, of nanoseconds per record; ratios are to the first."""
-    base = next(iter(times.values()))
-    print(title)
-    for name, values in times.items():
-        rates = [1e3 / value for value in values]
-        print(f"  {name:<36}{spread(rates, 2):<32}{spread(values, 1):<30}{spread(ratios(values, base), 2)}", flush=True)
+def in_new_process(module: str, *arguments: object) -> Any:
+    """The JSON that a module prints in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{module}", *map(str, arguments)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(printed.splitlines()[-1])
 
 
-def _seconds(run: Run, size: int, clock: Callable[[], float]) -> float:
-    start = clock()
-    run(size)
-    return clock() - start
+def peak_megabytes() -> float:
+    """Peak memory of this process so far; of Linux without what ru_maxrss inherits from the parent."""
+    kilobytes = status("VmHWM")
+    if kilobytes is None:
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return kilobytes * 1024 / 1e6
+
+
+def status(name: str) -> float | None:
+    """Kilobytes of this process, from Linux."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((float(line.split()[1]) for line in lines if line.startswith(name)), None)

@@ -2,7 +2,7 @@
 
 A node of the tree stands for an aligned block of positions; each level splits the nodes of the one above into 2**bits
 children. Levels that fit are exact histograms, the others sketches. Source: Cormode and Muthukrishnan 2005 and Wang et
-al. 2013 for the dyadic decomposition; `benchmarks.quantile_accuracy` compares this layout with the paper's.
+al. 2013 for the dyadic decomposition; `benchmarks.accuracy.quantiles` compares this layout with the paper's.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from beam_dpsketch import IPv4Domain
 from benchmarks import ordered_data
-from benchmarks.measuring import environment
+from benchmarks.command import environment
 from benchmarks.paper import comparing, decoding, demands, frequency, page, plots, quantiles, records, spent, theorems
 from benchmarks.paper.records import Row, published
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks import two_releases
+from benchmarks.accuracy import two_releases
 from benchmarks.paper.records import Row, summary
 
 DATA, RHOS = "Zipf 1", ("0.1", "1")

@@ -16,9 +16,10 @@ import apache_beam as beam
 import numpy as np
 
 from beam_dpsketch import CountSketch, NeighboringRelation, PrivacySpec, ReleaseTerms, SketchSpec, release
-from benchmarks import ordered_data, quantile_peers
+from benchmarks import ordered_data
+from benchmarks.accuracy import quantile_peers
+from benchmarks.accuracy.quantile_peers import DELTA, ITEMS, SHARES
 from benchmarks.paper.records import Row
-from benchmarks.quantile_peers import DELTA, ITEMS, SHARES
 
 BITS = (16, 24, 32)
 RHOS = ("0.1", "1", "10")

@@ -10,6 +10,7 @@ import numpy as np
 
 from beam_dpsketch import NormBound, RecordBounds
 from beam_dpsketch.privacy.contributions import Bounds
+from benchmarks.table import mean
 
 _FIRST_CHOOSING_SEED = 1_000_000
 
@@ -45,9 +46,7 @@ class Best(NamedTuple):
 
     def text(self, decimals: int = 0) -> str:
         """Mean, range and bound."""
-        parts = (self.mean, min(self.errors), max(self.errors))
-        mean, low, high = (f"{part:,.{decimals}f}" for part in parts)
-        return f"{mean} ({low} to {high}) at {brief(self.bounds)}"
+        return f"{mean(self.errors, decimals)} at {brief(self.bounds)}"
 
 
 def brief(bounds: Bounds) -> str:

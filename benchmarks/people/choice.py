@@ -23,10 +23,12 @@ from beam_dpsketch import (
     PrivacyUnit,
     ReleaseTerms,
 )
+from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import choose
-from benchmarks.people.bounded import DELTA
+from benchmarks.people.bounded import DELTA, SKETCH
 from benchmarks.people.judging import Judge
+from benchmarks.table import Bar, Table
 
 EPSILONS = (1.0, 2.0, 4.0)
 _AUTO = AutoNorm()
@@ -40,12 +42,12 @@ class Bars(NamedTuple):
     median: float
     nine_in_ten: float = math.inf
 
-    def __str__(self) -> str:
-        """The bars of a table."""
-        return f"met: median <= {self.median}" + (f", 9 in 10 <= {self.nine_in_ten}" if self.nine_in_ten < 9 else "")
-
-    def met(self, ratios: np.ndarray) -> bool:
-        return bool(np.median(ratios) <= self.median and np.quantile(ratios, 0.9) <= self.nine_in_ten)
+    def of(self, ratios: np.ndarray) -> list[Bar]:
+        """What these ratios must be."""
+        bars = [Bar(float(np.median(ratios)), "<=", self.median)]
+        if self.nine_in_ten < math.inf:
+            bars.append(Bar(float(np.quantile(ratios, 0.9)), "<=", self.nine_in_ten, " for 9 in 10"))
+        return bars
 
 
 ONE_SKETCH, KEYED = Bars(1.25, 1.7), Bars(1.35)
@@ -66,7 +68,7 @@ class Setting:
     def rest(self) -> Fraction:
         """What the choice and the usual side counters leave for the sketch."""
         terms = ReleaseTerms(PrivacySpec(self.rho, relation=self.relation), _AUTO, unit=PrivacyUnit.PRIVACY_ID)
-        return self.rho * terms.sketch_share
+        return self.rho * sketch_share(SKETCH, terms)
 
 
 SETTINGS = [Setting(relation, epsilon) for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE) for epsilon in EPSILONS]
@@ -105,29 +107,29 @@ def measure(
     """
     with_all, with_rest = errors_of_norms(judge, norms, releases)
     lengths = judge.lengths()
-    print(
-        f"\n{judge.people}\n{judge}. Best of {len(norms)} norms with all of rho: {releases} releases each, hash seeds"
+    title = (
+        f"{judge.people}\n{judge}. Best of {len(norms)} norms with all of rho: {releases} releases each, hash seeds\n"
+        f"from 1,000,000. {draws} choices, each with a release; hash seeds 0 to {draws - 1}. Errors over the mean\n"
+        "error at the best norm, median and 9 in 10: expected at the chosen norms, and of the releases."
     )
-    print(
-        f"from 1,000,000. {draws} choices, each with a release; hash seeds 0 to {draws - 1}. Errors over the mean error"
-    )
-    print("at the best norm: expected at the chosen norms, and of the releases.")
-    print(f"{'':<26}{'best':>8}{'error':>10}   {'chosen (9 in 10 of them)':<28}{'expected':<18}{'releases':<18}{bars}")
+    heads = ("", "best", "error", "  chosen (9 in 10 of them)", "expected", "releases")
+    table = Table(title, heads, (26, -8, -12, 34, 16, 16), bar=26)
     for row, setting in enumerate(SETTINGS):
         best = int(np.argmin(with_all[row]))
         least, chosen = with_all[row, best], chosen_norms(judge, lengths, _AUTO, setting, draws)
         expected = _interpolated(chosen, norms, with_rest[row]) / least
         drawn = enumerate(chosen)
-        runs = [
-            judge.error(judge.raw(seed, norm), norm, setting.relation, setting.rest) / least for seed, norm in drawn
-        ]
+        errors = [judge.error(judge.raw(seed, norm), norm, setting.relation, setting.rest) for seed, norm in drawn]
         low, middle, high = np.quantile(np.array(chosen, dtype=float), (0.05, 0.5, 0.95))
-        line = f"  {setting.relation.name:<18} {setting.epsilon:>4g}{norms[best]:>9g}{least:>10,.0f}   "
-        line += f"{f'{middle:,.0f} ({low:,.1f} to {high:,.1f})':<28}"
-        for ratios in (expected, np.array(runs)):
-            line += f"{np.median(ratios):<8.2f}{np.quantile(ratios, 0.9):<10.2f}"
-        met = [bars.met(ratios) for ratios in (expected, np.array(runs))]
-        print(line + ", ".join("yes" if each else "NO" for each in met), flush=True)
+        both = (expected, np.array(errors) / least)
+        table.row(
+            f"  {setting.relation.name} {setting.epsilon:g}",
+            f"{norms[best]:g}",
+            f"{least:,.0f}",
+            f"  {middle:,.0f} ({low:,.1f} to {high:,.1f})",
+            *(f"{np.median(ratios):.2f}  {np.quantile(ratios, 0.9):.2f}" for ratios in both),
+            bars=[bar for ratios in both for bar in bars.of(ratios)],
+        )
 
 
 def measure_shares(
@@ -141,11 +143,11 @@ def measure_shares(
       releases: of each of the norms.
       draws: choices of a norm.
     """
-    print(
-        f"\nLargest median over {len(SETTINGS)} settings of the expected error at chosen norms over the best, by item"
+    title = (
+        f"Largest median over {len(SETTINGS)} settings of the expected error at chosen norms over the best, by item\n"
+        f"share. {releases} releases of each norm, {draws} choices. The bar is for one share that suits all data."
     )
-    print(f"share. {releases} releases of each norm, {draws} choices.")
-    print(f"{'':<96}" + "".join(f"{share:>8g}" for share in shares))
+    table = Table(title, ("", *(f"{share:g}" for share in shares)), (96, -8))
     largest = np.zeros(len(shares))
     for judge, norms in judges:
         with_all, with_rest = errors_of_norms(judge, norms, releases)
@@ -155,12 +157,10 @@ def measure_shares(
                 chosen = chosen_norms(judge, lengths, AutoNorm(item_share=Fraction(str(share))), setting, draws)
                 ratios = _interpolated(chosen, norms, with_rest[row]) / with_all[row].min()
                 found[column] = max(found[column], np.median(ratios))
-        print(f"{f'{judge.people.title}; {judge}':<96}" + "".join(f"{each:>8.2f}" for each in found), flush=True)
+        table.row(f"{judge.people.title}; {judge}", *(f"{each:.2f}" for each in found))
         largest = np.maximum(largest, found)
-    met = "yes" if largest.min() <= KEYED.median else "NO: refused"
-    print(
-        f"{f'all; met by a share: <= {KEYED.median}':<96}" + "".join(f"{each:>8.2f}" for each in largest) + f"  {met}"
-    )
+    bars = [Bar(float(largest.min()), "<=", KEYED.median)]
+    table.row("all; met by a share", *(f"{each:.2f}" for each in largest), bars=bars)
 
 
 def _interpolated(chosen: Sequence[Norm], norms: Sequence[Norm], errors: np.ndarray) -> np.ndarray:

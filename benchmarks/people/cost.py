@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rule import Rule
 from beam_dpsketch.records.items import SketchInput
-from benchmarks.measuring import ratios, spread
+from benchmarks.measuring import in_turns, ratios, seconds
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People
+from benchmarks.table import Bar, Table, spread
 
 SHARD = 1 << 18
 SEED = 1
@@ -45,36 +46,28 @@ def with_text_ids(records: pa.Table) -> pa.Table:
 
 def measure(data: Sequence[tuple[People, Any, int]], repetitions: int) -> None:
     """Print one line for each shard and kind of id, of people, spec and max_norm."""
-    print(f"\nOne shard of at most {SHARD:,} records, as transforms bound it; data seed {SEED}. Processor time,")
-    print(f"nanoseconds a record: median (range) of {repetitions}, taking turns. The bars are for flat sketches; one")
-    print("of the two must be met.")
-    print(f"{'':<52}{'bound':>6}  {'RecordBounds':<22}{'NormBound':<22}{'ratio':<20}{'bars':<18}met")
+    title = (
+        f"One shard of at most {SHARD:,} records, as transforms bound it; data seed {SEED}. Processor time,\n"
+        f"nanoseconds a record: median (range) of {repetitions}, taking turns. The bars are for flat sketches; one\n"
+        "of the two must be met."
+    )
+    table = Table(title, ("", "bound", "  RecordBounds", "NormBound", "ratio"), (50, -8, 24, 22, 20), bar=18)
     for people, spec, bound in data:
         numbers = shard(people, spec)
         for kind, records in (("ids int64", numbers), ("ids 36 bytes", with_text_ids(numbers))):
-            norm, few = NormBound(bound), RecordBounds(bound)
-            norm_rule = NormRule(norm, SketchInput(spec, norm))
-            rules: dict[str, Rule] = {"old": RecordRule(few, RandomPriorities()), "new": norm_rule}
-            times = _times({name: rule.select for name, rule in rules.items()}, records, repetitions)
-            of = ratios(times["new"], times["old"])
-            met = statistics.median(times["new"]) <= MOST_NANOSECONDS or statistics.median(of) <= MOST_TIMES
-            bars, judged = f"<= {MOST_NANOSECONDS}, <= {MOST_TIMES} x", "yes" if met else "NO"
-            levels = f", tree of {len(spec.levels)} levels" if isinstance(spec, TreeSpec) else ""
-            if levels:
-                bars, judged = "-", "-"
+            norm = NormBound(bound)
+            rules: list[Rule] = [RecordRule(RecordBounds(bound), RandomPriorities())]
+            rules.append(NormRule(norm, SketchInput(spec, norm)))
+            runs = {str(place): partial(seconds, partial(rule.select, records)) for place, rule in enumerate(rules)}
+            in_turns(runs, 1)  # a warm-up
+            times = in_turns(runs, repetitions)
+            old, new = ([1e9 * each / len(records) for each in values] for values in times.values())
+            of, levels = ratios(new, old), ""
+            bars = [
+                Bar(statistics.median(new), "<=", MOST_NANOSECONDS),
+                Bar(statistics.median(of), "<=", MOST_TIMES, " x"),
+            ]
+            if isinstance(spec, TreeSpec):
+                levels, bars = f", tree of {len(spec.levels)} levels", []
             name = f"{people.title.split(',')[0]}{levels}, {kind}, {len(records):,}"
-            line = f"{name:<52}{bound:>6}  {spread(times['old']):<22}{spread(times['new']):<22}{spread(of, 1):<20}"
-            print(f"{line}{bars:<18}{judged}", flush=True)
-
-
-def _times(
-    selections: dict[str, Callable[[pa.Table], pa.Table]], records: pa.Table, repetitions: int
-) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in selections}
-    for repetition in range(repetitions + 1):
-        for name, select in selections.items():
-            start = time.process_time()
-            select(records)
-            if repetition:  # the first is a warm-up
-                times[name].append(1e9 * (time.process_time() - start) / len(records))
-    return times
+            table.row(name, f"{bound}", f"  {spread(old)}", spread(new), spread(of, 1), bars=bars, either=True)

@@ -14,6 +14,7 @@ from benchmarks.people import best
 from benchmarks.people.best import Best, Effort
 from benchmarks.people.bounded import Counted, released
 from benchmarks.people.data import People
+from benchmarks.table import Bar, Table
 
 DEPTH, WIDTH = 5, 2048
 TOPS = (10, 100)
@@ -91,23 +92,15 @@ def compared(
 def measure(people: People, grids: Grids, effort: Effort, *, centred: bool = True, bars: str = "") -> None:
     """Print the table of one data set; bars are those of "flights" or of "keys"."""
     found = compared(people, grids, effort, centred)
-    print(f"\n{people}\n{effort}")
-    titles = "".join(f"  {f'top {top}':<34}{'ratio':>6}  {'bar':<9}{'met':<4}" for top in TOPS)
-    print(f"{'':<32}{titles}".rstrip())
-    for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
-        print(relation.name)
-        for rule in (RECORDS, NORM, CENTRED):
-            if (relation, rule) not in found:
-                continue
-            line = f"  {rule:<30}"
-            for column in range(len(TOPS)):
-                ours, base = found[relation, rule][column], found[relation, RECORDS][column]
-                ratio = base.mean / ours.mean
-                bar, met = "-", "-"
-                if bars == "flights" and (relation, rule) in FLIGHTS_BARS:
-                    limit = FLIGHTS_BARS[relation, rule][column]
-                    bar, met = f"<= {limit}", "yes" if ours.mean <= limit else "NO"
-                elif bars == "keys" and rule == NORM:
-                    bar, met = f">= {LEAST_RATIO_BY_ORIGIN} x", "yes" if ratio >= LEAST_RATIO_BY_ORIGIN else "NO"
-                line += f"  {ours.text():<34}{ratio:>6.2f}  {bar:<9}{met:<4}"
-            print(line.rstrip(), flush=True)
+    heads = ("", *(head for top in TOPS for head in (f"top {top}", "ratio  ")))
+    table = Table(f"{people}\n{effort}", heads, (46, 34, -8, 34, -8), bar=20)
+    for (relation, rule), columns in sorted(found.items(), key=lambda each: each[0][0] is not REPLACE_ONE):
+        ratios = [base.mean / ours.mean for ours, base in zip(columns, found[relation, RECORDS], strict=True)]
+        demanded: list[Bar] = []
+        if bars == "flights" and (relation, rule) in FLIGHTS_BARS:
+            limits = FLIGHTS_BARS[relation, rule]
+            demanded = [Bar(ours.mean, "<=", limit) for ours, limit in zip(columns, limits, strict=True)]
+        elif bars == "keys" and rule == NORM:
+            demanded = [Bar(ratio, ">=", LEAST_RATIO_BY_ORIGIN, " x") for ratio in ratios]
+        cells = (cell for ours, ratio in zip(columns, ratios, strict=True) for cell in (ours.text(), f"{ratio:.2f}  "))
+        table.row(f"{relation.name}, {rule}", *cells, bars=demanded)

@@ -23,6 +23,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from benchmarks.people.bounded import Counted, privacy, released
 from benchmarks.people.data import People
+from benchmarks.table import Bar, Table, mean
 
 LISTED = 5_000
 PAGES_A_PERSON = 100
@@ -83,17 +84,17 @@ def measure(people: People, releases: int) -> None:
             people, SketchSpec(kind="count_min", width=1 << 12), method="centred"
         ),
     }
-    print(f"\n{people.title}: people for each of the {LISTED:,} most popular pages, the only ones that are counted")
-    print(f"Plain: {PAGES_A_PERSON} pages of each person, at random; the others: NormBound(10, max_per_item=1).")
-    print(f"{releases} releases, hash seeds 0 to {releases - 1}. Root of the mean squared error: mean (range).")
-    print(f"{'':<42}{'error':<24}{'of plain':<10}{'bar':<10}met")
+    title = (
+        f"{people.title}: people for each of the {LISTED:,} most popular pages, the only ones that are counted\n"
+        f"Plain: {PAGES_A_PERSON} pages of each person, at random; the others: NormBound(10, max_per_item=1).\n"
+        f"{releases} releases, hash seeds 0 to {releases - 1}. Root of the mean squared error: mean (range)."
+    )
+    table = Table(title, ("", "error", "of plain"), (50, 24, 10))
     for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE):
-        print(relation.name)
-        errors = {}
+        plain = 0.0
         for name, estimates in ways.items():
             runs = [float(np.sqrt(np.mean((estimates(seed, relation) - truth) ** 2))) for seed in range(releases)]
-            errors[name] = float(np.mean(runs))
-            ratio, limit = errors[name] / errors[_PLAIN], LARGEST_RATIOS.get(name.split(" ")[0])
-            bar, met = ("-", "-") if limit is None else (f"<= {limit}", "yes" if ratio <= limit else "NO")
-            figures = f"{errors[name]:.1f} ({min(runs):.1f} to {max(runs):.1f})"
-            print(f"  {name:<40}{figures:<24}{ratio:<10.3f}{bar:<10}{met}", flush=True)
+            plain = plain or float(np.mean(runs))
+            ratio, limit = float(np.mean(runs)) / plain, LARGEST_RATIOS.get(name.split(" ")[0])
+            bars = [] if limit is None else [Bar(ratio, "<=", limit)]
+            table.row(f"{relation.name}, {name}", mean(runs, 1), f"{ratio:.3f}", bars=bars)

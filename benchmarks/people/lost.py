@@ -16,6 +16,7 @@ from beam_dpsketch.records.bounding.side_sums import add_up_units
 from beam_dpsketch.records.items import SketchInput
 from benchmarks.people.bounded import DELTA, EPSILON, SKETCH, Counted
 from benchmarks.people.data import People
+from benchmarks.table import Table
 
 _DEVIATIONS = 1.96
 
@@ -24,11 +25,11 @@ def measure(people: People, norms: Sequence[int | Fraction]) -> None:
     """Print one line for each norm; nothing of it is private."""
     counted, count = Counted(people, SKETCH), len(np.unique(people.units))
     privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE)
-    print(
-        f"\n{people}\nLost: the part of all records that scaling took away. Seen: what `clipped_share()` says without"
+    title = (
+        f"{people}\nLost: the part of all records that scaling took away. Seen: what `clipped_share()` says without\n"
+        f"noise. Noise: how far a release may be off, in 95 % of releases, {privacy.relation.name}. Scaled: units."
     )
-    print(f"noise. Noise: how far a release may be off, in 95 % of releases, {privacy.relation.name}. Scaled: units.")
-    print(f"{'norm':>8}{'lost':>10}{'seen':>10}{'noise':>14}{'scaled':>10}{'of all':>10}")
+    table = Table(title, ("norm", "lost", "seen", "noise", "scaled", "of all"), (-8, -10, -10, -14, -10), bar=0)
     for norm in norms:
         bound = NormBound(norm)
         terms = ReleaseTerms(privacy, bound, unit=PrivacyUnit.PRIVACY_ID)
@@ -41,5 +42,5 @@ def measure(people: People, norms: Sequence[int | Fraction]) -> None:
         variance = counter.sigma_squared(privacy.rho, privacy.relation)
         noise = _DEVIATIONS * math.sqrt(variance) * (1 << SCALE_BITS) / (clipped + weight)
         units, seen = scaled >> SCALE_BITS, clipped / (clipped + weight)
-        line = f"{norm:>8g}{lost:>10.1%}{seen:>10.1%}{f'+- {noise:.1%}':>14}{units:>10,}{units / count:>10.2%}"
-        print(line, flush=True)
+        cells = (f"{norm:g}", f"{lost:.1%}", f"{seen:.1%}", f"+- {noise:.1%}", f"{units:,}", f"{units / count:.2%}")
+        table.row(*cells)

@@ -13,6 +13,7 @@ from benchmarks.people import best
 from benchmarks.people.best import Best, Effort
 from benchmarks.people.bounded import Counted, released
 from benchmarks.people.data import People
+from benchmarks.table import Bar, Table
 
 RELATIONS = (REPLACE_ONE, ADD_OR_REMOVE_ONE)
 QUANTILES = 1024
@@ -66,16 +67,18 @@ def compared(people: People, spec: TreeSpec, rules: Sequence[Sequence[Bounds]], 
 def measure(
     people: People, domain: Domain, rules: Sequence[Sequence[Bounds]], effort: Effort, largest: float | None = None
 ) -> None:
-    """Print two lines for one data set; `largest` is the bar of the error under REPLACE_ONE, if there is one."""
+    """Print two lines for one data set; `largest` is the bar of the error under REPLACE_ONE, if there is one.
+
+    A new error that is larger meets its bar too if twice the noise of both means explains the difference.
+    """
     spec = TreeSpec.for_memory(domain)
     found = compared(people, spec, rules, effort)
-    print(f"\n{people}\n{len(spec.levels)} levels, {spec.cells:,} counters; {effort}")
-    print(f"{'':<20}{'RecordBounds':<34}{'NormBound':<34}{'new / old':<12}{'bar':<9}met")
-    for column, relation in enumerate(RELATIONS):
-        old, new = (columns[column] for columns in found)
+    title = f"{people}\n{len(spec.levels)} levels, {spec.cells:,} counters; {effort}"
+    table = Table(title, ("", "RecordBounds", "NormBound", "new / old"), (20, 34, 34, 11), bar=26)
+    for relation, old, new in zip(RELATIONS, *found, strict=True):
         noise = 2 * (old.standard_error**2 + new.standard_error**2) ** 0.5
-        met = new.mean <= LARGEST_RATIO * old.mean or new.mean - old.mean <= noise
-        line = f"{relation.name:<20}{old.text(3):<34}{new.text(3):<34}{new.mean / old.mean:<12.2f}"
-        print(f"{line}{f'<= {LARGEST_RATIO}':<9}{'yes' if met else 'NO'}", flush=True)
-        if largest is not None and column == 0:
-            print(f"{'':<88}{'':<12}<= {largest} %{'':<1}{'yes' if new.mean <= largest else 'NO'}", flush=True)
+        ratio = new.mean / old.mean
+        bars = [Bar(ratio, "<=", LARGEST_RATIO), Bar(new.mean - old.mean, "<=", noise, " %")]
+        table.row(relation.name, old.text(3), new.text(3), f"{ratio:.2f}", bars=bars, either=True)
+        if largest is not None and relation is REPLACE_ONE:
+            table.row("", "", new.text(3), bars=[Bar(new.mean, "<=", largest, " %")])

@@ -28,7 +28,7 @@ from beam_dpsketch.transforms.steps import stream_state, summing
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
-from benchmarks import streaming_state as benchmark
+from benchmarks.streams import state as benchmark
 from tests.helpers.state_cells import State
 
 SPEC = SketchSpec(depth=3, width=64)
