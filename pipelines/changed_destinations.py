@@ -12,15 +12,16 @@ and one rho cover both releases, and every comparison of them is free.
 """
 
 import calendar
+from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import ListedItems, NormBound, PrivacyId, PrivacySpec, PublicKeys, ReleasedSketch
+from beam_dpsketch import ListedItems, NormBound, PrivacyId, PrivacySpec, PublicKeys
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.transforms import Answer, PrivateFrequencies, QueryReleases, Question, ReleaseOf, WriteReleases
+from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.csv_batches import ReadCsvBatches, read_csv_table
 from pipelines.exact import exact_changes
 from pipelines.flights import airport_codes
@@ -43,31 +44,24 @@ def count_by_month(
     )
 
 
-def questions(before: int, after: int, k: int, airports: int) -> list[Question]:
-    """What to ask of both months. The intervals of the changes hold for all airports together."""
-    other = ReleaseOf(before)
+def compare(months: list[int], released: Mapping[int, Any], k: int, airports: int) -> list[tuple[str, Any]]:
+    """What to ask of both months, with answers. The intervals of the changes hold for all airports together."""
+    before, after = (released[month] for month in months)
     return [
-        Question("movers", (other, k, None, 1 - 0.05 / airports), key=after),
-        Question("distance", (other,), key=after),
-        Question("cosine", (other,), key=after),
+        ("movers", after.movers(before, k, confidence=1 - 0.05 / airports)),
+        ("distance", after.distance(before)),
+        ("cosine", after.cosine(before)),
     ]
 
 
-def in_words(answer: Answer) -> str:
+def in_words(asked: str, value: Any) -> str:
     """An answer as text: a line for each destination that changed, or one line."""
-    question, value = answer
-    if question.method == "movers":
+    if asked == "movers":
         return "\n".join(
             f"  {item:6}{before:9,.0f}{after:9,.0f}{change:+9,.0f}   {lower:+,.0f} to {upper:+,.0f}"
             for item, before, after, change, lower, upper in value
         )
-    return f"{question.method} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
-
-
-def asked_of(released: dict[Any, ReleasedSketch], question: Question) -> Answer:
-    """The answer of releases by their key, without a pipeline."""
-    other, *arguments = question.arguments
-    return Answer(question, getattr(released[question.key], question.method)(released[other.key], *arguments))
+    return f"{asked} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -79,7 +73,6 @@ def main(argv: list[str] | None = None) -> None:
     months, airports, bounds = [known.before, known.after], airport_codes(known.candidates), NormBound(known.max_norm)
     if known.before == known.after or not {*months} <= {*range(1, 13)}:
         arguments.error("--before and --after must be two months, 1 to 12")
-    asked = questions(*months, known.k, len(airports))
 
     with pipeline:
         releases = (
@@ -88,21 +81,21 @@ def main(argv: list[str] | None = None) -> None:
         releases | WriteReleases(known.output, overwrite=known.overwrite)
         (
             pipeline
-            | "Questions" >> beam.Create(asked)
-            | QueryReleases(releases)
-            | "InWords" >> beam.Map(in_words)
+            | "Months" >> beam.Create([months])
+            | "Compare" >> beam.FlatMap(compare, beam.pvalue.AsDict(releases), known.k, len(airports))
+            | "InWords" >> beam.MapTuple(in_words)
             | beam.io.WriteToText(f"{known.output}-answers", file_name_suffix=".txt")
         )
 
     released = read_keyed_releases(known.output, months)
-    changes, distance, cosine = (asked_of(released, question) for question in asked)
+    changes, distance, cosine = compare(months, released, known.k, len(airports))
     first, second = (calendar.month_name[month] for month in months)
     print(f"Of {len(airports):,} airports, these changed most between {first} and {second}, in flights from New York:")
     print(f"  {'':6}{'before':>9}{'after':>9}{'change':>9}   95 % interval, of all airports together")
-    print(in_words(changes))
+    print(in_words(*changes))
     print("Where an interval contains 0, there may be no change. Intervals cover noise; not what the bound took.")
-    print(f"How far apart the months are, as the root of the sum of all squared changes: {in_words(distance)}.")
-    print(f"How alike they are, where 1 is the same shares: {in_words(cosine)}.")
+    print(f"How far apart the months are, as the root of the sum of all squared changes: {in_words(*distance)}.")
+    print(f"How alike they are, where 1 is the same shares: {in_words(*cosine)}.")
     print("The statement covers the releases of both months together, and all that is asked of them; what it holds")
     print(f"is of {first}:")
     print(released[known.before].privacy)
@@ -111,9 +104,9 @@ def main(argv: list[str] | None = None) -> None:
     exact = exact_changes(listed.filter(pc.is_in(listed["dest"], pa.array(airports))), *months, bounds)
     plot_changes(
         f"{known.output}.png",
-        list(changes.value),
-        [exact.flights.get(change.item, 0) for change in changes.value],
-        [exact.kept.get(change.item, 0) for change in changes.value],
+        list(changes[1]),
+        [exact.flights.get(change.item, 0) for change in changes[1]],
+        [exact.kept.get(change.item, 0) for change in changes[1]],
         title=f"What changed most from {first} to {second}: private and exact numbers of flights\n"
         f"Both months: \u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g}; unit: all flights of an aircraft",
         changed=f"change in flights, {first} to {second}; intervals hold for all {len(airports):,} airports together",

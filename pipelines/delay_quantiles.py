@@ -11,10 +11,12 @@ printed. Answers that the pipeline itself asks for are in text files that begin 
 the privacy unit, from all airports. Flights that did not arrive have no delay and do not count.
 """
 
+from typing import Any
+
 import apache_beam as beam
 
 from beam_dpsketch import IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, PublicKeys
-from beam_dpsketch.transforms import Answer, PrivateQuantiles, QueryReleases, Question, WriteReleases
+from beam_dpsketch.transforms import Ask, PrivateQuantiles, QueryReleases, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
 
@@ -30,7 +32,7 @@ MAX_NORM = 20
 FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that New York is known for
 
 # Also asked inside the pipeline, of each airport: the median, the delay that 1 in 10 exceeds, the share not late.
-IN_PIPELINE = (("quantile_interval", (0.5,)), ("quantile_interval", (0.9,)), ("cdf_interval", (LATE,)))
+IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
 def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles.PerKey:
@@ -57,11 +59,10 @@ def percent(share: Interval) -> str:
     return f"{share.estimate:5.1%} ({share.lower:.1%} to {share.upper:.1%})"
 
 
-def in_words(answer: Answer) -> str:
-    """A line of text for an answer from the pipeline."""
-    question, value = answer
-    asked = f"{question.method}({', '.join(map(str, question.arguments))})"
-    return f"{question.key} {asked} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
+def in_words(row: dict[str, Any]) -> str:
+    """A line of text for a row that the pipeline asked for."""
+    asked = f"quantile({row['quantile']})" if "quantile" in row else f"cdf({row['value']})"
+    return f"{row['key']} {asked} = {row['estimate']:.4g}, 95 % interval {row['lower']:.4g} to {row['upper']:.4g}"
 
 
 def print_row(name: str, cells: list[str]) -> None:
@@ -77,14 +78,12 @@ def main(argv: list[str] | None = None) -> None:
     print("(a third of New York's 300,000 departures a year, a public rough figure; bounding will keep less):")
     print(delays.explain(FLIGHTS_PER_AIRPORT))
 
-    questions = [Question(*asked, key=airport) for airport in AIRPORTS for asked in IN_PIPELINE]
     with pipeline:
         releases = pipeline | ReadFlights(known.input) | delays
         releases | WriteReleases(known.output, overwrite=known.overwrite)
         (
-            pipeline
-            | "Questions" >> beam.Create(questions)
-            | QueryReleases(releases)
+            [releases | QueryReleases(ask) for ask in IN_PIPELINE]
+            | "All" >> beam.Flatten()
             | "InWords" >> beam.Map(in_words)
             | beam.io.WriteToText(f"{known.output}-answers", file_name_suffix=".txt")
         )

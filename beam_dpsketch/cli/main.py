@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
-from beam_dpsketch.cli import export, inspecting, query, spent
-from beam_dpsketch.cli.faults import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note
-from beam_dpsketch.cli.plot import command as plotting
-from beam_dpsketch.cli.releasing import command as releasing
-from beam_dpsketch.cli.serving import expansion_service, yaml_providers
-from beam_dpsketch.cli.serving.completion import PrintCompletion
+from beam_dpsketch.cli import expansion_service, export, inspecting, releasing, spent
+from beam_dpsketch.cli.asking import plotting, query
 from beam_dpsketch.cli.settings import checking, planning
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note, write
 from beam_dpsketch.errors import FormatError
+from beam_dpsketch.yaml import providers_path
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),
@@ -31,9 +29,12 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "plan": (planning, "say what a release will be like, before any data is read"),
     "check": (checking, "say whether settings of a release can be used, and what they mean"),
     "run": (releasing, "release Parquet or CSV files; every run is another release, which spends"),
-    "yaml-providers": (yaml_providers, "print where the listing of transforms for Beam YAML is"),
     "expansion-service": (expansion_service, "offer the transforms to pipelines in Java and Go"),
 }
+
+_OF_FILES = ("FILE", "X.")
+_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
+"""How `shtab` says that an argument is a file; and how names of such arguments begin."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
       arguments: those of the command line; `None` takes them from the process.
     """
     try:
-        parsed = _parser().parse_args(arguments)
+        parsed = make_parser().parse_args(arguments)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
         return code
@@ -69,20 +70,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted", NO_ANSWER)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands; `shtab` makes completions for shells of it."""
     parser = _Parser(
         prog="dpsketch",
         description="Look at private releases in files, and ask them. Reading costs no privacy. Plan releases to make.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
-    parser.add_argument("--print-completion", action=PrintCompletion)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (module, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", allow_abbrev=False)
         module.add_arguments(command)
+        for action in command._actions:
+            if str(action.metavar).startswith(_OF_FILES):
+                action.complete = _FILES  # type: ignore[attr-defined]
         command.set_defaults(run=module.run)
+    words = "print where the listing of transforms for Beam YAML is"
+    listing = commands.add_parser("yaml-providers", help=words, description=words.capitalize() + ".")
+    listing.set_defaults(run=_print_providers)
     return parser
+
+
+def _print_providers(_: argparse.Namespace) -> int:
+    write(sys.stdout, f"{providers_path()}\n")
+    return DONE
 
 
 def _fail(message: object, code: int) -> int:

@@ -9,12 +9,18 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from beam_dpsketch.cli.faults import UsageError
-from beam_dpsketch.cli.text import cell, defused, finite, is_terminal, plain, printable, shown, write
+from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, plain, printable, shown, write
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
+
+
+def add_format(parser: argparse.ArgumentParser, shapes: Sequence[str] = SHAPES) -> None:
+    """Declare how answers are printed; the first shape is the usual one."""
+    parser.add_argument("--format", choices=shapes, default=shapes[0], help=f"how to print ({shapes[0]})")
+    if "csv" in shapes:
+        add_escape_formulas(parser)
 
 
 def add_escape_formulas(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from beam_dpsketch.cli.faults import UsageError
+from beam_dpsketch.cli.text import UsageError
 
 
 def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
-from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.cli.accounting import Spent, add_up
-from beam_dpsketch.cli.arguments import add_files, add_format
-from beam_dpsketch.cli.faults import DONE, note
+from beam_dpsketch.cli.asking.values import read_open_share
 from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
-from beam_dpsketch.cli.output import print_rows
-from beam_dpsketch.cli.stored import read_all
-from beam_dpsketch.cli.values import read_open_share
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.cli.output import add_format, print_rows
+from beam_dpsketch.cli.stored import add_files, read_all
+from beam_dpsketch.cli.text import DONE, note
+from beam_dpsketch.statement.accounting import Spent, add_up
 from beam_dpsketch.statement.statement_text import round_up
 
 
@@ -49,17 +45,10 @@ def _row(spent: Spent, delta: float | None) -> dict[str, Any]:
         "releases": spent.release_count,
         "runs": spent.run_count,
         "rho": round_up(spent.rho, RHO_DIGITS),
-        "epsilon": rounded_epsilon(_epsilon(spent, delta)),
+        "epsilon": rounded_epsilon(spent.epsilon(delta)),
         "delta": round_up(delta, DELTA_DIGITS),
         "keys_delta": rounded_delta(spent.lost),
         "relation": spent.relation.name,
         "protected": spent.unit.value,
         "period_seconds": spent.period_micros / 1_000_000 or None,
     }
-
-
-def _epsilon(spent: Spent, delta: float) -> float:
-    """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
-    if Fraction(repr(delta)) <= spent.lost:
-        return math.inf
-    return zcdp.epsilon(rho=spent.rho, delta=zcdp.left_of_delta(delta, spent.lost))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import datetime
 import glob
@@ -13,8 +14,7 @@ from typing import Any, NamedTuple
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import read_elements
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.cli.faults import AnswerError, UsageError, note
-from beam_dpsketch.cli.text import shown
+from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.unreleased import Unreleased
 
@@ -53,6 +53,12 @@ class Nothing(NamedTuple):
 
     path: str
     spent: Unreleased
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Declare the files of releases that a command reads."""
+    words = "files of releases, patterns with wildcards, or folders; give them before the options"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=words)
 
 
 def read_stored(names: Sequence[str]) -> list[Stored]:

@@ -1,4 +1,4 @@
-"""Values as text: for tables, for JSON, for CSV, and for a terminal that must not be steered by what a file holds.
+"""What a command says: values as text, lines that cannot steer a terminal, and the errors that stop it.
 
 Guarantee: a terminal gets printable characters and ends of lines alone, from every command. A file or another program
 gets CSV exactly, and JSON with escapes that stand for the exact text.
@@ -9,11 +9,32 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import math
+import os
+import sys
 from typing import Any, TextIO
 
 import numpy as np
 
+DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
+"""Exit codes."""
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
+
+
+class UsageError(ValueError):
+    """Arguments or files are not what a command takes."""
+
+
+class AnswerError(ValueError):
+    """A release does not answer the question."""
+
+
+def note(message: object) -> None:
+    """Write one line to stderr. That nobody reads it does not stop a command, nor change its exit code."""
+    try:
+        write(sys.stderr, f"dpsketch: {printable(str(message))}\n")
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends
 
 
 def plain(value: Any) -> Any:

@@ -18,11 +18,10 @@ from beam_dpsketch.domains import (
     TextDomain,
     TimestampDomain,
 )
-from beam_dpsketch.questions.ask import KINDS, Ask, Kind
+from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.questions.kinds import KINDS, Kind, Takes
 
-MAX_POINTS = 100_000
 _WORDS = f"give one kind of question: {', '.join(KINDS)}"
-_NEEDS_ORDER = ("quantiles", "ranks", "ranges", "histogram", "cdf")
 
 
 def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | None = None) -> Ask:
@@ -35,16 +34,16 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
         text, whole numbers, bytes or lists of these.
     """
     given = plain(settings, path)
-    value = _value_reader(domain)
+    value = value_reader(domain)
     block = read_block(given, path, _readers(value))
     confidence = block.pop("confidence", 0.95)
     if not 0 < confidence < 1:
         raise refusal(join(path, "confidence"), "must be between 0 and 1, as 0.95")
     candidates = block.pop("candidates", None)
     kind: Kind = take_one(block, path, KINDS, _WORDS)  # type: ignore[assignment]
-    if candidates is not None and kind != "top_k":
+    if candidates is not None and KINDS[kind].items_in != "candidates":
         raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them")
-    if kind in _NEEDS_ORDER and not isinstance(domain, Domain):
+    if KINDS[kind].needs_order and not isinstance(domain, Domain):
         raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp")
     _check(kind, block[kind], join(path, kind))
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
@@ -62,32 +61,29 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
             raise refusal(path, f"expected the low and the high end, as [0, 60]; got {len(ends)} values")
         return ends
 
-    def cdf(settings: Any, path: str) -> Any:
+    def parts(settings: Any, path: str) -> Any:
         return values(settings, path) if isinstance(settings, list) else read_whole(settings, path)
 
-    return {
-        "quantiles": lambda settings, path: tuple(read_list(settings, path, _read_share)),
-        "ranks": values,
-        "ranges": lambda settings, path: tuple(read_list(settings, path, pair)),
-        "histogram": values,
-        "cdf": cdf,
-        "items": values,
-        "top_k": read_whole,
-        **dict.fromkeys(("total", "records", "units"), _read_true),
-        "candidates": values,
-        "confidence": read_number,
+    forms: dict[Takes, Reader] = {
+        Takes.SHARES: lambda settings, path: tuple(read_list(settings, path, _read_share)),
+        Takes.VALUES: values,
+        Takes.RANGES: lambda settings, path: tuple(read_list(settings, path, pair)),
+        Takes.EDGES: values,
+        Takes.PARTS: parts,
+        Takes.COUNT: read_whole,
+        Takes.NOTHING: _read_true,
     }
+    asked: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in KINDS.items()}
+    return {**asked, "candidates": values, "confidence": read_number}
 
 
 def _check(kind: Kind, what: Any, path: str) -> None:
     """Refuse empty lists, and numbers out of range."""
-    if isinstance(what, tuple) and len(what) < (2 if kind == "histogram" else 1):
-        raise refusal(path, "needs at least two edges" if kind == "histogram" else "must not be empty")
-    if isinstance(what, int) and kind in _LIMITS and not 1 <= what <= _LIMITS[kind]:
-        raise refusal(path, f"must be from 1 to {_LIMITS[kind]}, got {what}")
-
-
-_LIMITS = {"top_k": 1 << 31, "cdf": MAX_POINTS}
+    has_edges, limit = KINDS[kind].takes is Takes.EDGES, KINDS[kind].limit
+    if isinstance(what, tuple) and len(what) < (2 if has_edges else 1):
+        raise refusal(path, "needs at least two edges" if has_edges else "must not be empty")
+    if limit is not None and isinstance(what, int) and not 1 <= what <= limit:
+        raise refusal(path, f"must be from 1 to {limit}, got {what}")
 
 
 def _read_share(value: Any, path: str) -> float:
@@ -105,7 +101,7 @@ def _read_true(value: Any, path: str) -> bool:
 
 def _read_address(value: Any, path: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(value))
+        return str(ipaddress.IPv4Address(int(value) if isinstance(value, str) and value.isdecimal() else value))
     except ValueError:
         raise refusal(path, 'expected an IPv4 address, as "192.0.2.1"') from None
 
@@ -121,17 +117,18 @@ def _read_hex(value: Any, path: str) -> bytes:
     return read if isinstance(read, bytes) else read_bytes(read, path)
 
 
-def _read_float(value: Any, path: str) -> float:
-    return float(read_number(value, path))
+def _read_real(value: Any, path: str) -> float:
+    return float(value if value in ("inf", "-inf") else read_number(value, path))
 
 
-def _value_reader(domain: Domain | BytesDomain | None) -> Reader:
+def value_reader(domain: Domain | BytesDomain | None) -> Reader:
+    """Return the reader of a value of a domain; without one, of an item of a sketch."""
     return next((read for kind, read in _READERS if isinstance(domain, kind)), read_item)
 
 
 _READERS: tuple[tuple[type, Reader], ...] = (
     (IntegerDomain, read_whole),
-    (FloatDomain, _read_float),
+    (FloatDomain, _read_real),
     (IPv4Domain, _read_address),
     (TimestampDomain, read_time),
     (TextDomain, _read_text),

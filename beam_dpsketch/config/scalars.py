@@ -19,7 +19,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _RATIO = re.compile(r"[-+]?\d+/[1-9]\d*", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
+_DATE = r"(\d{4})(-?)(\d\d)\2(\d\d)"
+_TIME = re.compile(
+    rf"{_DATE}(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.(\d{{1,6}}))?)?)?([Zz]|[-+]\d\d(?::?\d\d)?)?)?", re.ASCII
+)
+_PERHAPS_A_DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)", re.ASCII)
 _MICROS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6, "w": 604800 * 10**6}
 _READ_AS_NOTHING = "nothing; YAML reads null and ~ as nothing: put it in quotes"
@@ -105,13 +109,25 @@ def read_bytes(value: Any, path: str) -> bytes:
 
 
 def read_time(value: Any, path: str) -> datetime.datetime:
-    """Return a point in time, in UTC, from ISO text (without a zone: UTC) or seconds since 1970."""
+    """Return a point in time, in UTC, from ISO text (without a zone: UTC) or seconds since 1970.
+
+    ISO text may lack dashes and colons, and seconds may be text. Text of 4 or 8 digits is refused: people who write it
+    mean a year or a date.
+
+    >>> {read_time(each, "start") for each in ("2024-01-01T08:00Z", "20240101T080000", "1704096000", 1704096000)}
+    {datetime.datetime(2024, 1, 1, 8, 0, tzinfo=datetime.timezone.utc)}
+    """
+    is_a_date = isinstance(value, str) and _PERHAPS_A_DATE.fullmatch(value)
+    written = _TIME.fullmatch(value) if isinstance(value, str) and not is_a_date else None
+    seconds = None if written or is_a_date else _number(value)
     try:
-        if isinstance(value, str) and _TIME.fullmatch(value):
-            time = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
-            return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return _EPOCH + datetime.timedelta(seconds=value)
+        if written:
+            year, _, month, day, hour, minute, second, part, zone = written.groups("")
+            zone = "+00:00" if zone in ("", "Z", "z") else f"{zone[:3]}:{zone[3:].removeprefix(':') or '00'}"
+            clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{part:0<6}"
+            return datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{clock}{zone}").astimezone(_UTC)
+        if seconds is not None:
+            return _EPOCH + datetime.timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         raise refusal(path, f"not a time of the calendar: {shown(value)}") from None
     raise refusal(path, f'expected a time, as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')

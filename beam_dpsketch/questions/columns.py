@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
-from beam_dpsketch.questions.ask import Kind
+from beam_dpsketch.questions.kinds import KINDS, AnswerType, Kind
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.statement.statement_text import round_up
-
-AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
 
 PRIVACY_COLUMNS: Mapping[str, type] = {
     "rho": float,
@@ -32,7 +30,6 @@ _TYPES: tuple[tuple[Any, AnswerType], ...] = (
     (TimestampDomain, datetime.datetime),
     (BytesDomain, bytes),
 )
-_NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
 
 
 def type_of_values(domain: Any) -> AnswerType:
@@ -48,19 +45,8 @@ def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str
       item: the type of items and values.
       truncates: whether items are text or bytes that may be counted by their beginning; rows then say so.
     """
-    cut: dict[str, AnswerType] = {"truncated": bool} if truncates else {}
-    return {
-        "quantiles": {"quantile": float, "estimate": item, "lower": item, "upper": item},
-        "ranks": {"value": item, **_NUMBERS},
-        "ranges": {"range_low": item, "range_high": item, **_NUMBERS},
-        "histogram": {"range_low": item, "range_high": item, **_NUMBERS},
-        "cdf": {"value": item, **_NUMBERS},
-        "items": {"item": item, **_NUMBERS, **cut},
-        "top_k": {"place": int, "item": item, **_NUMBERS, **cut},
-        "total": _NUMBERS,
-        "records": _NUMBERS,
-        "units": _NUMBERS,
-    }[kind]
+    entry = KINDS[kind]
+    return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
 
 
 def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from beam_dpsketch.rows.private import (
     PrivateQuantiles,
     PrivateTopK,
 )
-from beam_dpsketch.rows.queries import QueryReleases, QueryTimeline
+from beam_dpsketch.rows.queries import QueryReleaseRows as QueryReleases
+from beam_dpsketch.rows.queries import QueryTimeline
 
 # fmt: off
 __all__ = [

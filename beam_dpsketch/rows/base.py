@@ -19,6 +19,7 @@ from beam_dpsketch.config.wording import in_settings
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.questions.kinds import Takes
 from beam_dpsketch.rows.make import digest, private_transform, with_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type
@@ -26,10 +27,6 @@ from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 ENCODINGS = {"bytes": False, "base64": True}
-WHOLE = ("total", "records", "units")
-"""The questions about all of a release, without items."""
-
-SIDE_COUNTERS = {"total": "weight", "records": "records", "units": "units"}
 _NO_DOMAIN = "domain: is missing; the releases have one: give it as it was given to the private transform"
 _OTHER_DOMAIN = "domain: the release was made with another domain, or with none"
 _NO_ERROR_OUTPUT = (
@@ -158,18 +155,18 @@ class AnswerRows(beam.DoFn):
 
     def process(self, element: tuple[Mapping[str, Any], ReleasedSketch]) -> Iterator[beam.Row]:
         fields, released = element
-        if self._ask.kind not in WHOLE and getattr(released.spec, "domain", None) != self._domain:
+        if self._ask.entry.takes is not Takes.NOTHING and getattr(released.spec, "domain", None) != self._domain:
             raise ConfigError(_NO_DOMAIN if self._domain is None else _OTHER_DOMAIN)
         yield from answer_rows(fields, released, self._ask, self._columns)
 
 
 def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
-    sides, counts_groups = config.privacy.side_counters, config.method is not None
+    sides, counts_groups, side = config.privacy.side_counters, config.method is not None, ask.entry.side_counter
     adds_up = ask.kind == "total" and isinstance(domain_of(config), Domain) and not counts_groups
-    if ask.kind in WHOLE and not adds_up and getattr(sides, SIDE_COUNTERS[ask.kind], None) is None:
-        raise refusal(f"ask.{ask.kind}", f"needs the side counter {SIDE_COUNTERS[ask.kind]}: see privacy.side_counters")
-    if counts_groups and not hasattr(ReleasedCounts, ask.method):
+    if side is not None and not adds_up and getattr(sides, side, None) is None:
+        raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters")
+    if counts_groups and not ask.is_answered_by(ReleasedCounts):
         raise refusal(
             f"ask.{ask.kind}", "is not answered by grouped counts; leave method out, or ask for items or top_k"
         )

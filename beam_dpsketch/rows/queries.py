@@ -1,4 +1,4 @@
-"""Rows of releases to rows of answers: `QueryReleases`, and `QueryTimeline` for rows over time.
+"""Rows of releases to rows of answers: `QueryReleases` of `rows`, and `QueryTimeline` for rows over time.
 
 No annotation is text here, because Beam YAML reads the signatures for its pages and checks.
 """
@@ -26,7 +26,7 @@ from beam_dpsketch.statement.release_id import timeline
 _OVER = ("windows", "prefixes")
 
 
-class QueryReleases(RowTransform):
+class QueryReleaseRows(RowTransform):
     """Ask releases one kind of question. Asking costs no privacy, however often.
 
     Rows of releases go in: what private transforms give without `ask`, or what ReadReleases reads. Rows of answers

@@ -17,7 +17,8 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch.domains import BytesDomain, IntegerDomain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, AnswerType, answer_columns, type_of_values
+from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, answer_columns, type_of_values
+from beam_dpsketch.questions.kinds import AnswerType
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.windows.guard import is_global
@@ -111,17 +112,15 @@ def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
         raise ConfigError("domain.high: whole numbers in columns are below 2**63; take a smaller high")
     if domain is not None:
         return type_of_values(domain)
-    if ask.kind == "items":
-        return one_type(ask.what, "ask.items")
-    if ask.kind == "top_k":
-        candidates = ask.candidates if ask.candidates is not None else listed and listed.items
-        if not candidates:
-            raise ConfigError(
-                "ask.top_k: say what to choose from: candidates, as a list of public items, or the domain of a release "
-                "that is searched"
-            )
-        return one_type(candidates, "ask.candidates")
-    return str
+    if not ask.entry.items_in:
+        return str
+    items = ask.items if ask.items is not None else listed and listed.items
+    if not items:
+        raise ConfigError(
+            "ask.top_k: say what to choose from: candidates, as a list of public items, or the domain of a release "
+            "that is searched"
+        )
+    return one_type(items, f"ask.{ask.entry.items_in}")
 
 
 def _fields(kind: Any) -> dict[str, Any]:

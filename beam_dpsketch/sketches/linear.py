@@ -2,7 +2,7 @@
 
 Guarantee: counters are a linear function of the input in 64-bit integers that wrap around, so any split, order
 and grouping of the input gives bit-identical counters, and inserting then deleting gives zeros. A raw sketch has
-no estimate and no published bytes: those belong to what `beam_dpsketch.release` makes of it.
+no estimate and no published bytes: those belong to what `beam_dpsketch.engine` makes of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
+from beam_dpsketch.questions.ask import Ask
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
@@ -7,16 +8,15 @@ from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_rel
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
-from beam_dpsketch.transforms.queries import Answer, QueryReleases, Question, ReleaseOf
+from beam_dpsketch.transforms.queries import QueryReleases
 from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.select_keys import SelectKeys
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off
 __all__ = [
-    "Answer", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
+    "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
     "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK",
-    "QueryReleases", "Question", "ReadReleases", "ReleaseOf", "SelectKeys", "TopK", "WriteReleases", "read_releases",
-    "window_file",
+    "QueryReleases", "ReadReleases", "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

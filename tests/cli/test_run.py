@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
+from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.cli.reading import csv_files
 from beam_dpsketch.cli.reading.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
 from beam_dpsketch.cli.reading.files import open_files
-from beam_dpsketch.cli.releasing import command, progress
 from beam_dpsketch.config import ConfigError, read_release
 from tests.cli.consoles import run
 
@@ -321,8 +321,8 @@ def test_progress_is_said_on_long_input_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 1.0, 9.0, 10.0, 11.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    said = progress.Progress()
+    monkeypatch.setattr(command.time, "monotonic", lambda: next(clock))
+    said = command.Progress()
     for share in (0.2, 0.3, 0.31, 0.399, 0.45):
         said(share)
     assert capsys.readouterr().err.splitlines() == [

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam_dpsketch.cli.faults import UsageError
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
+from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ReleaseConfig, read_release
 
 FILE = """

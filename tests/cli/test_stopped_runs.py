@@ -21,9 +21,9 @@ import pytest
 
 from beam_dpsketch import CountMin, FormatError, SketchSpec, read_releases
 from beam_dpsketch.answers.release_file import RecordWriter
-from beam_dpsketch.cli import faults
+from beam_dpsketch.cli import releasing as command
+from beam_dpsketch.cli import text
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.cli.releasing import command
 from beam_dpsketch.frames.releasing import KeyedReleases
 from tests.cli.consoles import run
 from tests.helpers import by_hand
@@ -214,7 +214,7 @@ def test_nobody_who_reads_stderr_does_not_change_what_is_done(
     monkeypatch.setattr(sys, "stderr", Broken())
     assert main(LINE) == 2
     assert len(drawn) == 1
-    faults.note("still")
+    text.note("still")
 
 
 def test_a_link_is_replaced_and_what_it_points_to_stays(drawn: list[int]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import ListedItems, PrivacySpec, ReleaseTerms, release
-from beam_dpsketch.cli import export, faults, inspecting, main, output, text
+from beam_dpsketch.cli import export, inspecting, main, output, text
 from beam_dpsketch.sketches import raw_type
 from tests.cli.consoles import write
 
@@ -131,9 +131,13 @@ def test_nothing_that_a_file_holds_steers_a_terminal(monkeypatch: pytest.MonkeyP
     assert not steers(Path("odd/x.svg").read_text())
 
 
+def _note_as_it_is(message: object) -> None:
+    sys.stderr.write(f"dpsketch: {message}\n")
+
+
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "titles as they are": lambda patch: patch.setattr(inspecting, "printable", str),
-    "notes as they are": lambda patch: patch.setattr(faults, "printable", str),
+    "notes as they are": lambda patch: patch.setattr(main, "note", _note_as_it_is),
     "cells as they are": lambda patch: patch.setattr(text, "printable", str),
     "CSV as for programs": lambda patch: patch.setattr(output, "is_terminal", lambda _: False),
     "JSON in Unicode": lambda patch: patch.setattr(output, "one_line", lambda row: json.dumps(row, ensure_ascii=False)),

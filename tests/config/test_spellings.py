@@ -300,7 +300,22 @@ def test_what_is_not_a_length_of_time(length: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", ["20240101", "2024", "2024-13-01", "2024-01-01T25:00", "1704067200", True, 1e300, -1e13]
+    "start",
+    [
+        "20240101",
+        "2024",
+        "2024-13-01",
+        "2024-0101",
+        "20240101T25",
+        "2024-01-01T25:00",
+        "2024-01-01T00:00+24:00",
+        "today",
+        True,
+        1e300,
+        -10000000000000.0,
+        "nan",
+        "1e300",
+    ],
 )
 def test_what_is_not_a_time(start: Any) -> None:
     with pytest.raises(config.ConfigError, match=r"^windows\.start: "):
@@ -308,7 +323,20 @@ def test_what_is_not_a_time(start: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", ["2024-01-01", "2024-01-01T00:00", "2024-01-01 00:00:00Z", "2024-01-01T02:00:00+02:00"]
+    "start",
+    [
+        "2024-01-01",
+        "2024-01-01T00:00",
+        "2024-01-01 00:00:00Z",
+        "2024-01-01T02:00:00+02:00",
+        "20240101T000000",
+        "20240101T0200+0200",
+        "2023-12-31T23:00:00.000-01",
+        "20240101t00z",
+        "1704067200",
+        "1.7040672e9",
+        1704067200,
+    ],
 )
 def test_times_are_in_utc(start: str) -> None:
     assert config.read_windows([start, "2025-01-01"]).start == datetime.datetime(2024, 1, 1, tzinfo=UTC)

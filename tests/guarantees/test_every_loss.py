@@ -33,8 +33,6 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
 )
-from beam_dpsketch.cli import accounting
-from beam_dpsketch.cli.accounting import add_up
 from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import sensitivity
 from beam_dpsketch.privacy import terms as terms_module
@@ -42,7 +40,9 @@ from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import RowTerms
+from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement import statement as statement_module
+from beam_dpsketch.statement.accounting import add_up
 from tests.helpers.combinations import (
     Combination,
     Leaf,

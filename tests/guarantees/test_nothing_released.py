@@ -28,9 +28,9 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.release_file import from_record, to_record
-from beam_dpsketch.cli.accounting import Spent, add_up
 from beam_dpsketch.cli.stored import read_all
 from beam_dpsketch.errors import FormatError
+from beam_dpsketch.statement.accounting import Spent, add_up
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateTopK, WriteReleases, files
 from tests.cli.consoles import run
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API

@@ -23,9 +23,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, PublicKeys, Record, SketchTimeline, TimeRange
-from beam_dpsketch.cli.accounting import add_up
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
+from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release, release_once
 from beam_dpsketch.transforms.steps.over_time import continual_release, rows_over_time

@@ -54,10 +54,10 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.pairs import join_pairs, split_pair, sum_by_pair
 from beam_dpsketch.sketches.grouped_items import GroupedItems, short_keys
 from beam_dpsketch.transforms import (
+    Ask,
     EnvironmentSecret,
     PrivateTopK,
     QueryReleases,
-    Question,
     ReadReleases,
     WriteReleases,
     read_releases,
@@ -321,11 +321,11 @@ def test_releases_are_written_read_and_asked(tmp_path: Path) -> None:
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         releases = pipeline | "Read" >> ReadReleases(f"{prefix}*")
-        asked = [Question("top_k", (1,), key="k"), Question("estimate", ("to",), key="k")]
-        return pipeline | beam.Create(asked) | QueryReleases(releases)
+        return [releases | QueryReleases(ask) for ask in (Ask("top_k", 1), Ask("items", ("to",)))] | beam.Flatten()
 
-    answers = {each.question.method: each.value for each in seen_by_sink(build)}
-    assert answers == {"top_k": release.top_k(1), "estimate": release.estimate("to")}
+    estimates = {"place" in row: (row["key"], row["item"], row["estimate"]) for row in seen_by_sink(build)}
+    (top,) = release.top_k(1)
+    assert estimates == {True: ("k", *top[:2]), False: ("k", "to", release.estimate("to"))}
 
 
 def test_a_budget_pays_rho_and_delta_once() -> None:

@@ -34,11 +34,11 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records import unused
 from beam_dpsketch.transforms import (
+    Ask,
     PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateSketchFn,
     QueryReleases,
-    Question,
     WriteReleases,
 )
 from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
@@ -227,10 +227,10 @@ def test_questions_are_answered_in_a_pipeline() -> None:
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         releases = pipeline | "Rows" >> beam.Create([beam.Row(page="page 0")] * 500) | transform
-        return pipeline | beam.Create([Question("top_k", (1,))]) | QueryReleases(releases)
+        return releases | QueryReleases(Ask("top_k", 1))
 
-    (answer,) = seen_by_sink(build)
-    assert [row.item for row in answer.value] == ["page 0"]
+    (row,) = seen_by_sink(build)
+    assert row["item"] == "page 0"
 
 
 def test_windows_get_a_release_each() -> None:

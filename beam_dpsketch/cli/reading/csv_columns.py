@@ -113,12 +113,13 @@ def _real(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text) else None
 
 
-def _time(text: str) -> datetime.datetime:
-    return read_time(text, "")
+def _time(text: str) -> datetime.datetime | None:
+    return read_time(text, "") if _TIME.fullmatch(text) else None
 
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,4})?", re.ASCII | re.IGNORECASE)
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
 _READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: _real, TIME: _time}
 _PLAIN = {
     INTEGER: r"^-?[0-9]{1,18}$",

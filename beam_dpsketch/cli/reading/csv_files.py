@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.faults import UsageError, note
 from beam_dpsketch.cli.reading.csv_columns import TEXT
+from beam_dpsketch.cli.text import UsageError, note
 from beam_dpsketch.hashing.encodings import is_unicode
 
 _ROWS = 128

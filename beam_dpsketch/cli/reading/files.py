@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.faults import UsageError
 from beam_dpsketch.cli.reading.csv_columns import convert, declared_schema
 from beam_dpsketch.cli.reading.csv_files import CsvFile
+from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.errors import ConfigError
 

@@ -8,11 +8,10 @@ import sys
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.faults import DONE, WRONG_USAGE, UsageError, note
 from beam_dpsketch.cli.reading.csv_columns import TEXT, declared_schema
 from beam_dpsketch.cli.reading.csv_files import CsvFile
 from beam_dpsketch.cli.settings.options import read_settings_file
-from beam_dpsketch.cli.text import printable, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, printable, write
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.tables import open_table

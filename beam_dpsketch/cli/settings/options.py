@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from beam_dpsketch.cli.faults import UsageError
-from beam_dpsketch.cli.values import read_lines
+from beam_dpsketch.cli.asking.values import read_lines
+from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
 from beam_dpsketch.config.blocks import plain
 from beam_dpsketch.config.release import KINDS

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from beam_dpsketch.cli.arguments import add_format
-from beam_dpsketch.cli.faults import DONE, UsageError
-from beam_dpsketch.cli.output import one_line
+from beam_dpsketch.cli.asking.values import read_open_share, read_whole
+from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import write
-from beam_dpsketch.cli.values import read_open_share
+from beam_dpsketch.cli.text import DONE, UsageError, write
 
 _MAX_N = 1 << 50
 
@@ -19,7 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_settings_options(parser)
     parser.add_argument(
-        "--n", type=_read_count, metavar="N", help="about how many records count in one release, as 1e6; of one key"
+        "--n",
+        type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, as 1000000 or 1e6"),
+        metavar="N",
+        help="about how many records count in one release, as 1e6; of one key",
     )
     parser.add_argument(
         "--wanted-error",
@@ -43,14 +44,3 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         write(sys.stdout, f"{planned}\n")
     return DONE
-
-
-def _read_count(text: str) -> int:
-    """Return a whole number, which may be written as 1e6."""
-    try:
-        count = int(text) if text.isdecimal() else float(text)
-        if not (1 <= count <= _MAX_N and count == int(count)):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError("expected a whole number from 1 to 2**50, as 1000000 or 1e6") from None
-    return int(count)

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import FormatError, IntegerDomain, Level, ReleasedSketch, TimelineRow, TreeSpec
-from beam_dpsketch.cli.accounting import add_up
 from beam_dpsketch.cli.export import to_row
 from beam_dpsketch.cli.stored import Stored
+from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.key_note import KeyNote
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -8,8 +8,8 @@ import sys
 import threading
 from types import FrameType
 
-from beam_dpsketch.cli.faults import DONE, UsageError, note
-from beam_dpsketch.cli.text import write
+from beam_dpsketch.cli.asking.values import read_whole
+from beam_dpsketch.cli.text import DONE, UsageError, note, write
 from beam_dpsketch.errors import ConfigError
 
 _MAX_PORT = 65_535
@@ -18,7 +18,12 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--port", type=_read_port, default=8097, help="where to listen; 0 takes a free port (8097)")
+    parser.add_argument(
+        "--port",
+        type=read_whole(0, _MAX_PORT, f"a port from 0 to {_MAX_PORT}"),
+        default=8097,
+        help="where to listen; 0 takes a free port (8097)",
+    )
     parser.add_argument("--host", default="localhost", help="at which address (localhost: from this machine only)")
     parser.add_argument(
         "--worker",
@@ -56,9 +61,3 @@ def run(arguments: argparse.Namespace) -> int:
     stopped.wait()
     service.stop()
     return DONE
-
-
-def _read_port(text: str) -> int:
-    if text.isascii() and text.isdecimal() and int(text) <= _MAX_PORT:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"expected a port from 0 to {_MAX_PORT}")

@@ -15,10 +15,12 @@ What was released elsewhere, as by `SelectKeys`, is not in the files and not in 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
@@ -49,6 +51,12 @@ class Spent:
     rho: Fraction
     lost: Fraction
     shown_delta: float
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
+        if Fraction(repr(delta)) <= self.lost:
+            return math.inf
+        return zcdp.epsilon(rho=self.rho, delta=zcdp.left_of_delta(delta, self.lost))
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:

@@ -1,28 +1,30 @@
 """`dpsketch run`: make a release of Parquet or CSV files, in this process and without Beam.
 
 Guarantee: that of `release_frame`. Before the noise is drawn, the command says what the release will spend, and refuses
-an output that it could not write. Messages hold no value of a record, and no count of them.
+an output that it could not write. Messages hold no value of a record, and no count of them: the per cent that are read
+say how far reading is in the files.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
-from beam_dpsketch.cli.faults import DONE, UsageError, note
 from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.reading.files import open_files
-from beam_dpsketch.cli.releasing.progress import Progress
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX
+from beam_dpsketch.cli.text import DONE, UsageError, note
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
 
+_QUIET_SECONDS, _STEP = 5.0, 10
 _HAS_COST = ", and has cost budget"
 
 
@@ -81,3 +83,17 @@ def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
             writer.close()
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; nothing was published") from None
+
+
+class Progress:
+    """Says how much of the input is read, every ten per cent, from five seconds on."""
+
+    def __init__(self) -> None:
+        self._start, self._said = time.monotonic(), 0
+
+    def __call__(self, share: float) -> None:
+        """Take the share of the input that is read, 0 to 1."""
+        step = int(share * 100) // _STEP * _STEP
+        if step > self._said and time.monotonic() - self._start > _QUIET_SECONDS:
+            self._said = step
+            note(f"read {step} % of the input")

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacyStatement, PrivacyUnit, RecordBounds
-from beam_dpsketch.cli import accounting
-from beam_dpsketch.cli.accounting import add_up
+from beam_dpsketch.statement import accounting
+from beam_dpsketch.statement.accounting import add_up
 from tests.helpers import by_hand
 
 HORIZON = {"unit": PrivacyUnit.RECORD_OVER_HORIZON, "bounds": RecordBounds(1)}

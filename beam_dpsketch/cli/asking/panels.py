@@ -9,11 +9,11 @@ import numpy as np
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals
-from beam_dpsketch.cli.faults import AnswerError, UsageError
-from beam_dpsketch.cli.text import shown
+from beam_dpsketch.cli.text import AnswerError, UsageError, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.figures import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.scales import places_of, text
+from beam_dpsketch.questions.kinds import Drawing
 
 MAX_PANELS = 12
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
@@ -23,7 +23,7 @@ _TAIL = 0.005
 class Names(NamedTuple):
     """What is drawn, and how it is called; `None` takes what the release says."""
 
-    option: str
+    drawing: Drawing
     value: str | None
     weight: str | None
     confidence: float
@@ -55,7 +55,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
     try:
         figure, grid = panel_grid(len(panels), columns, size)
         for axes, panel, title in zip(grid, panels, _titles(panels), strict=True):
-            _DRAWN.get(names.option, _draw_over_time)(axes, panel, names)
+            _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
         add_common_legend(figure, grid)
         return to_bytes(figure, kind)
@@ -94,27 +94,20 @@ def _draw_histogram(axes: Any, panel: Panel, names: Names) -> None:
 def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
     """Draw one line for each item or share."""
     times = "end of the window, from the start (UTC)" if names.so_far else "start of the window (UTC)"
-    counted = {"units": "privacy units", "records": "records", "quantile": names.value or "value"}
-    weight = counted.get(names.option, names.weight or _counted(panel.released))
+    axis = (names.value or "value") if names.drawing.axis == "value" else names.drawing.axis
+    weight = axis or names.weight or _counted(panel.released)
     for number, rows in enumerate(panel.series):
         look = Look(
             value=times,
             weight=_escaped(weight),
             confidence=names.confidence,
-            name=_line(names.option, rows[0]),
+            name=names.drawing.line.format(**{**rows[0], "item": text(shown(rows[0].get("item")))}),
             series=number,
         )
         plot_timeline([row["time"] for row in rows], _intervals(rows), axes, look=look)
 
 
-_DRAWN = {"cdf": _draw_cdf, "top": _draw_top, "histogram": _draw_histogram}
-
-
-def _line(option: str, row: dict[str, Any]) -> str:
-    """Return what a line is called."""
-    if option == "estimate":
-        return text(shown(row["item"]))
-    return f"quantile {row['quantile']:g}" if option == "quantile" else "private estimate"
+_DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "lines": _draw_over_time}
 
 
 def _look(panel: Panel, names: Names, value: str) -> Look:
@@ -123,7 +116,7 @@ def _look(panel: Panel, names: Names, value: str) -> Look:
         value=_escaped(names.value or value),
         weight=_escaped(names.weight or _counted(panel.released)),
         confidence=names.confidence,
-        upright=names.option == "histogram",
+        upright=names.drawing.form == "histogram",
     )
 
 
@@ -155,4 +148,4 @@ def _escaped(words: str) -> str:
 
 def _height(panel: Panel, names: Names) -> float:
     """Return how high a panel must be, in inches."""
-    return 0.9 + _BAR * max(5, len(panel.series[0])) if names.option == "top" else _HIGH
+    return 0.9 + _BAR * max(5, len(panel.series[0])) if names.drawing.form == "bars" else _HIGH

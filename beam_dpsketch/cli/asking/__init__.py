@@ -1,0 +1,1 @@
+"""`dpsketch query` and `plot`: what releases answer, as rows and as pictures."""

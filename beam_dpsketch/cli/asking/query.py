@@ -1,0 +1,204 @@
+"""`dpsketch query`: ask releases, as often as you like; and what `plot` shares with it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Rows
+from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
+from beam_dpsketch.cli.asking.values import (
+    ITEM_TYPES,
+    ItemType,
+    count_outside,
+    read_confidence,
+    read_lines,
+    read_share,
+    read_values,
+    read_whole,
+)
+from beam_dpsketch.cli.output import add_format, print_rows
+from beam_dpsketch.cli.stored import Stored, add_files, read_stored
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
+from beam_dpsketch.domains import Domain
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.questions.kinds import KINDS, Kind, QuestionKind, Takes, even_values
+
+_MAX_WINDOW = (1 << 17) - 1
+FORMS: Mapping[Takes, dict[str, Any]] = {
+    Takes.SHARES: {"nargs": "+", "type": read_share, "action": "extend"},
+    Takes.VALUES: {"nargs": "+", "action": "extend"},
+    Takes.RANGES: {"nargs": 2, "action": "append"},
+    Takes.EDGES: {"nargs": "+", "action": "extend"},
+    Takes.PARTS: {"nargs": "?", "const": 20},
+    Takes.COUNT: {},
+    Takes.NOTHING: {"action": "store_true", "default": None},
+}
+"""How each form of a question is an option."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_files(parser)
+    add_format(parser)
+    kinds = parser.add_argument_group("one kind of question").add_mutually_exclusive_group(required=True)
+    for entry in KINDS.values():
+        add_question(kinds, entry)
+    add_answer_options(parser)
+
+
+def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
+    """Declare the option of a kind of question, with changes to what an option of its form is."""
+    form = dict(FORMS[entry.takes])
+    if entry.takes is not Takes.NOTHING:
+        form["metavar"] = entry.metavar
+    if entry.limit is not None:
+        form["type"] = read_whole(1, entry.limit)
+    kinds.add_argument(f"--{entry.option}", **{**form, "help": entry.words, **changes})
+
+
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that pick releases, items, windows and a confidence."""
+    parser.add_argument("--key", help="only the releases of this output key")
+    parser.add_argument("--candidates", metavar="FILE", help="the items that --top chooses from, one a line; public")
+    parser.add_argument("--type", choices=ITEM_TYPES, help="what the items of a sketch are (text)")
+    parser.add_argument(
+        "--confidence", type=read_confidence, default=0.95, metavar="C", help="of each interval, between 0 and 1 (0.95)"
+    )
+    parser.add_argument(
+        "--horizon",
+        nargs=3,
+        metavar=("START", "SIZE", "WINDOWS"),
+        help="of rows over time, as declared: 2024-01-01T00:00Z 1h 24",
+    )
+    parser.add_argument(
+        "--windows",
+        nargs=2,
+        type=read_whole(0, _MAX_WINDOW),
+        metavar=("FIRST", "LAST"),
+        help="which windows of the horizon are asked about (all that are there)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the answers of all releases; return 1 if one of them does not answer."""
+    ask, horizon = read_question(arguments), read_horizon(arguments)
+    rows, code = [], DONE
+    for title, place, released in releases_of(read_asked(arguments), horizon, arguments.windows):
+        try:
+            if isinstance(released, AnswerError):
+                raise released
+            rows += [{**place, **row} for row in answer(ask, released, title, arguments.type)]
+        except AnswerError as error:
+            note(f"{title}: {error}")
+            code = NO_ANSWER
+    print_rows(rows, arguments)
+    return code
+
+
+def read_question(arguments: argparse.Namespace) -> Ask:
+    """Return the question that the arguments ask, with texts in place of values: `answer` reads them by release."""
+    given: dict[Kind, Any] = {kind: getattr(arguments, entry.option, None) for kind, entry in KINDS.items()}
+    ((kind, what),) = ((kind, what) for kind, what in given.items() if what is not None)
+    candidates = None
+    if arguments.candidates is not None:
+        if KINDS[kind].items_in != "candidates":
+            raise UsageError("--candidates is for --top alone")
+        candidates = read_lines(arguments.candidates, "--candidates")
+    return Ask(kind, what, arguments.confidence, candidates)
+
+
+def read_asked(arguments: argparse.Namespace) -> list[Stored]:
+    """Return what the files hold, of the output key that is asked for."""
+    stored = read_stored(arguments.files)
+    if arguments.key is not None:
+        stored = [each for each in stored if each.key is not None and shown(each.key) == arguments.key]
+        if not stored:
+            raise AnswerError("no release in these files has this --key; `dpsketch inspect` lists their keys")
+    if arguments.windows and all(isinstance(each.released, ReleasedSketch) for each in stored):
+        raise UsageError("--windows is about rows over time, and these files hold none")
+    return stored
+
+
+def releases_of(
+    stored: list[Stored], horizon: Horizon | None, windows: list[int] | None
+) -> Iterator[tuple[str, dict[str, Any], ReleasedSketch | AnswerError]]:
+    """Yield what can be asked, with its title and its columns; in place of an answer that is not there, the error."""
+    for each in stored:
+        if isinstance(each.released, ReleasedSketch):
+            yield each.title, each.place, each.released
+    for rows in group_rows(stored):
+        if horizon is None:
+            raise needs_horizon(rows.title)
+        try:
+            yield rows.title, *rows.answer(horizon, (windows[0], windows[1]) if windows else None)
+        except AnswerError as error:
+            yield rows.title, {}, error
+
+
+def answer(
+    ask: Ask, released: ReleasedSketch, title: str, item_type: ItemType | None, *, quiet: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows of the answer of one release; say on stderr what else there is to know, if not quiet.
+
+    Args:
+      ask: the question, with texts in place of values.
+      released: the release.
+      title: where it was found, for messages.
+      item_type: see `read_values`.
+      quiet: whether nothing is said.
+
+    Raises `AnswerError` where the release does not answer, and `UsageError` where a value is not one of its domain.
+    """
+    if not ask.is_answered_by(released):
+        raise AnswerError(f"a release of kind {released.name} does not answer --{ask.entry.option}")
+    ask = _with_values(ask, released, item_type, quiet)
+    try:
+        rows, answers = ask.answer(released)
+    except (ValueError, TypeError) as error:
+        raise AnswerError(error) from None
+    if quiet:
+        return rows
+    if isinstance(answers, Rows) and answers.from_about:
+        note(f"{title}: there are {answers.from_about} in it, so answers may be noise alone")
+    if getattr(answers, "detection_limit", None) is not None:
+        note(f"{title}: finds items of {answers.detection_limit:.6g} or more with 95 %, and may miss others")
+    return rows
+
+
+def _with_values(ask: Ask, released: ReleasedSketch, item_type: ItemType | None, quiet: bool) -> Ask:
+    """Return a question about values of a release in place of texts; say how many lie outside its domain."""
+    domain = getattr(released.spec, "domain", None)
+
+    def values(texts: list[str]) -> tuple[Any, ...]:
+        read = read_values(texts, released, item_type)
+        if not quiet and isinstance(domain, Domain) and (outside := count_outside(read, domain)):
+            note(f"{outside} value(s) lie outside the domain, which moves them to its nearest end")
+        return read
+
+    def ranges(pairs: list[list[str]]) -> tuple[Any, ...]:
+        return tuple(zip(*(values([*ends]) for ends in zip(*pairs, strict=True)), strict=True))
+
+    def parts(given: Any) -> Any:
+        """Return a number of parts, or the ends of equal parts from one value to another."""
+        if isinstance(given, int):
+            return given
+        number, *ends = given
+        first, last = domain.index(values(ends))[0].tolist()  # type: ignore[union-attr]
+        if first > last:
+            raise UsageError(f"--{ask.entry.option} LOW HIGH must be ascending")
+        return even_values(domain, number, first, last)  # type: ignore[arg-type]
+
+    readers: Mapping[Takes, Callable[[Any], Any]] = {
+        Takes.VALUES: values,
+        Takes.EDGES: values,
+        Takes.RANGES: ranges,
+        Takes.PARTS: parts,
+    }
+    what = readers.get(ask.entry.takes, lambda given: given)(ask.what)
+    candidates = None if ask.candidates is None else read_values(ask.candidates, released, item_type)
+    return dataclasses.replace(ask, what=what, candidates=candidates)

@@ -1,0 +1,123 @@
+"""Arguments and values out of text, in the grammar of settings; a value of a release by the type of its domain."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeAlias
+
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.cli.text import UsageError, shown
+from beam_dpsketch.config import ConfigError
+from beam_dpsketch.config.asking import value_reader
+from beam_dpsketch.config.scalars import read_number
+from beam_dpsketch.config.scalars import read_whole as read_whole_number
+from beam_dpsketch.domains import (
+    BytesDomain,
+    Domain,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    TextDomain,
+    TimestampDomain,
+)
+from beam_dpsketch.sketches.listed_items import ListedItems
+
+ItemType: TypeAlias = Literal["int", "text"]
+ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
+
+
+def read_values(texts: Iterable[str], released: ReleasedSketch, item_type: ItemType | None) -> tuple[Any, ...]:
+    """Return what texts stand for in a release.
+
+    Args:
+      texts: as they were typed, or stand in a file. Bytes are given in hex after 0x, or else as text.
+      released: what will be asked. The type of its domain decides; of listed items, that of the item itself.
+      item_type: what items of a flat sketch are, which does not say so itself; `None` for text. Of listed items it
+        picks "1" or 1 where both are listed.
+
+    Raises `UsageError` where a text is not of this type; the message does not contain it.
+    """
+    spec = released.spec
+    if isinstance(spec, ListedItems):
+        wanted = {"int": (int,), "text": (str,), None: (object,)}[item_type]
+        listed = {shown(item): item for item in reversed(spec.items) if isinstance(item, wanted)}
+        return tuple(listed.get(text, text) for text in texts)
+    domain = getattr(spec, "domain", None)
+    kind = IntegerDomain if domain is None and item_type == "int" else type(domain)
+    read = _READERS.get(kind) or value_reader(domain)
+    try:
+        return tuple(read(text, "") for text in texts)
+    except ConfigError:
+        raise UsageError(f"this release is about {_EXPECTED[kind]}: give such values") from None
+
+
+def count_outside(values: Iterable[Any], domain: Domain) -> int:
+    """Return how many values lie outside a domain, which moves them to its nearest end."""
+    return sum(not domain.is_inside(value) for value in values)
+
+
+def read_lines(path: str, option: str) -> list[str]:
+    """Return the lines of the file that an option names, without empty ones."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line for line in file.read().split("\n") if line]
+    except ValueError:  # of the encoding; its message would contain bytes of the file
+        raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
+    if not lines:
+        raise UsageError(f"{option} must be a file with one item a line, and it is empty")
+    return lines
+
+
+def read_share(text: str) -> float:
+    """Return an argument from 0 to 1."""
+    return _read_argument(text, _read_real, 0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %")
+
+
+def read_open_share(text: str) -> float:
+    """Return an argument above 0 and below 1."""
+    low, high = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
+    return _read_argument(text, _read_real, low, high, "a number above 0 and below 1")
+
+
+def read_confidence(text: str) -> float:
+    """Return an argument that is a confidence; nearer to 1, (1 + confidence) / 2 is 1 among floats."""
+    return _read_argument(text, _read_real, 1e-12, 1 - 1e-12, "a confidence such as 0.95, at most 0.999999999999")
+
+
+def read_whole(low: int, high: int, expected: str | None = None) -> Callable[[str], int]:
+    """Return a function that reads an argument that is a whole number of a range."""
+    words = expected or f"a whole number from {low} to {high}"
+    return lambda text: _read_argument(text, read_whole_number, low, high, words)
+
+
+def _read_argument(text: str, read: Callable[[str, str], Any], low: Any, high: Any, expected: str) -> Any:
+    try:
+        if low <= (number := read(text, "")) <= high:
+            return number
+    except ConfigError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected {expected}")
+
+
+def _read_real(text: str, path: str) -> float:
+    return float(read_number(text, path))
+
+
+def _read_bytes(text: str, path: str) -> bytes:
+    try:
+        return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
+    except ValueError:
+        raise ConfigError(path) from None
+
+
+_READERS: dict[type, Callable[[str, str], Any]] = {IntegerDomain: read_whole_number, BytesDomain: _read_bytes}
+_EXPECTED: dict[type, str] = {
+    IntegerDomain: "whole numbers",
+    FloatDomain: "numbers",
+    IPv4Domain: "IPv4 addresses",
+    TimestampDomain: "times, in ISO 8601 or in seconds since 1970",
+    TextDomain: "text",
+    BytesDomain: "bytes, in hex after 0x or as text",
+}

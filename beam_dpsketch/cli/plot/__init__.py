@@ -1,1 +1,0 @@
-"""`dpsketch plot`: answers as pictures, without display or pyplot; `beam_dpsketch.plots` draws them."""

@@ -1,1 +1,0 @@
-"""`dpsketch run`: releases of Parquet and CSV files."""

@@ -1,1 +1,0 @@
-"""What other programs take from `dpsketch`: shells, Java and Go."""

@@ -1,0 +1,276 @@
+"""The kinds of questions to a release: one entry each says all that command, settings, rows and plots know of it.
+
+Guarantee: post-processing of a release. It costs no privacy, for any number of questions.
+
+To add a kind, add an entry to `KINDS`, its name to `Kind`, and its field to `Ask` of `rows/blocks.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch.domains import Domain
+
+Kind: TypeAlias = Literal[
+    "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total", "records", "units"
+]
+AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
+Columns: TypeAlias = Callable[[AnswerType], Mapping[str, AnswerType]]
+Row: TypeAlias = "dict[str, Any]"
+
+
+class Takes(enum.Enum):
+    """What is given with a question. Each door reads all questions of one form alike."""
+
+    SHARES = enum.auto()  # numbers from 0 to 1
+    VALUES = enum.auto()  # values of the domain, or items
+    RANGES = enum.auto()  # pairs of values, low and high
+    EDGES = enum.auto()  # two values or more
+    PARTS = enum.auto()  # values, or a number: the ends of that many equal parts of the domain
+    COUNT = enum.auto()  # a number
+    NOTHING = enum.auto()
+
+
+class Drawing(NamedTuple):
+    """How the command draws answers.
+
+    Attributes:
+      form: of one release, "cdf", "bars" or "histogram"; "lines" are drawn over time.
+      line: the name of a line, by the columns of its rows.
+      axis: what the axis of a line shows; `None` for what the release counts, "value" for values of the domain.
+    """
+
+    form: Literal["cdf", "bars", "histogram", "lines"]
+    line: str = "private estimate"
+    axis: str | None = None
+
+
+class Answered(NamedTuple):
+    """The rows of an answer, and what the release returned."""
+
+    rows: list[Row]
+    answer: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionKind:
+    """A kind of question.
+
+    Attributes:
+      takes: what is given with it.
+      method: what a release must have to be asked; others are refused.
+      asked: asks a release; called with the release, what is given, the confidence, and candidates or `None`.
+      columns: the columns of its rows, by the type of items and values.
+      option: its name in the command, without dashes.
+      words: what it answers, for the command.
+      metavar: what is given with it, for the command.
+      drawing: how the command draws it; `None` if it does not.
+      limit: the largest number that it takes.
+      items_in: the setting that lists the items that answers may be about; empty if they are not about items.
+      needs_order: whether the release must be over ordered values.
+      side_counter: the side counter that answers, where the release itself may not.
+    """
+
+    takes: Takes
+    method: str
+    asked: Callable[[Any, Any, float, Any], Answered]
+    columns: Columns
+    option: str
+    words: str
+    metavar: str | tuple[str, ...] | None = None
+    drawing: Drawing | None = None
+    limit: int | None = None
+    items_in: Literal["", "items", "candidates"] = ""
+    needs_order: bool = False
+    side_counter: str | None = None
+
+
+def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = None) -> list[Any]:
+    """Return the last value of each of some equal parts of a domain; all values of a smaller one.
+
+    These places do not depend on the release, so the intervals at them hold.
+
+    Args:
+      domain: the values.
+      parts: how many parts there are.
+      first: the position of the first value of the first part.
+      last: that of the last value; `None` takes the end of the domain.
+    """
+    size = (domain.size - 1 if last is None else last) - first + 1
+    parts = min(parts, size)
+    ends = [first + size * part // parts - 1 for part in range(1, parts + 1)]
+    return domain.values(np.array(ends, dtype=np.uint64))
+
+
+def _quantiles(released: Any, shares: Sequence[float], confidence: float, _: None) -> Answered:
+    return _labelled("quantile", shares, released.quantile_interval(shares, confidence))
+
+
+def _ranks(released: Any, values: Sequence[Any], confidence: float, _: None) -> Answered:
+    return _labelled("value", values, released.rank_interval(values, confidence))
+
+
+def _ranges(released: Any, pairs: Sequence[Any], confidence: float, _: None) -> Answered:
+    lows, highs = zip(*pairs, strict=True)
+    return _between(lows, highs, released.range_interval(lows, highs, confidence))
+
+
+def _histogram(released: Any, edges: Sequence[Any], confidence: float, _: None) -> Answered:
+    return _between(edges[:-1], edges[1:], released.histogram(edges, confidence))
+
+
+def _cdf(released: Any, places: Any, confidence: float, _: None) -> Answered:
+    values = even_values(released.spec.domain, places) if isinstance(places, int) else places
+    return _labelled("value", values, released.cdf_interval(values, confidence))
+
+
+def _items(released: Any, items: Sequence[Any], confidence: float, _: None) -> Answered:
+    return _of_items(released.interval(items, confidence))
+
+
+def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] | None) -> Answered:
+    rows, answers = _of_items(released.top_k(k, candidates, confidence))
+    return Answered([{"place": place, **row} for place, row in enumerate(rows, 1)], answers)
+
+
+def _of_items(answers: Any) -> Answered:
+    """Return rows about items, and mark those that are counted by their beginning."""
+    cut = {"truncated": True}
+    rows = ({**row, **(cut if row["item"] in answers.truncated else {})} for row in answers.to_rows())
+    return Answered([*map(_plain_row, rows)], answers)
+
+
+def _labelled(name: str, values: Iterable[Any], answers: Any) -> Answered:
+    rows = zip(values, answers.to_rows(), strict=True)
+    return Answered([_plain_row({name: value, **row}) for value, row in rows], answers)
+
+
+def _between(lows: Iterable[Any], highs: Iterable[Any], answers: Any) -> Answered:
+    rows = zip(lows, highs, answers.to_rows(), strict=True)
+    return Answered([_plain_row({"range_low": low, "range_high": high, **row}) for low, high, row in rows], answers)
+
+
+def _plain_row(row: Row) -> Row:
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without types of libraries; times stay times, in UTC."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=datetime.timezone.utc)
+    return str(value) if isinstance(value, ipaddress.IPv4Address) else value
+
+
+_NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
+
+
+def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> QuestionKind:
+    """Return the kind of a question about all of a release."""
+
+    def asked(released: Any, _: None, confidence: float, __: None) -> Answered:
+        answer = getattr(released, method)(confidence)
+        return Answered([answer._asdict()], answer)
+
+    return QuestionKind(
+        Takes.NOTHING,
+        method,
+        asked,
+        lambda _: _NUMBERS,
+        option=method,
+        words=f"how much {counted} the release holds",
+        drawing=Drawing("lines", axis=axis),
+        side_counter=side_counter,
+    )
+
+
+KINDS: Mapping[Kind, QuestionKind] = {
+    "quantiles": QuestionKind(
+        Takes.SHARES,
+        "quantile_interval",
+        _quantiles,
+        lambda value: {"quantile": float, "estimate": value, "lower": value, "upper": value},
+        option="quantile",
+        words="the values at these shares, 0 to 1",
+        metavar="Q",
+        drawing=Drawing("lines", "quantile {quantile:g}", "value"),
+        needs_order=True,
+    ),
+    "ranks": QuestionKind(
+        Takes.VALUES,
+        "rank_interval",
+        _ranks,
+        lambda value: {"value": value, **_NUMBERS},
+        option="rank",
+        words="the weight at or below values",
+        metavar="VALUE",
+        needs_order=True,
+    ),
+    "ranges": QuestionKind(
+        Takes.RANGES,
+        "range_interval",
+        _ranges,
+        lambda value: {"range_low": value, "range_high": value, **_NUMBERS},
+        option="range",
+        words="the weight from LOW to HIGH; repeat for more",
+        metavar=("LOW", "HIGH"),
+        needs_order=True,
+    ),
+    "histogram": QuestionKind(
+        Takes.EDGES,
+        "histogram",
+        _histogram,
+        lambda value: {"range_low": value, "range_high": value, **_NUMBERS},
+        option="histogram",
+        words="the weight of bins, by edges",
+        metavar="EDGE",
+        drawing=Drawing("histogram"),
+        needs_order=True,
+    ),
+    "cdf": QuestionKind(
+        Takes.PARTS,
+        "cdf_interval",
+        _cdf,
+        lambda value: {"value": value, **_NUMBERS},
+        option="cdf",
+        words="the share of the weight at or below the ends of N equal parts of the domain (20)",
+        metavar="N",
+        drawing=Drawing("cdf"),
+        limit=100_000,
+        needs_order=True,
+    ),
+    "items": QuestionKind(
+        Takes.VALUES,
+        "interval",
+        _items,
+        lambda item: {"item": item, **_NUMBERS},
+        option="estimate",
+        words="the weight of items",
+        metavar="ITEM",
+        drawing=Drawing("lines", "{item}"),
+        items_in="items",
+    ),
+    "top_k": QuestionKind(
+        Takes.COUNT,
+        "top_k",
+        _top_k,
+        lambda item: {"place": int, "item": item, **_NUMBERS},
+        option="top",
+        words="the K items of largest estimate",
+        metavar="K",
+        drawing=Drawing("bars"),
+        limit=1 << 31,
+        items_in="candidates",
+    ),
+    "total": _whole("total", "weight", "weight", None),
+    "records": _whole("records", "records", "records", "records"),
+    "units": _whole("units", "units", "privacy units, such as people,", "privacy units"),
+}
