@@ -35,7 +35,7 @@ from beam_dpsketch.errors import (
 )
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
-from beam_dpsketch.planning.planned import Plan
+from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec

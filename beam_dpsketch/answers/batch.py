@@ -19,7 +19,6 @@ from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.row_notes import RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -65,7 +64,7 @@ class Releases:
         kind, spec, _, scale_bits = self._common
         for statement, values in zip(self._statements(), self._counters, strict=True):
             counters = values.astype(np.int64)
-            if isinstance(statement.over_time, RowNote):
+            if statement.over_time is not None and statement.over_time.is_row:
                 yield TimelineRow(kind, spec, counters, statement, scale_bits)
             else:
                 yield KINDS[kind](spec, counters, statement, scale_bits)

@@ -153,7 +153,7 @@ def to_record(element: Stored | Unreleased) -> bytes:
     if isinstance(element, Unreleased):
         return RECORD_KIND.write("spent") + pack_statement(element.privacy)
     key, released = element if isinstance(element, tuple) else (None, element)
-    kinds = ("row", "row_pair") if isinstance(released, TimelineRow) else ("release", "pair")
+    kinds = ("row", "row_pair") if released.is_row else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]
     fields: Mapping[str, Any] = {"key": encode(key)} if isinstance(element, tuple) else {}
     return RECORD_KIND.write(kind) + write_fields(RECORDS[kind], fields) + released.to_bytes()

@@ -15,7 +15,7 @@ import numpy as np
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.estimators.comparing.tables import Table
+from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
 from beam_dpsketch.statement.group_note import GroupNote
@@ -97,10 +97,7 @@ class ReleasedCounts(ReleasedSketch):
 
     def _search(self, confidence: float) -> Frequencies:
         estimates, margin = self._read(np.arange(self.spec.cells)), self._margin(confidence)
-        note = self.privacy.keys
-        limit = None
-        if isinstance(note, GroupNote) and len(self.privacy.release_ids) == 1:
-            limit = note.least_count + self._margin(0.9)  # one-sided: 95 %
+        limit = None if self._chosen is None else self._chosen.least_count + self._margin(0.9)  # one-sided: 95 %
         return Frequencies(self.items, estimates, estimates - margin, estimates + margin, limit, self.spec.truncated)
 
     def _read(self, places: np.ndarray) -> np.ndarray:
@@ -109,10 +106,14 @@ class ReleasedCounts(ReleasedSketch):
 
     def _most_unreleased(self, confidence: float) -> float:
         """Return an upper bound for the count of an item that is not released."""
+        return math.inf if self._chosen is None else self._chosen.least_count + self._margin(confidence)
+
+    @property
+    def _chosen(self) -> GroupNote | None:
+        """How the items were chosen, of a single release."""
         note = self.privacy.keys
-        if not isinstance(note, GroupNote) or len(self.privacy.release_ids) > 1:
-            return math.inf
-        return note.least_count + self._margin(confidence)
+        single = note is not None and note.of_items and len(self.privacy.release_ids) == 1
+        return note if single else None  # type: ignore[return-value]
 
     def _margin(self, confidence: float) -> float:
         return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
@@ -133,11 +134,11 @@ class ReleasedCounts(ReleasedSketch):
         return ReleasedCounts(spec, counters[order], privacy, bits)
 
     def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:
-        if not isinstance(other, ReleasedCounts) or self.spec.domain != other.spec.domain:
+        if type(other) is not type(self) or self.spec.domain != other.spec.domain:
             raise IncompatibleSketchError(f"only releases of one kind and domain can be {done}")
 
     @property
-    def _table(self) -> Table:
+    def _table(self) -> NoisyTable:
         raise ValueError(
             "grouped counts do not answer about all items together, because those below the threshold are unknown: "
             "make the release with PrivateFrequencies, or leave method=Groups(...) out"

@@ -21,12 +21,11 @@ from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
-from beam_dpsketch.estimators.comparing.tables import Hashing, Table
+from beam_dpsketch.estimators.comparing.tables import Hashing, NoisyTable
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
-from beam_dpsketch.statement.row_notes import RowNote
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -43,6 +42,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     """
 
     name: ClassVar[str]
+    is_row: ClassVar[bool] = False
     raw_type: ClassVar[type[RawSketch]]
 
     def __init_subclass__(cls) -> None:
@@ -60,7 +60,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
         if scale_bits and not (privacy.bounds.has_norm or privacy.unit.over_horizon):
             raise ValueError("scale_bits must be 0 where no norm scales weights, and not over time")
-        if isinstance(privacy.over_time, RowNote):
+        if privacy.over_time is not None and privacy.over_time.is_row:
             raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
@@ -227,9 +227,9 @@ class ReleasedFrequencies(ReleasedSketch):
         )
 
     @property
-    def _table(self) -> Table:
+    def _table(self) -> NoisyTable:
         hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
-        return Table.of(self.counters, self._noise_variance(), hashing)
+        return NoisyTable.of(self.counters, self._noise_variance(), hashing)
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self._search(0.5)

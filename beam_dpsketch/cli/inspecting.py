@@ -9,13 +9,9 @@ import sys
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.output import add_format, print_rows
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
-from beam_dpsketch.cli.text import DONE, printable, shown, write
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain
-from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.cli.text import DONE, printable, write
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.statement.statement_text import round_up
@@ -50,35 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(stored: Stored) -> dict[str, Any]:
     """Return what there is to say of a release, by column. Losses are rounded up."""
     released = stored.released
-    if isinstance(released, TimelineRow):
-        kind, row, holds = released.kind, f"{released.number} of {released.mechanism.row_count}", None
-    else:
-        kind, row, holds = released.name, None, released._about
-    size = {"over": describe_size(released), "bytes": len(released.to_bytes())}
-    return _row({**stored.place, "kind": kind, "row": row, **size}, released.privacy, holds)
-
-
-def describe_size(released: ReleasedSketch | TimelineRow) -> str:
-    """Return in a few words what a release is over, and the shape of a flat sketch."""
-    spec = released.spec
-    domain = getattr(spec, "domain", None)
-    if domain is not None:
-        return _describe_domain(domain)
-    if isinstance(spec, ListedItems):
-        return f"{spec.cells} listed items"
-    return f"{spec.depth} x {spec.width} counters"
-
-
-def _describe_domain(domain: Any) -> str:
-    if isinstance(domain, BytesDomain):
-        return f"{domain.takes} up to {domain.max_bytes} bytes"
-    if isinstance(domain, IPv4Domain):
-        return "IPv4 addresses"
-    if isinstance(domain, IntegerDomain):
-        return f"whole numbers {domain.low} to {domain.high}"
-    if isinstance(domain, FloatDomain):
-        return f"numbers {domain.low:g} to {domain.high:g} in steps of {domain.resolution:g}"
-    return f"times {shown(domain.start)} to {shown(domain.end)} in steps of {domain.resolution}"
+    row = f"{released.number} of {released.mechanism.row_count}" if released.is_row else None
+    size = {"over": released.spec.describe(), "bytes": len(released.to_bytes())}
+    return _row({**stored.place, "kind": released.spec.kind, "row": row, **size}, released.privacy, released._about)
 
 
 def _describe_nothing(nothing: Nothing) -> dict[str, Any]:

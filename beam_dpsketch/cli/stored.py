@@ -11,9 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import read_elements
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.unreleased import Unreleased
@@ -30,12 +28,12 @@ class Stored:
     Attributes:
       path: its file.
       key: its output key; `None` without one.
-      released: the release or the row.
+      released: the release, or the row, whose `is_row` says so.
     """
 
     path: str
     key: Any
-    released: ReleasedSketch | TimelineRow
+    released: Any
 
     @property
     def place(self) -> dict[str, Any]:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
 from beam_dpsketch.config.blocks import Reader, plain, read_block, read_list, take_one
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import read_bytes, read_flag, read_item, read_number, read_time, read_whole
-from beam_dpsketch.domains import (
-    BytesDomain,
-    Domain,
-    FloatDomain,
-    IntegerDomain,
-    IPv4Domain,
-    TextDomain,
-    TimestampDomain,
-)
+from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.questions.ask import Ask
 from beam_dpsketch.questions.kinds import KINDS, Kind, Takes
 
@@ -43,7 +35,7 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     kind: Kind = take_one(block, path, KINDS, _WORDS)  # type: ignore[assignment]
     if candidates is not None and KINDS[kind].items_in != "candidates":
         raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them")
-    if KINDS[kind].needs_order and not isinstance(domain, Domain):
+    if KINDS[kind].needs_order and not (domain and domain.is_ordered):
         raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp")
     _check(kind, block[kind], join(path, kind))
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
@@ -99,19 +91,6 @@ def _read_true(value: Any, path: str) -> bool:
     return True
 
 
-def _read_address(value: Any, path: str) -> str:
-    try:
-        return str(ipaddress.IPv4Address(int(value) if isinstance(value, str) and value.isdecimal() else value))
-    except ValueError:
-        raise refusal(path, 'expected an IPv4 address, as "192.0.2.1"') from None
-
-
-def _read_text(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise refusal(path, "expected text: put it in quotes")
-    return value
-
-
 def _read_hex(value: Any, path: str) -> bytes:
     read = read_item(value, path)
     return read if isinstance(read, bytes) else read_bytes(read, path)
@@ -122,15 +101,19 @@ def _read_real(value: Any, path: str) -> float:
 
 
 def value_reader(domain: Domain | BytesDomain | None) -> Reader:
-    """Return the reader of a value of a domain; without one, of an item of a sketch."""
-    return next((read for kind, read in _READERS if isinstance(domain, kind)), read_item)
+    """Return the reader of a value of a domain, or of an item where there is none."""
+
+    def read_text(value: Any, path: str) -> Any:
+        assert domain is not None
+        try:
+            if domain.reads_type(type(value)):
+                return domain.parse(str(value))
+        except ValueError:
+            pass
+        raise refusal(path, f"expected {domain.written}")
+
+    return read_item if domain is None else _READERS.get(domain.plain_type, read_text)
 
 
-_READERS: tuple[tuple[type, Reader], ...] = (
-    (IntegerDomain, read_whole),
-    (FloatDomain, _read_real),
-    (IPv4Domain, _read_address),
-    (TimestampDomain, read_time),
-    (TextDomain, _read_text),
-    (BytesDomain, _read_hex),
-)
+_READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.datetime: read_time, bytes: _read_hex}
+"""By the type of values; how text is read depends on the domain."""

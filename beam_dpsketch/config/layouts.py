@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from beam_dpsketch.config.blocks import Reader, make, plain, read_block, read_list, refuse_others
 from beam_dpsketch.config.keys import read_public
@@ -20,48 +20,26 @@ from beam_dpsketch.config.scalars import (
     read_time,
     read_whole,
 )
-from beam_dpsketch.domains import (
-    BytesDomain,
-    Domain,
-    FloatDomain,
-    IntegerDomain,
-    IPv4Domain,
-    TextDomain,
-    TimestampDomain,
-)
+from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import KINDS, SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
 
-
-class DomainType(NamedTuple):
-    """How a type of domain is made, its settings, and which of them it needs."""
-
-    maker: Callable[..., Domain | BytesDomain]
-    settings: Mapping[str, Reader]
-    required: Mapping[str, str]
-
-
-_ENDS = {"low": "the smallest value", "high": "the largest value"}
-_TIMES = {"start": 'the first time, as "2024-01-01"', "end": 'the last time, as "2025-01-01"'}
-_LENGTH = {"max_bytes": "how many bytes of an item count, as 16"}
-DOMAINS: Mapping[str, DomainType] = {
-    "integer": DomainType(IntegerDomain, {"low": read_whole, "high": read_whole}, _ENDS),
-    "float": DomainType(
-        FloatDomain,
-        {"low": read_number, "high": read_number, "resolution": read_number},
-        {**_ENDS, "resolution": "the distance of two values, as 0.01"},
-    ),
-    "ipv4": DomainType(IPv4Domain, {}, {}),
-    "timestamp": DomainType(
-        TimestampDomain, {"start": read_time, "end": read_time, "resolution": read_duration}, _TIMES
-    ),
-    "text": DomainType(TextDomain, {"max_bytes": read_whole}, _LENGTH),
-    "bytes": DomainType(BytesDomain, {"max_bytes": read_whole}, _LENGTH),
+_FORMS: Mapping[str, Reader] = {
+    "whole": read_whole,
+    "byte": read_whole,
+    "number": read_number,
+    "time": read_time,
+    "duration": read_duration,
 }
-_DOMAIN_TYPE = read_choice({name: name for name in DOMAINS})
+DOMAIN_SETTINGS: Mapping[str, Mapping[str, Reader]] = {
+    kind.type_name: {name: _FORMS[setting.form] for name, setting in kind.settings.items()} for kind in DOMAINS
+}
+"""The settings of each type of domain."""
+
+_TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
 
 _SKETCHES = read_choice({name: name for name in KINDS})
 _HASHING: Mapping[str, Reader] = {
@@ -118,13 +96,15 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     given = plain(settings, path)
     given = {"type": given} if isinstance(given, str) else given
     if not isinstance(given, dict) or "type" not in given:
-        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAINS)}")
-    chosen = DOMAINS[_DOMAIN_TYPE(given["type"], join(path, "type"))]
-    others = {name for each in DOMAINS.values() for name in each.settings} - chosen.settings.keys()
-    words = f"not a setting of type {given['type']}, which has {', '.join(chosen.settings) or 'none'}"
+        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_SETTINGS)}")
+    chosen = _TYPES(given["type"], join(path, "type"))
+    settings = DOMAIN_SETTINGS[chosen.type_name]
+    others = set().union(*DOMAIN_SETTINGS.values()) - settings.keys()
+    words = f"not a setting of type {given['type']}, which has {', '.join(settings) or 'none'}"
     refuse_others(given, path, given.keys() - others, words)
-    read = read_block(given, path, {"type": read_text, **chosen.settings}, chosen.required)
-    return make(path, chosen.maker, {name: value for name, value in read.items() if name != "type"})
+    required = {name: setting.needed for name, setting in chosen.settings.items() if setting.needed}
+    read = read_block(given, path, {"type": read_text, **settings}, required)
+    return make(path, chosen, {name: value for name, value in read.items() if name != "type"})
 
 
 def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
@@ -142,9 +122,7 @@ def read_items(settings: Any, path: str = "items") -> ListedItems:
     return make(path, ListedItems, {"items": read_public(settings, path)}, {"items": path})
 
 
-def read_tree(
-    settings: Any, domain: Domain | BytesDomain, path: str = "tree", *, search: bool = False
-) -> TreeSpec | PrefixSpec:
+def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = False) -> TreeSpec | PrefixSpec:
     """Return the layout of a tree over a domain: for a memory, or as its levels say.
 
     Args:
@@ -154,7 +132,7 @@ def read_tree(
       search: whether the tree is for a top-K list. Its usual layout depends on `memory` and `seed` alone; any other
         setting then needs `arity`.
     """
-    if isinstance(domain, BytesDomain):
+    if not domain.is_ordered:
         given = read_block(settings, path, {**PREFIX_MEMORY, **PREFIX_SIZES})
         if given.keys() & {"width", "hash_version"}:
             refuse_others(given, path, PREFIX_SIZES, "not a setting next to width")

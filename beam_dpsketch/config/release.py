@@ -18,9 +18,8 @@ from beam_dpsketch.config.units import read_unit
 from beam_dpsketch.config.windows import read_horizon, read_windows
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.counts_plan import CountsPlan
-from beam_dpsketch.planning.declared import check_declared, plan_declared
-from beam_dpsketch.planning.planned import Plan
+from beam_dpsketch.planning.plan import CountsPlan, Plan
+from beam_dpsketch.planning.planner import check_declared, plan_declared
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.over_time.horizon import Horizon

@@ -1,6 +1,10 @@
-"""Ordered finite universes, which quantiles are asked over, and text for frequent items."""
+"""Ordered finite universes, which quantiles are asked over, and text for frequent items.
 
-from beam_dpsketch.domains.base import Domain
+`DOMAINS` lists the types. What settings, bytes of releases, rows, columns of CSV, the command and pictures need to know
+of a domain is in its class.
+"""
+
+from beam_dpsketch.domains.base import Domain, Universe
 from beam_dpsketch.domains.floats import FloatDomain
 from beam_dpsketch.domains.integers import IntegerDomain
 from beam_dpsketch.domains.ipv4 import IPv4Domain
@@ -8,3 +12,6 @@ from beam_dpsketch.domains.text import BytesDomain, TextDomain
 from beam_dpsketch.domains.timestamps import TimestampDomain
 
 __all__ = ["BytesDomain", "Domain", "FloatDomain", "IPv4Domain", "IntegerDomain", "TextDomain", "TimestampDomain"]
+
+DOMAINS: tuple[type[Universe], ...] = (IntegerDomain, FloatDomain, IPv4Domain, TimestampDomain, TextDomain, BytesDomain)
+"""All types of domains, in the order in which settings name them."""

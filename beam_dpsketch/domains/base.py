@@ -1,5 +1,8 @@
 """Define a domain: a finite ordered universe of values, mapped to positions in it and back.
 
+A domain answers for itself. Whoever reads, writes or shows values asks its class, so a new one is a file and a line in
+`DOMAINS`.
+
 Guarantee: `index` preserves order and clamps values outside the universe to its ends. It marks nulls, NaN and values
 of another type as unusable and never raises for them. `values(index(v))` is v up to the domain's resolution.
 """
@@ -7,8 +10,8 @@ of another type as unusable and never raises for them. `values(index(v))` is v u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,27 +19,83 @@ import pyarrow as pa
 from beam_dpsketch._columns import plain_column
 
 MAX_SIZE = 1 << 64
+_POSITION_BYTES = 8
 
 
-class Domain(ABC):
-    """A finite ordered universe of at most 2**64 values. Domains are frozen and comparable.
+class Setting(NamedTuple):
+    """One setting of a domain, which is an argument and an attribute of it.
 
     Attributes:
-      takes: a description of the values that are read, for messages.
-      value_types: the types of these values.
+      form: how it is written; a "byte" is a whole number that takes one byte in a release.
+      needed: what it says, where it must be given.
     """
 
+    form: Literal["whole", "byte", "number", "time", "duration"]
+    needed: str | None = None
+
+
+class Scale(NamedTuple):
+    """Values on an axis of a picture, where they are neither numbers nor times; marks are at round powers of two.
+
+    Attributes:
+      place: turns a value into a number; raises `ValueError` or `TypeError` for values of other domains.
+      words: turns a number into the text of a mark.
+    """
+
+    place: Callable[[Any], int]
+    words: Callable[[float], str]
+
+
+class Universe(ABC):
+    """All values that there can be. Universes are frozen and comparable.
+
+    Attributes:
+      type_name: what settings call it.
+      number: its number in the bytes of releases, which no other one ever gets.
+      settings: its settings, in the order of the bytes of releases.
+      takes: a description of the values that are read, for messages.
+      value_types: the types of these values.
+      plain_type: the type of values in answers.
+      parsed: a description of what `parse` reads, for messages.
+      written: a description of a value in settings, for messages; of values that are text.
+      column_type: the type that a column of CSV is read as.
+      is_ordered: whether values have an order, so that ranks and quantiles make sense.
+      scale: how values lie on an axis; `None` for numbers and times, which need no help, and for what has no order.
+    """
+
+    type_name: ClassVar[str]
+    number: ClassVar[int]
+    settings: ClassVar[Mapping[str, Setting]] = {}
     takes: ClassVar[str]
     value_types: ClassVar[tuple[type, ...]]
+    plain_type: ClassVar[type]
+    parsed: ClassVar[str]
+    written: ClassVar[str]
+    column_type: ClassVar[pa.DataType] = pa.large_string()
+    is_ordered: ClassVar[bool] = True
+    scale: ClassVar[Scale | None] = None
+
+    @property
+    def domain(self) -> Universe:
+        """Return the domain itself, so that a domain stands where a layout over it may stand too."""
+        return self
 
     @property
     @abstractmethod
-    def size(self) -> int:
-        """Return the number of values, U."""
+    def key_type(self) -> np.dtype[Any]:
+        """Return the numpy type of what `index` returns."""
 
     @abstractmethod
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions in [0, size), uint64, and where a value was usable, bool; elsewhere the position is 0."""
+        """Return the key of each value, and where a value was usable; elsewhere the key means nothing."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """Return the value that a text stands for; raise `ValueError` or `OverflowError` for other text."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return which values there are, in a few words."""
 
     def reads_column(self, kind: pa.DataType) -> bool:
         """Return whether an Arrow column of this type can hold usable values."""
@@ -51,13 +110,61 @@ class Domain(ABC):
         """Return whether a usable value is in the universe, so that it is not clamped."""
 
     @abstractmethod
+    def is_short_key(self, key: bytes) -> bool:
+        """Return whether these are the bytes of a key, without what it is filled up with."""
+
+    @abstractmethod
+    def from_short_keys(self, keys: Sequence[bytes]) -> list[Any]:
+        """Return the values with these keys, as plain Python values; `None` where there is none."""
+
+    def is_cut(self, key: bytes) -> bool:
+        """Return whether a short key holds only the beginning of a value."""
+        return False
+
+
+class Domain(Universe):
+    """A finite ordered universe of at most 2**64 values; the key of a value is its position."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Return the number of values, U."""
+
+    @abstractmethod
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions in [0, size), uint64, and where a value was usable, bool; elsewhere the position is 0."""
+
+    @abstractmethod
     def values(self, indices: np.ndarray) -> list[Any]:
         """Return the values at these positions (uint64), as plain Python values."""
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        return np.dtype(np.uint64)
+
+    @property
+    def last(self) -> Any:
+        """Return the largest value."""
+        return self.values(np.array([self.size - 1], dtype=np.uint64))[0]
 
     @property
     def bits(self) -> int:
         """Return the number of bits of the largest position."""
         return (self.size - 1).bit_length()
+
+    def is_short_key(self, key: bytes) -> bool:
+        return len(key) == _POSITION_BYTES and int.from_bytes(key, "big") < self.size
+
+    def from_short_keys(self, keys: Sequence[bytes]) -> list[Any]:
+        return self.values(np.array([int.from_bytes(key, "big") for key in keys], dtype=np.uint64))
+
+
+def short_keys(keys: Iterable[Any]) -> list[bytes]:
+    """Return keys of a domain in few bytes: a position in 8, text without what it is filled up with."""
+    return [
+        key.to_bytes(_POSITION_BYTES, "big") if isinstance(key, int) else key[:-1][: key[-1] - 1] + key[-1:]
+        for key in keys
+    ]
 
 
 def clamp_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:

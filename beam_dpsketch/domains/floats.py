@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import Domain, is_number_type, is_real, read_numbers, unwrap_type
+from beam_dpsketch.domains.base import Domain, Setting, is_number_type, is_real, read_numbers, unwrap_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,16 @@ class FloatDomain(Domain):
     low: float
     high: float
     resolution: float
-    takes: ClassVar[str] = "numbers"
+    type_name = "float"
+    number = 2
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "low": Setting("number", "the smallest value"),
+        "high": Setting("number", "the largest value"),
+        "resolution": Setting("number", "the distance of two values, as 0.01"),
+    }
+    takes = parsed = "numbers"
+    plain_type = float
+    column_type = pa.float64()
     value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating)
 
     def __post_init__(self) -> None:
@@ -62,6 +71,15 @@ class FloatDomain(Domain):
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
+
+    def parse(self, text: str) -> float:
+        number = float(text)
+        if math.isnan(number):
+            raise ValueError("not a number")
+        return number
+
+    def describe(self) -> str:
+        return f"numbers {self.low:g} to {self.high:g} in steps of {self.resolution:g}"
 
     def values(self, indices: np.ndarray) -> list[float]:
         return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()

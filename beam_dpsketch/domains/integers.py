@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import MAX_SIZE, Domain, index_numbers, is_number_type, unwrap_type
+from beam_dpsketch.domains.base import MAX_SIZE, Domain, Setting, index_numbers, is_number_type, unwrap_type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,15 @@ class IntegerDomain(Domain):
 
     low: int
     high: int
-    takes: ClassVar[str] = "whole numbers"
+    type_name = "integer"
+    number = 0
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "low": Setting("whole", "the smallest value"),
+        "high": Setting("whole", "the largest value"),
+    }
+    takes = parsed = "whole numbers"
+    plain_type = int
+    column_type = pa.int64()
     value_types: ClassVar[tuple[type, ...]] = (int, np.integer)
 
     def __post_init__(self) -> None:
@@ -45,6 +53,12 @@ class IntegerDomain(Domain):
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+    def describe(self) -> str:
+        return f"whole numbers {self.low} to {self.high}"
 
     def values(self, indices: np.ndarray) -> list[int]:
         return [self.low + position for position in indices.tolist()]

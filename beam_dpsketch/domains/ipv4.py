@@ -11,9 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import Domain, index_numbers, is_number_type, is_text_type, unwrap_type
+from beam_dpsketch.domains.base import Domain, Scale, index_numbers, is_number_type, is_text_type, unwrap_type
 
 _MAX_ADDRESS = (1 << 32) - 1
+
+
+def _place(value: Any) -> int:
+    if not isinstance(value, (str, ipaddress.IPv4Address)):
+        raise TypeError("not an address")
+    return int(ipaddress.IPv4Address(value))
+
+
+def _words(place: float) -> str:
+    return str(ipaddress.IPv4Address(int(min(max(place, 0), _MAX_ADDRESS))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +34,13 @@ class IPv4Domain(Domain):
     ['10.0.0.1', '0.0.0.0']
     """
 
-    takes: ClassVar[str] = "addresses as numbers, dotted text or IPv4Address"
+    type_name = "ipv4"
+    number = 1
+    takes = "addresses as numbers, dotted text or IPv4Address"
+    plain_type = str
+    parsed = "IPv4 addresses"
+    written = 'an IPv4 address, as "192.0.2.1"'
+    scale = Scale(_place, _words)
     value_types: ClassVar[tuple[type, ...]] = (int, np.integer, str, ipaddress.IPv4Address)
 
     @property
@@ -55,6 +71,12 @@ class IPv4Domain(Domain):
 
     def is_inside(self, value: Any) -> bool:
         return bool(0 <= _to_number(value) <= _MAX_ADDRESS)
+
+    def parse(self, text: str) -> str:
+        return str(ipaddress.IPv4Address(int(text) if text.isdecimal() else text))
+
+    def describe(self) -> str:
+        return self.parsed
 
     def values(self, indices: np.ndarray) -> list[str]:
         return [str(ipaddress.IPv4Address(position)) for position in indices.tolist()]

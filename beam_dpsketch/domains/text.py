@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import is_bytes_type, is_text_type, unwrap_type
+from beam_dpsketch.domains.base import Setting, Universe, is_bytes_type, is_text_type, unwrap_type
 
 MAX_BYTES = 254
 TRUNCATED = 255
+_CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
 
 
 @dataclasses.dataclass(frozen=True)
-class BytesDomain:
+class BytesDomain(Universe):
     """Byte strings; only their first max_bytes bytes count.
 
     Args:
@@ -26,8 +27,14 @@ class BytesDomain:
     """
 
     max_bytes: int
-    item_type: ClassVar[type] = bytes
-    takes: ClassVar[str] = "bytes"
+    type_name = "bytes"
+    number = 5
+    settings: ClassVar[Mapping[str, Setting]] = {"max_bytes": Setting("byte", "how many bytes of an item count, as 16")}
+    takes = "bytes"
+    value_types: ClassVar[tuple[type, ...]] = (bytes,)
+    plain_type: ClassVar[type] = bytes
+    parsed = "bytes, in hex after 0x or as text"
+    is_ordered = False
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "max_bytes", low=1, high=MAX_BYTES)
@@ -37,24 +44,40 @@ class BytesDomain:
         """Return the numpy type of a key: the bytes, zeros, and the length plus 1 (numpy strips zeros at the end)."""
         return np.dtype(f"S{self.max_bytes + 1}")
 
-    def index(self, items: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys of items, and where an item was usable; elsewhere the key is that of an empty item."""
-        listed = plain_column(items).to_pylist() if isinstance(items, pa.Array) else list(items)
-        usable = np.fromiter((isinstance(item, self.item_type) for item in listed), dtype=bool, count=len(listed))
+        listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else list(values)
+        usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
         return np.array(keys, dtype=self.key_type), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        """Return whether an Arrow column of this type can hold usable items."""
         return is_bytes_type(unwrap_type(kind))
 
-    def reads_type(self, kind: type) -> bool:
-        """Return whether items of a Python type are read."""
-        return issubclass(kind, self.item_type)
-
-    def is_inside(self, item: Any) -> bool:
+    def is_inside(self, value: Any) -> bool:
         """Return whether a usable item is short enough not to be truncated."""
-        return len(self.to_bytes(item)) <= self.max_bytes
+        return len(self.to_bytes(value)) <= self.max_bytes
+
+    def parse(self, text: str) -> Any:
+        return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
+
+    def describe(self) -> str:
+        return f"{self.takes} up to {self.max_bytes} bytes"
+
+    def is_short_key(self, key: bytes) -> bool:
+        size = len(key) - 1
+        return 0 <= size <= self.max_bytes and key[-1] == (size + 1 if size < self.max_bytes else TRUNCATED)
+
+    def is_cut(self, key: bytes) -> bool:
+        return key[-1] == TRUNCATED
+
+    def from_short_keys(self, keys: Sequence[bytes]) -> list[Any]:
+        return [self._from_short(key[:-1], _CUT_CHARACTER if self.is_cut(key) else 1) for key in keys]
+
+    def _from_short(self, data: bytes, tries: int) -> Any:
+        """Return an item; a cut one may end within a character, which is left out."""
+        found = (self.from_bytes(data[: len(data) - missing]) for missing in range(tries))
+        return next((item for item in found if item is not None), None)
 
     def to_bytes(self, item: Any) -> bytes:
         """Return the bytes of an item."""
@@ -76,11 +99,18 @@ class TextDomain(BytesDomain):
     [True, False]
     """
 
-    item_type = str
-    takes = "text"
+    type_name = "text"
+    number = 4
+    takes = parsed = "text"
+    value_types = (str,)
+    plain_type = str
+    written = "text: put it in quotes"
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_text_type(unwrap_type(kind))
+
+    def parse(self, text: str) -> str:
+        return text
 
     def to_bytes(self, item: Any) -> bytes:
         return str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it

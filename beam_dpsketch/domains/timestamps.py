@@ -1,18 +1,24 @@
-"""Points in time on a declared grid."""
+"""Points in time on a declared grid, and times and lengths of time as whole microseconds."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+import numbers
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import Domain, index_numbers, unwrap_type
+from beam_dpsketch.domains.base import Domain, Setting, index_numbers, unwrap_type
 
+MAX_MICROS = 9_223_372_036_854_775_000
+"""The last time that Beam knows; the first one is its negative."""
+
+MILLISECOND = 1000
+_PER_SECOND = 1_000_000
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -34,7 +40,17 @@ class TimestampDomain(Domain):
     start: datetime.datetime
     end: datetime.datetime
     resolution: datetime.timedelta = datetime.timedelta(seconds=1)
-    takes: ClassVar[str] = "datetime, datetime64 and Beam's Timestamp"
+    type_name = "timestamp"
+    number = 3
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "start": Setting("time", 'the first time, as "2024-01-01"'),
+        "end": Setting("time", 'the last time, as "2025-01-01"'),
+        "resolution": Setting("duration"),
+    }
+    plain_type = datetime.datetime
+    parsed = "times, in ISO 8601 or in seconds since 1970"
+    column_type = pa.timestamp("us", "UTC")
+    takes = "datetime, datetime64 and Beam's Timestamp"
     value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
 
     def __post_init__(self) -> None:
@@ -72,8 +88,28 @@ class TimestampDomain(Domain):
     def is_inside(self, value: Any) -> bool:
         return bool(_micros(self.start) <= micros_of(value) <= _micros(self.end))
 
+    def parse(self, text: str) -> datetime.datetime:
+        return parse_time(text)
+
+    def describe(self) -> str:
+        start, end = (time.isoformat().replace("+00:00", "Z") for time in (self.start, self.end))
+        return f"times {start} to {end} in steps of {self.resolution}"
+
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
+
+
+def parse_time(text: str) -> datetime.datetime:
+    """Return a time in ISO 8601, or in seconds since 1970; raise `ValueError` for other text.
+
+    >>> parse_time("2024-01-01T08:30Z") == parse_time("1704097800")
+    True
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        return datetime.datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
+    return _EPOCH + datetime.timedelta(seconds=seconds)
 
 
 def _to_utc(time: datetime.datetime) -> datetime.datetime:
@@ -103,3 +139,45 @@ def micros_of(value: Any) -> Any:
         return getattr(value, "micros", None)
     except Exception:  # from a time zone or a property; its message could carry the value into the logs
         return None
+
+
+def to_micros(**time: Any) -> int:
+    """Return the one argument, a `datetime`, a Beam `Timestamp` or seconds, as microseconds since 1970."""
+    ((name, value),) = time.items()
+    return _within(name, _seconds_to_micros(value) if _is_number(value) else micros_of(value), value)
+
+
+def duration_to_micros(**duration: Any) -> int:
+    """Return the one argument, a `timedelta`, a Beam `Duration` or seconds, in microseconds; refuse 0 and less."""
+    ((name, value),) = duration.items()
+    if isinstance(value, datetime.timedelta):
+        micros: Any = value // _MICROSECOND
+    else:
+        micros = _seconds_to_micros(value) if _is_number(value) else getattr(value, "micros", None)
+    micros = _within(name, micros, value)
+    if micros <= 0:
+        raise ValueError(f"{name} must be greater than 0")
+    return micros
+
+
+def check_milliseconds(**micros: int) -> None:
+    """Refuse times with parts of a millisecond, which Beam does not keep between workers."""
+    for name, value in micros.items():
+        if value % MILLISECOND:
+            raise ValueError(f"{name} must be whole milliseconds, which is all that Beam keeps of times")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _seconds_to_micros(seconds: Any) -> Any:
+    return int(seconds) * _PER_SECOND if isinstance(seconds, numbers.Integral) else seconds * _PER_SECOND
+
+
+def _within(name: str, micros: Any, value: Any) -> int:
+    if micros is None:
+        raise TypeError(f"{name} must be a time of Python or Beam, or seconds, got {type(value).__name__}")
+    if not -MAX_MICROS <= micros <= MAX_MICROS:
+        raise ValueError(f"{name} must be finite and within the times that Beam knows")
+    return round(micros)

@@ -113,7 +113,7 @@ class Counting(NamedTuple):
 
         Bytes that are not valid text have none. A text that is cut within a character may have the name of another.
         """
-        names = self.spec.values([key for _, key in ordered])
+        names = self.spec.domain.from_short_keys([key for _, key in ordered])
         whole_first = sorted(range(len(ordered)), key=lambda place: ordered[place][1][-1] == TRUNCATED)
         taken: set[object] = {None}
         kept = []

@@ -24,7 +24,7 @@ from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, Sket
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.sensitivity import change_factor
-from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.key_note import KeyNote
 
@@ -127,7 +127,7 @@ def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
         move += table.share / change_factor(relation, has_signs=table.has_signs or bounds.signed)
-    return SketchCost(move, bounds.has_norm or isinstance(terms, RowTerms))
+    return SketchCost(move, bounds.has_norm or terms.unit.over_horizon)
 
 
 @functools.lru_cache(maxsize=64)

@@ -27,8 +27,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION, calibrate, calibrate_side
 from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.hashing.canonical import canonical
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -36,8 +35,6 @@ from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
 
 NORM_PART = encode(("norm",))
 """What names the choice among all that one secret makes."""
@@ -45,7 +42,7 @@ _ONE_DEVIATION = math.erf(math.sqrt(0.5))
 _STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
 
 
-class Choice(NamedTuple):
+class NormChoice(NamedTuple):
     """What a choice needs to know, before the data.
 
     Attributes:
@@ -84,7 +81,7 @@ def choose_norm(
     return min(chosen, _largest_norm(spec, terms))
 
 
-def calibrate_choice(spec: Any, terms: ReleaseTerms) -> Choice:
+def calibrate_choice(spec: Any, terms: ReleaseTerms) -> NormChoice:
     """Return what the choice of a norm needs to know; refuse terms under which it cannot work."""
     auto, privacy = terms.bounds, terms.privacy
     _validate.instance(AutoNorm, bounds=auto)
@@ -93,7 +90,7 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms) -> Choice:
         raise ValueError(
             f"window_count must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}"
         )
-    if not isinstance(spec, (SketchSpec, ListedItems)):
+    if spec.domain is not None:
         raise ValueError(
             "bounds must be a NormBound for a tree, got AutoNorm(): its best norm depends on how busy units differ "
             "from others; take that of an earlier release, released.privacy.bounds, or NormBound(b), where b is "
@@ -114,7 +111,7 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms) -> Choice:
         reading=_reading(spec),
         output_cells=terms.output_cells,
     )
-    return Choice(auto.sigma_squared(privacy.rho, privacy.relation), units)
+    return NormChoice(auto.sigma_squared(privacy.rho, privacy.relation), units)
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
@@ -124,9 +121,9 @@ def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 
-def _reading(spec: SketchSpec | ListedItems) -> Fraction:
+def _reading(spec: Any) -> Fraction:
     """Return the standard deviation of an estimate over that of a counter; Count-Min is read by its mean over rows."""
-    if isinstance(spec, ListedItems):
+    if spec.is_listed:
         return Fraction(1)
     return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION) * _STEPS), _STEPS)
 

@@ -22,8 +22,7 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches.binomial import at_least
-from beam_dpsketch.sketches.spec import MAX_DEPTH, SketchSpec
+from beam_dpsketch.sketches.spec import MAX_DEPTH, SketchSpec, at_least
 
 _QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
 _SIGMAS = 1.5

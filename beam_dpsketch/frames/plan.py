@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.release import ReleaseConfig
 from beam_dpsketch.frames.tables import TableParts
-from beam_dpsketch.planning.declared import check_declared
+from beam_dpsketch.planning.planner import check_declared
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration

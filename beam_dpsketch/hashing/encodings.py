@@ -3,11 +3,20 @@
 Guarantee: the same bytes in every process, on every platform and in every later version; `decode` inverts `encode`.
 Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or numpy's) and tuples of these. Part of
 the file format.
+
+`canonical` does the same for settings, for messages of keyed randomness. Equal settings have equal bytes, in every
+process and under every version of Python. Settings that differ in any field of any part have different ones. 1, 1.0 and
+`Fraction(1)` are equal.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import enum
+import numbers
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +27,7 @@ Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 
 WORD = 1 << 64
 MAX_NESTING = 16
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _MIN_INT, _MAX_INT = -(1 << 63), WORD - 1
 TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 
@@ -146,3 +156,27 @@ def to_integer(value: Any) -> int:
     if not _MIN_INT <= value <= _MAX_INT:
         raise ValueError("integer items must be at least -2**63 and less than 2**64")
     return int(value)
+
+
+def canonical(value: Any) -> bytes:
+    """Return the bytes of a setting: a dataclass of settings, a tuple of them, or a single value; else `TypeError`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
+        return b"d" + join_parts([type(value).__name__.encode(), *map(canonical, fields)])
+    if isinstance(value, tuple):
+        return b"t" + join_parts(map(canonical, value))
+    if isinstance(value, enum.Enum):
+        value = value.value if isinstance(value, enum.Flag) else value.name
+    if isinstance(value, datetime.timedelta):
+        return b"l" + str(value // _MICROSECOND).encode()
+    if isinstance(value, datetime.datetime):
+        return b"m" + value.isoformat().encode()
+    if isinstance(value, (numbers.Rational, float)):
+        return b"n" + str(Fraction(value)).encode()
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if value is None:
+        return b"0"
+    raise TypeError(f"{type(value).__name__} is no setting")

@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.noising import calibrate
@@ -24,18 +24,20 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.spec import Purpose, Spec
 
-Spec: TypeAlias = SketchSpec | ListedItems | TreeSpec | PrefixSpec
 Setting = TypeVar("Setting", bound=float | Fraction)
 USUAL_WANTED_ERROR = Fraction(1, 100)
 _USUAL_NORM, _NORMS = 50, [5, 10, 20, 50, 100, 200, 500]
 _ROUND_BOUNDS: list[int | Fraction] = [step * 10**power for power in range(10) for step in (1, 2, 5)]
 _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
 _NEIGHBOURS, _APART = 2, 0.1
+_MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
+_ERRORS: dict[Purpose, Callable[[Any, Sequence[Fraction]], float]] = {
+    "frequencies": lambda spec, sigma_squared: noise_half_width(spec, sigma_squared[0]),
+    "items": lambda spec, sigma_squared: noise_detection(spec, sigma_squared).likely,
+    "ranks": noise_rank_deviation,
+}
 
 
 class ErrorAt(NamedTuple):
@@ -110,7 +112,7 @@ def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fract
         return noise_error(spec, calibrate(spec, at), search=search)
 
     return Advice(
-        _measure(spec, search),
+        _MEASURES[spec.purpose(search=search)],
         bound,
         () if terms.unit.is_one_record else _errors(bounds, lambda size: error(of_bound(terms, size))),
         _errors(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
@@ -120,11 +122,7 @@ def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fract
 
 def noise_error(spec: Spec, sigma_squared: Sequence[Fraction], *, search: bool) -> float:
     """Return the error that noise alone leaves, in the measure of the release."""
-    if isinstance(spec, (SketchSpec, ListedItems)):
-        return noise_half_width(spec, sigma_squared[0])
-    if search or isinstance(spec, PrefixSpec):
-        return noise_detection(spec, sigma_squared).likely
-    return noise_rank_deviation(spec, sigma_squared)
+    return _ERRORS[spec.purpose(search=search)](spec, sigma_squared)
 
 
 def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
@@ -154,12 +152,6 @@ def _bound(terms: ReleaseTerms) -> int | Fraction:
         return terms.bounds.max_norm
     assert isinstance(terms.bounds, RecordBounds)
     return terms.bounds.max_contributions_per_partition
-
-
-def _measure(spec: Spec, search: bool) -> str:
-    if isinstance(spec, (SketchSpec, ListedItems)):
-        return "half width"
-    return "detection limit" if search or isinstance(spec, PrefixSpec) else "rank error"
 
 
 def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:

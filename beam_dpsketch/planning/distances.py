@@ -5,7 +5,7 @@ were spread over many items, an upper bound. Nothing is simulated.
 
 For two rows of width w with noise of variance s^2 each, let t = 2 s^2. The squared distance D^2 of a row has a variance
 of 4 t D^2 + 2 w t^2 from noise, and of 2 D^4 / w from collisions. So noise hides more in a wide sketch, and the best
-width is D^2 / t. Source: the moments of `estimators.comparing`.
+width is D^2 / t. Source: the moments of `release.comparing`.
 """
 
 from __future__ import annotations

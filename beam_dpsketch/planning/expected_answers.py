@@ -19,7 +19,6 @@ import numpy as np
 
 from beam_dpsketch.answers.flat.count_min import noise_offset
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
-from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.estimators import row_mean
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.hashing import cells
@@ -28,10 +27,7 @@ from beam_dpsketch.planning.expected_error import made_up_release, noise_varianc
 from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _CONFIDENCE = 0.95
 _MAX_VALUES = 100_000
@@ -52,17 +48,17 @@ class Errors(NamedTuple):
     half_width: float
 
 
-def noise_detection(spec: TreeSpec | PrefixSpec, sigma_squared: Sequence[Fraction]) -> Detection:
+def noise_detection(spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
     """Return what the search of a tree finds where noise alone disturbs it."""
     variances = noise_variances(spec, sigma_squared)
-    if isinstance(spec, PrefixSpec):  # its search takes the mean of rows that are free of heavy collisions
+    if not spec.domain.is_ordered:  # its search takes the mean of rows that are free of heavy collisions
         variances = [float(each) / spec.depth for each in sigma_squared]
     return _detection(spec, [math.sqrt(each) for each in variances])
 
 
-def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight: int) -> Detection:
+def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detection:
     """Return what the search of a tree finds in made-up data of a total weight."""
-    if isinstance(spec, TreeSpec):
+    if spec.domain.is_ordered:
         keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     else:
         keys, weights = _texts(spec, weight)
@@ -71,9 +67,9 @@ def simulated_detection(spec: TreeSpec | PrefixSpec, terms: ReleaseTerms, weight
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def noise_half_width(spec: SketchSpec | ListedItems, sigma_squared: Fraction) -> float:
+def noise_half_width(spec: Any, sigma_squared: Fraction) -> float:
     """Return half the width of a 95 % interval that holds nothing but noise."""
-    if isinstance(spec, ListedItems):
+    if spec.is_listed:
         return noise_margin(sigma_squared, _CONFIDENCE)
     if spec.kind == "count_min":
         return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
@@ -91,8 +87,8 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
-def _detection(spec: TreeSpec | PrefixSpec, deviations: Sequence[float]) -> Detection:
-    tree = prefix_search if isinstance(spec, PrefixSpec) else least_squares
+def _detection(spec: Any, deviations: Sequence[float]) -> Detection:
+    tree = least_squares if spec.domain.is_ordered else prefix_search
     limit = functools.partial(detection_limit, deviations, expansion=tree.EXPANSION_DEVIATIONS)
     return Detection(limit(probability=FOUND), limit(probability=0.5))
 
@@ -103,6 +99,5 @@ def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:
     size = spec.domain.max_bytes
     columns = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]
     texts = np.stack(columns, axis=1).astype(np.uint8).view(f"S{size}").ravel().tolist()
-    is_text = isinstance(spec.domain, TextDomain)
-    keys, _ = spec.domain.index([text.decode("ascii") for text in texts] if is_text else texts)
+    keys, _ = spec.domain.index(list(map(spec.domain.from_bytes, texts)))
     return sum_by_key(*sort_by_key(keys, weights))

@@ -7,15 +7,20 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
-from beam_dpsketch.planning.planned import Plan
+from beam_dpsketch.planning.plan import CountsPlan, Plan
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.prefix import PrefixSpec, spec_over
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -45,28 +50,28 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     5.86
     """
-    if isinstance(spec, (Domain, BytesDomain)):
-        spec = PrefixSpec.for_memory(spec) if isinstance(spec, BytesDomain) else TreeSpec.for_memory(spec)
+    layout: Any = spec_over(spec)
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
-    sigma_squared = calibrate(spec, terms)
+    sigma_squared = calibrate(layout, terms)
     expected: dict[str, Any] = {}
     if not terms.unit.over_horizon:
-        expected["advice"] = advise(spec, terms, search=search, wanted_error=wanted_error)
+        expected["advice"] = advise(layout, terms, search=search, wanted_error=wanted_error)
         if not isinstance(terms.bounds, AutoNorm):  # its noise is not known yet
-            expected |= _expected_answers(spec, terms, n, sigma_squared, search)
-    return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
+            expected |= _expected_answers(layout, terms, n, sigma_squared, search)
+    return Plan(spec=layout, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
 
 
 def _expected_answers(
     spec: Any, terms: ReleaseTerms, n: int | None, sigma_squared: tuple[Fraction, ...], search: bool
 ) -> dict[str, Any]:
-    if isinstance(spec, (SketchSpec, ListedItems)):
+    purpose = spec.purpose(search=search)
+    if purpose == "frequencies":
         half_width = expected_answers.noise_half_width(spec, sigma_squared[0])
-        if n is None or isinstance(spec, ListedItems):
+        if n is None or spec.is_listed:
             return {"half_width": half_width}
         return {"half_width": half_width, "errors": expected_answers.simulated_errors(spec, terms, n)}
-    if search or isinstance(spec, PrefixSpec):
+    if purpose == "items":
         on_data = None if n is None else expected_answers.simulated_detection(spec, terms, n)
         return {"detection": expected_answers.noise_detection(spec, sigma_squared), "detection_on_data": on_data}
     return {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
@@ -79,3 +84,30 @@ def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: 
         "rank_deviation": {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)},
         "rank_deviation_known_total": exact_tree_deviation(spec, sigma_squared, known_total=True),
     }
+
+
+def check_declared(declaration: Declaration, terms: ReleaseTerms) -> None:
+    """Refuse settings under which no noise, no choice of keys or no choice of a norm works."""
+    if isinstance(declaration, GroupedDeclaration):
+        Counting.of(declaration.spec, terms)
+        return
+    calibrate(declaration.spec, terms)
+    choose_keys(declaration.spec, terms)
+    if isinstance(declaration.unit.bounds, AutoNorm):
+        calibrate_choice(declaration.spec, terms)
+
+
+def plan_declared(
+    declaration: Declaration,
+    terms: ReleaseTerms,
+    n: int | None = None,
+    *,
+    search: bool = False,
+    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+) -> Plan | CountsPlan:
+    """Return what to expect of a release; the arguments are those of `plan`."""
+    if isinstance(declaration, GroupedDeclaration):
+        return CountsPlan(Counting.of(declaration.spec, terms))
+    keys = declaration.public_keys
+    key_count = None if keys is None else len(keys)
+    return plan(declaration.spec, terms, n, keys=key_count, search=search, wanted_error=wanted_error)

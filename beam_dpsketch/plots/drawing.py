@@ -1,8 +1,14 @@
-"""What all pictures share: how they look, new axes, intervals, and matplotlib, which is imported when one is drawn."""
+"""What all pictures share: how they look, figures and their bytes, axes, intervals.
+
+Equal answers give equal bytes, without the time of the drawing. matplotlib is imported when a picture is drawn.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import io
+import logging
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +26,7 @@ _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3
 _MARKERS = "osD^vPX"
 _SIZE = (8.0, 4.5)
 _BAND, _BAR = 0.25, 0.35
+_NO_TIME = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,3 +136,34 @@ def draw_intervals(axes: Axes, places: np.ndarray, answers: Sequence[np.ndarray]
         axes.plot(*(points if upright else points[::-1]), marker=ends, markersize=size, markeredgewidth=2, **style)
     points = (places, estimates)
     axes.plot(*(points if upright else points[::-1]), marker=look.marker, markersize=2.5 if many else 4, **style)
+
+
+def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    """Return a new figure and its panels, row by row; `size` is that of one panel in inches."""
+    rows = -(-panels // columns)
+    figure = new_figure((size[0] * columns, size[1] * rows + 0.4))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[panels:]:
+        axes.set_visible(False)
+    return figure, list(grid.flat[:panels])
+
+
+def add_common_legend(figure: Any, grid: list[Any]) -> None:
+    """Put one legend below all panels; equal names are one entry."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend([*handles.values()], [*handles], loc="outside lower center", ncols=4, frameon=False)
+
+
+def to_bytes(figure: Any, kind: str) -> bytes:
+    """Return a figure as PNG, SVG or PDF; characters that the font lacks are drawn as boxes."""
+    import matplotlib as mpl
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    data = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "dpsketch"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        figure.savefig(data, format=kind, metadata=_NO_TIME[kind])
+    return data.getvalue()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import ipaddress
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beam_dpsketch.answers.rows import as_list
+from beam_dpsketch.domains import DOMAINS
+from beam_dpsketch.domains.base import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -27,7 +29,8 @@ def places_of(values: Any) -> np.ndarray:
 
         return np.asarray(date2num(values), dtype=np.float64)
     try:
-        return np.array([float(_number(each)) for each in values], dtype=np.float64)
+        scale = _scale_of(next(iter(values), 0))
+        return np.array([float(scale.place(each) if scale else each) for each in values], dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError("values must be numbers, times or IPv4 addresses, which have an order on an axis") from None
 
@@ -42,9 +45,9 @@ def mark(axis: Axis, values: Any) -> None:
         locator = AutoDateLocator(tz=first.tzinfo)
         axis.set_major_locator(locator)
         axis.set_major_formatter(ConciseDateFormatter(locator, tz=first.tzinfo))
-    elif isinstance(first, (str, ipaddress.IPv4Address)):
-        axis.set_major_locator(_at_prefixes())
-        axis.set_major_formatter(lambda place, _: str(ipaddress.IPv4Address(int(min(max(place, 0), 2**32 - 1)))))
+    elif (scale := _scale_of(first)) is not None:
+        axis.set_major_locator(_at_powers())
+        axis.set_major_formatter(lambda place, _: scale.words(place))
         axis.set_tick_params(rotation=20)
     else:
         if all(isinstance(each, (int, np.integer)) for each in values):
@@ -90,11 +93,11 @@ def _at_whole_numbers(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _at_prefixes() -> Any:
-    """Return what puts marks where prefixes of addresses begin, as 10.0.0.0."""
+def _at_powers() -> Any:
+    """Return what puts marks at multiples of a power of two, where prefixes of addresses begin, as 10.0.0.0."""
     from matplotlib.ticker import Locator
 
-    class Prefixes(Locator):
+    class Multiples(Locator):
         def __call__(self) -> Any:
             return self.tick_values(*self.axis.get_view_interval())
 
@@ -102,10 +105,14 @@ def _at_prefixes() -> Any:
             step = 2 ** max(0, math.ceil(math.log2(max(abs(vmax - vmin), 1) / 6)))
             return step * np.arange(math.ceil(min(vmin, vmax) / step), math.floor(max(vmin, vmax) / step) + 1)
 
-    return Prefixes()
+    return Multiples()
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, (str, ipaddress.IPv4Address)):
-        return int(ipaddress.IPv4Address(value))
-    return value
+def _scale_of(value: Any) -> Scale | None:
+    """Return the scale of the domain that a value is of; `None` for numbers and what no domain knows."""
+    for kind in DOMAINS:
+        with contextlib.suppress(TypeError, ValueError):
+            if kind.scale is not None:
+                kind.scale.place(value)
+                return kind.scale
+    return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.questions.kinds import KINDS, AnswerType, Kind
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.statement.statement_text import round_up
@@ -23,18 +21,6 @@ PRIVACY_COLUMNS: Mapping[str, type] = {
 """The columns that say, in each row, how well the release is protected; losses are rounded up."""
 
 _DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
-_TYPES: tuple[tuple[Any, AnswerType], ...] = (
-    (IntegerDomain, int),
-    (FloatDomain, float),
-    ((IPv4Domain, TextDomain), str),
-    (TimestampDomain, datetime.datetime),
-    (BytesDomain, bytes),
-)
-
-
-def type_of_values(domain: Any) -> AnswerType:
-    """Return the type of plain values of a domain."""
-    return next(kind for domains, kind in _TYPES if isinstance(domain, domains))
 
 
 def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:

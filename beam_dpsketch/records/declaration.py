@@ -8,8 +8,7 @@ import hashlib
 from typing import Any
 
 from beam_dpsketch import _validate
-from beam_dpsketch.hashing.canonical import canonical
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.key_selection import SelectionRule

@@ -72,7 +72,7 @@ class SketchInput:
     @property
     def readable(self) -> Readable:
         """The types of item columns that can be counted."""
-        domain = getattr(self.spec, "domain", None)
+        domain = self.spec.domain
         return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:

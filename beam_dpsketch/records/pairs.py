@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.records.groups import dictionary_codes
-from beam_dpsketch.sketches.grouped_items import short_keys
 
 _LENGTH = 4
 

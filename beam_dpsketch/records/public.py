@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.times import to_micros
+from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.privacy.key_selection import SelectionRule

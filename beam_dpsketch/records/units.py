@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.times import check_milliseconds, duration_to_micros
+from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
 from beam_dpsketch.privacy.contributions import Bounds, RecordBounds, check_bounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector

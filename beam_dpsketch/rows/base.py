@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import apache_beam as beam
 
@@ -155,7 +155,7 @@ class AnswerRows(beam.DoFn):
 
     def process(self, element: tuple[Mapping[str, Any], ReleasedSketch]) -> Iterator[beam.Row]:
         fields, released = element
-        if self._ask.entry.takes is not Takes.NOTHING and getattr(released.spec, "domain", None) != self._domain:
+        if self._ask.entry.takes is not Takes.NOTHING and released.spec.domain != self._domain:
             raise ConfigError(_NO_DOMAIN if self._domain is None else _OTHER_DOMAIN)
         yield from answer_rows(fields, released, self._ask, self._columns)
 
@@ -163,7 +163,8 @@ class AnswerRows(beam.DoFn):
 def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
     sides, counts_groups, side = config.privacy.side_counters, config.method is not None, ask.entry.side_counter
-    adds_up = ask.kind == "total" and isinstance(domain_of(config), Domain) and not counts_groups
+    domain = domain_of(config)
+    adds_up = ask.kind == "total" and not counts_groups and domain is not None and domain.is_ordered
     if side is not None and not adds_up and getattr(sides, side, None) is None:
         raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters")
     if counts_groups and not ask.is_answered_by(ReleasedCounts):
@@ -174,10 +175,9 @@ def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
 
 def domain_of(config: ReleaseConfig) -> Domain | BytesDomain | None:
     """Return the domain of a release, also where a layout over it is given; `None` for a flat sketch."""
-    spec = config.spec
-    return spec if isinstance(spec, (Domain, BytesDomain)) else getattr(spec, "domain", None)
+    return config.spec.domain  # type: ignore[return-value]
 
 
 def listed_of(config: ReleaseConfig) -> ListedItems | None:
     """Return the items that are counted exactly, if any."""
-    return config.spec if isinstance(config.spec, ListedItems) else None
+    return cast(ListedItems, config.spec) if config.declaration.spec.is_listed else None

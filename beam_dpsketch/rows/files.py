@@ -10,7 +10,6 @@ import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
 from beam_dpsketch import transforms as python
-from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
@@ -118,7 +117,7 @@ def _element(row: Any, *, is_keyed: bool) -> Any:
 
 def _read_row(element: Any, key_type: type | None, *, over_time: bool, is_text: bool) -> beam.Row:
     key, released = element if isinstance(element, tuple) else (None, element)
-    if isinstance(released, TimelineRow) != over_time:
+    if released.is_row != over_time:
         words = "holds rows over time: say over_time: true" if not over_time else "holds a release without over_time"
         raise ConfigError(f"path: a file {words}")
     if key_type is None and isinstance(element, tuple):

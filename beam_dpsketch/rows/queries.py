@@ -141,7 +141,7 @@ def _placed(row: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
 def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
     """Return a row over time by its key and its run."""
     released = to_release(row)
-    if not isinstance(released, TimelineRow):
+    if not released.is_row:
         raise ConfigError(
             "input: expected rows over time, of a continual release; for other releases take QueryReleases"
         )

@@ -49,15 +49,13 @@ def window_fields(window: Any) -> dict[str, Timestamp]:
     return {} if isinstance(window, GlobalWindow) else {"window_start": window.start, "window_end": window.end}
 
 
-def to_release_row(
-    fields: Mapping[str, Any], released: ReleasedSketch | TimelineRow, is_text: bool = False
-) -> beam.Row:
-    """Return a row that holds a release, with its privacy statement in words."""
+def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = False) -> beam.Row:
+    """Return a row that holds a release or a row over time, with its privacy statement in words."""
     data = released.to_bytes()
     return beam.Row(
         **fields,
-        kind=released.kind if isinstance(released, TimelineRow) else released.name,
-        **({ROW: released.number} if isinstance(released, TimelineRow) else {}),
+        kind=released.spec.kind,
+        **({ROW: released.number} if released.is_row else {}),
         **{RELEASE: base64.b64encode(data).decode() if is_text else data},
         **privacy_fields(released.privacy),
         **{STATEMENT: str(released.privacy)},

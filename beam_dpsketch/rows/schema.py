@@ -14,10 +14,9 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.domains import BytesDomain, IntegerDomain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, answer_columns, type_of_values
+from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, answer_columns
 from beam_dpsketch.questions.kinds import AnswerType
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
@@ -69,7 +68,7 @@ def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedIte
       domain: of the release; `None` for a sketch without one.
       listed: the items of a release of listed items, which then decide the type.
     """
-    truncates = isinstance(domain, BytesDomain)
+    truncates = domain is not None and not domain.is_ordered
     return {
         **places,
         **answer_columns(ask.kind, _item_type(ask, domain, listed), truncates=truncates),
@@ -108,10 +107,10 @@ def one_type(values: Any, path: str) -> type:
 
 
 def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
-    if isinstance(domain, IntegerDomain) and domain.high > _MAX_INT64:
+    if domain is not None and domain.plain_type is int and domain.last > _MAX_INT64:
         raise ConfigError("domain.high: whole numbers in columns are below 2**63; take a smaller high")
     if domain is not None:
-        return type_of_values(domain)
+        return domain.plain_type
     if not ask.entry.items_in:
         return str
     items = ask.items if ask.items is not None else listed and listed.items

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from beam_dpsketch.sketches.count_min import CountMin
-from beam_dpsketch.sketches.count_sketch import CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.flat import CountMin, CountSketch, LinearSketch
 from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
-from beam_dpsketch.sketches.linear import LinearSketch, RawSketch
+from beam_dpsketch.sketches.linear import RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -14,18 +13,14 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 __all__ = ["CountMin", "CountSketch", "LinearSketch", "RawSketch", "raw_type"]
 
-_FLAT: dict[str, type[RawSketch]] = {kind.name: kind for kind in (CountSketch, CountMin)}
-_OTHERS: dict[type, type[RawSketch]] = {
-    ListedItems: ListedHistogram,
-    GroupedItems: GroupedCounts,  # type: ignore[type-abstract]
-    TreeSpec: DyadicCountSketch,
-    PrefixSpec: PrefixTree,
+_KINDS: dict[str, type[RawSketch]] = {
+    kind.name: kind for kind in (CountSketch, CountMin, ListedHistogram, GroupedCounts, DyadicCountSketch, PrefixTree)
 }
 
 
 def raw_type(spec: Any) -> type[RawSketch]:
     """Return the kind of sketch that a spec describes."""
-    kind = _FLAT[spec.kind] if isinstance(spec, SketchSpec) else _OTHERS.get(type(spec))
-    if kind is None:
+    kind = _KINDS.get(getattr(spec, "kind", ""))
+    if kind is None or type(spec) is not kind.spec_type:
         raise TypeError(f"spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got {type(spec).__name__}")
     return kind

@@ -14,10 +14,8 @@ import numpy as np
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.sketches.count_min import CountMin
-from beam_dpsketch.sketches.count_sketch import CountSketch
-from beam_dpsketch.sketches.exact import ExactHistogram
-from beam_dpsketch.sketches.linear import LinearSketch, RawSketch, Table
+from beam_dpsketch.sketches.flat import CountMin, CountSketch, ExactHistogram, LinearSketch
+from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 LEVEL_SKETCHES: dict[str, type[LinearSketch]] = {kind.name: kind for kind in (ExactHistogram, CountSketch, CountMin)}

@@ -10,23 +10,21 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.base import Domain
-from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
+from beam_dpsketch.domains.base import Domain, short_keys
+from beam_dpsketch.domains.text import BytesDomain
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.sketches.linear import RawSketch, Table
-
-_POSITION_BYTES = 8
-_CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
+from beam_dpsketch.sketches.spec import Spec
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class GroupedItems:
+class GroupedItems(Spec):
     """A domain, and the items of it that a release has.
 
     Args:
@@ -35,6 +33,7 @@ class GroupedItems:
       left_out: in a combination, how many items were left out because only some of the releases have them, at most.
     """
 
+    kind: ClassVar[str] = "groups"
     domain: Domain | BytesDomain
     encoded_items: bytes = b""
     left_out: int = 0
@@ -42,7 +41,7 @@ class GroupedItems:
     def __post_init__(self) -> None:
         _validate.instance(Domain, BytesDomain, domain=self.domain)
         _validate.whole_fields(self, "left_out", low=0, high=(1 << 62) - 1)
-        if not all(map(self._is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
+        if not all(map(self.domain.is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
             raise ValueError("items must be values of the domain, each listed once")
         if len(set(self.items) - {None}) < len(self.items):
             raise ValueError("items must be valid text of different spelling")
@@ -70,14 +69,13 @@ class GroupedItems:
     @functools.cached_property
     def items(self) -> tuple[Any, ...]:
         """The items as plain Python values; those that are cut by their beginning."""
-        return tuple(self.values(self.short_keys))
+        return tuple(self.domain.from_short_keys(self.short_keys))
 
     @property
     def truncated(self) -> frozenset[Any]:
         """The items that are known by their beginning alone."""
-        if isinstance(self.domain, Domain):
-            return frozenset()
-        return frozenset(item for key, item in zip(self.short_keys, self.items, strict=True) if key[-1] == TRUNCATED)
+        pairs = zip(self.short_keys, self.items, strict=True)
+        return frozenset(item for key, item in pairs if self.domain.is_cut(key))
 
     def find(self, items: Any) -> np.ndarray:
         """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""
@@ -86,35 +84,8 @@ class GroupedItems:
             raise TypeError(f"items must be values that {type(self.domain).__name__} takes: {self.domain.takes}")
         return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
 
-    def values(self, keys: Sequence[bytes]) -> list[Any]:
-        """Return items from their bytes; `None` for bytes that are not valid text."""
-        if isinstance(self.domain, Domain):
-            positions = np.array([int.from_bytes(key, "big") for key in keys], dtype=np.uint64)
-            return self.domain.values(positions)
-        return [self._text(key[:-1], key[-1] == TRUNCATED) for key in keys]
-
-    def _text(self, data: bytes, is_cut: bool) -> Any:
-        """Return an item; a cut one may end within a character, which is left out."""
-        assert isinstance(self.domain, BytesDomain)
-        tries = (data[: len(data) - missing] for missing in range(_CUT_CHARACTER if is_cut else 1))
-        return next((item for item in map(self.domain.from_bytes, tries) if item is not None), None)
-
-    def _is_short_key(self, key: bytes) -> bool:
-        if isinstance(self.domain, Domain):
-            return len(key) == _POSITION_BYTES and int.from_bytes(key, "big") < self.domain.size
-        size, most = len(key) - 1, self.domain.max_bytes
-        return 0 <= size <= most and key[-1] == (size + 1 if size < most else TRUNCATED)
-
     def __repr__(self) -> str:
         return f"GroupedItems({self.domain}, {self.cells} items)"
-
-
-def short_keys(keys: Iterable[Any]) -> list[bytes]:
-    """Return keys of a domain in few bytes: a position in 8, text without what it is filled up with."""
-    return [
-        key.to_bytes(_POSITION_BYTES, "big") if isinstance(key, int) else key[:-1][: key[-1] - 1] + key[-1:]
-        for key in keys
-    ]
 
 
 class GroupedCounts(RawSketch):
@@ -129,7 +100,7 @@ class GroupedCounts(RawSketch):
 
     @classmethod
     def key_type(cls, spec: GroupedItems) -> np.dtype[Any]:
-        return getattr(spec.domain, "key_type", np.dtype(np.uint64))
+        return spec.domain.key_type
 
     @classmethod
     def tables(cls, spec: GroupedItems) -> tuple[Table, ...]:

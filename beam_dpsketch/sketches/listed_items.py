@@ -11,7 +11,7 @@ import functools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow as pa
 from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
 from beam_dpsketch.sketches.linear import RawSketch, Table, read_only
+from beam_dpsketch.sketches.spec import Spec
 
 MAX_ITEMS = 1 << 20
 MAX_BYTES = (1 << 32) - 1
@@ -27,7 +28,7 @@ _KNOWN: weakref.WeakValueDictionary[bytes, ListedItems] = weakref.WeakValueDicti
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class ListedItems:
+class ListedItems(Spec):
     """Items that are counted exactly; everything else is dropped.
 
     The list must be public: one that is taken from the data publishes it. It is part of every release and of its bytes.
@@ -43,6 +44,9 @@ class ListedItems:
     (['Oslo'], True)
     """
 
+    kind: ClassVar[str] = "listed_items"
+    is_listed: ClassVar[bool] = True
+    domain: ClassVar[None] = None  # type: ignore[misc]
     items: tuple[Any, ...]
 
     def __init__(self, items: Iterable[Any]) -> None:
@@ -64,6 +68,9 @@ class ListedItems:
     def cells(self) -> int:
         """Return the number of counters, one for each item."""
         return len(self.items)
+
+    def describe(self) -> str:
+        return f"{self.cells} listed items"
 
     @functools.cached_property
     def encoded_items(self) -> bytes:

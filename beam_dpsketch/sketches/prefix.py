@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,17 +18,17 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
-from beam_dpsketch.sketches.count_sketch import CountSketch
-from beam_dpsketch.sketches.linear import LinearSketch, RawSketch, Table
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, check_memory
+from beam_dpsketch.sketches.flat import CountSketch, LinearSketch
+from beam_dpsketch.sketches.linear import RawSketch, Table
+from beam_dpsketch.sketches.spec import Purpose, SketchSpec, Spec
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, TreeSpec, check_memory
 
 END = 256
 _SYMBOL_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrefixSpec:
+class PrefixSpec(Spec):
     """Everything that two prefix trees must share to be merged.
 
     Args:
@@ -38,6 +38,7 @@ class PrefixSpec:
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
+    kind: ClassVar[str] = "prefix"
     domain: BytesDomain
     depth: int
     width: int
@@ -67,9 +68,19 @@ class PrefixSpec:
         """Return the number of counters."""
         return self.domain.max_bytes * self.depth * self.width
 
+    def purpose(self, *, search: bool) -> Purpose:
+        return "items"
+
     def level_spec(self, number: int) -> SketchSpec:
         """Return the spec of one level's sketch."""
         return SketchSpec(depth=self.depth, width=self.width, seed=cells.derive_seed(self.seed, number))
+
+
+def spec_over(counted: Any) -> Any:
+    """Return the usual tree over a domain; a spec as it is."""
+    if counted.domain is not counted:
+        return counted
+    return TreeSpec.for_memory(counted) if counted.is_ordered else PrefixSpec.for_memory(counted)
 
 
 class PrefixTree(RawSketch):

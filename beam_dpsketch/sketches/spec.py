@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import fingerprints
-from beam_dpsketch.sketches.binomial import half_or_more
 
 KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64
@@ -19,8 +20,36 @@ MAX_WIDTH = 1 << 26
 MAX_CELLS = 1 << 28
 
 
+Purpose: TypeAlias = Literal["frequencies", "items", "ranks"]
+
+
+class Spec:
+    """What all specs answer.
+
+    Attributes:
+      kind: the name of the sketch that is described.
+      domain: the values that it is over; `None` where it takes any items.
+      is_listed: whether it counts listed items alone, so that nothing collides.
+    """
+
+    domain: Any
+    is_listed: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        """Return in a few words what is counted, or the shape of a sketch that takes any items."""
+        return self.domain.describe()
+
+    def describe_levels(self) -> Sequence[str]:
+        """Return the shape of each level, where levels differ."""
+        return ()
+
+    def purpose(self, *, search: bool) -> Purpose:
+        """Return what answers are about: how frequent items are, which are most frequent, or the ranks of values."""
+        return "frequencies"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SketchSpec:
+class SketchSpec(Spec):
     """The kind, the shape and the hash functions of a sketch.
 
     Args:
@@ -33,6 +62,7 @@ class SketchSpec:
         secret until then, and take a new one for the next publication.
     """
 
+    domain: ClassVar[None] = None  # type: ignore[misc]
     kind: str = "count_sketch"
     depth: int = 5
     width: int = 4096
@@ -110,6 +140,9 @@ class SketchSpec:
         """How many counters the sketch has."""
         return self.depth * self.width
 
+    def describe(self) -> str:
+        return f"{self.depth} x {self.width} counters"
+
 
 def _rows(failure_probability: float) -> int:
     return math.ceil(math.log(2 / failure_probability))
@@ -132,3 +165,16 @@ def _median_width(depth: int, relative_error: float, failure_probability: float)
 def _median_fails(depth: int, row_fails: float) -> float:
     """2 P[Bin(depth, row_fails) >= (depth + 1) / 2]."""
     return 2 * half_or_more(depth, min(row_fails, 1.0))
+
+
+def half_or_more(trials: int, probability: Any) -> Any:
+    """Return P[Bin(trials, probability) >= trials / 2], for one probability or an array of them."""
+    return at_least((trials + 1) // 2, trials, probability)
+
+
+def at_least(successes: int, trials: int, probability: Any) -> Any:
+    """Return P[Bin(trials, probability) >= successes], for one probability or an array of them."""
+    return sum(
+        math.comb(trials, count) * probability**count * (1 - probability) ** (trials - count)
+        for count in range(successes, trials + 1)
+    )

@@ -8,13 +8,15 @@ al. 2013 for the dyadic decomposition; `benchmarks.accuracy.quantiles` compares 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
-from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
+from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, Purpose, SketchSpec, Spec
 
 BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
@@ -51,7 +53,7 @@ class Level:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeSpec:
+class TreeSpec(Spec):
     """Everything that two trees must share to be merged. `for_memory` chooses the levels.
 
     Args:
@@ -60,6 +62,7 @@ class TreeSpec:
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
+    kind: ClassVar[str] = "dyadic"
     domain: Domain
     levels: tuple[Level, ...]
     seed: int = 0
@@ -152,6 +155,13 @@ class TreeSpec:
     def cells(self) -> int:
         """Return the number of counters."""
         return sum(level.depth * level.width for level in self.levels)
+
+    def describe_levels(self) -> Sequence[str]:
+        shapes = (f"{each.width}" if each.sketch == "exact" else f"{each.depth} x {each.width}" for each in self.levels)
+        return [f"{level.sketch} {shape}" for level, shape in zip(self.levels, shapes, strict=True)]
+
+    def purpose(self, *, search: bool) -> Purpose:
+        return "items" if search else "ranks"
 
     def shift(self, number: int) -> int:
         """Return the number of bits of a position below a level: a node is `position >> shift`."""

@@ -9,7 +9,7 @@ from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds, NormBound, PrivacyUnit, RecordBounds
 
 
-class Bounded(Protocol):
+class HasBounds(Protocol):
     """A statement, or the terms of a release."""
 
     @property
@@ -29,7 +29,7 @@ class Bounded(Protocol):
         """The length of a period, 0 without one."""
 
 
-def bounds_in_words(bounded: Bounded) -> str:
+def bounds_in_words(bounded: HasBounds) -> str:
     """Return how much of a unit counts: in keys, windows and periods, and with what weights."""
     bounds = bounded.bounds
     if isinstance(bounds, RecordBounds):
@@ -38,7 +38,7 @@ def bounds_in_words(bounded: Bounded) -> str:
     return _norm(bounds, bounded)
 
 
-def _records(bounds: RecordBounds, bounded: Bounded) -> str:
+def _records(bounds: RecordBounds, bounded: HasBounds) -> str:
     """Return which records are kept of a unit."""
     records, windows = f"{bounds.max_contributions_per_partition} record(s)", f"{bounded.window_count} window(s)"
     if bounded.unit.over_horizon:
@@ -49,7 +49,7 @@ def _records(bounds: RecordBounds, bounded: Bounded) -> str:
     return f"{records} per partition, {partitions}, {_weights(bounds)}, {windows}{_period(bounded)}"
 
 
-def _norm(bounds: NormBound | AutoNorm, bounded: Bounded) -> str:
+def _norm(bounds: NormBound | AutoNorm, bounded: HasBounds) -> str:
     """Return how a norm bounds a unit."""
     windows = bounded.window_count
     reach = f"counters and keys, in each of {windows} window(s)" if windows > 1 else "counters, keys and windows"
@@ -65,6 +65,6 @@ def _weights(bounds: Bounds) -> str:
     return f"weights {bounds.min_weight} to {bounds.max_weight}"
 
 
-def _period(bounded: Bounded) -> str:
+def _period(bounded: HasBounds) -> str:
     seconds = decimal.Decimal(bounded.period_micros).scaleb(-6).normalize()
     return f" of each period of {seconds:f} seconds" if bounded.period_micros else ""

@@ -23,6 +23,7 @@ class GroupNote:
       scale_bits: 0, or under a norm the bits of `norm_bounding`.
     """
 
+    of_items: ClassVar[bool] = True
     max_items: int
     threshold: int
     most: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
@@ -31,6 +31,7 @@ class KeyNote:
       share: the part of rho that the sketches lose to the votes; 0 if these are free.
     """
 
+    of_items: ClassVar[bool] = False
     method: str
     max_keys: int
     min_units: int

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 
 _MAX_DROPPED = 62
@@ -21,6 +21,7 @@ class RowNote:
       dropped_bits: counters are in units of 2**dropped_bits of what the noise was drawn for, rounded.
     """
 
+    is_row: ClassVar[bool] = True
     mechanism: RowMechanism
     number: int
     dropped_bits: int
@@ -35,6 +36,13 @@ class RowNote:
         """The window that the row comes out with."""
         return self.mechanism.window_of(self.number)
 
+    def noise(self, sigma: str) -> str:
+        """Return in words what noise there is, of this sigma."""
+        return (
+            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {self}"
+            ". rho covers all rows together, for any number of questions, even if later data depend on them"
+        )
+
     def __str__(self) -> str:
         return f"row {self.number} of {self.mechanism.row_count}, {_of(self.mechanism)}"
 
@@ -48,12 +56,20 @@ class AnswerNote:
       windows: the rows of how many windows were there, from the first on.
     """
 
+    is_row: ClassVar[bool] = False
     mechanism: RowMechanism
     windows: int
 
     def __post_init__(self) -> None:
         _validate.instance(RowMechanism, mechanism=self.mechanism)
         _validate.whole_fields(self, "windows", low=1, high=self.mechanism.windows)
+
+    def noise(self, sigma: str) -> str:
+        """Return in words what noise there is, of this sigma."""
+        return (
+            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {self}. Answers of one "
+            "timeline share noise, so they do not combine"
+        )
 
     def __str__(self) -> str:
         rows = self.mechanism.first_row(self.windows)
@@ -62,5 +78,4 @@ class AnswerNote:
 
 def _of(mechanism: RowMechanism) -> str:
     """Return in words what makes the rows."""
-    kind = "the binned square root" if isinstance(mechanism, BinnedRoot) else "the binary tree"
-    return f"made by {kind} over {mechanism.windows} windows"
+    return f"made by {mechanism.words} over {mechanism.windows} windows"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from fractions import Fraction
+from typing import Any
 
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -12,9 +13,6 @@ from beam_dpsketch.privacy.sensitivity import change_factor
 from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.bounds_text import bounds_in_words
-from beam_dpsketch.statement.group_note import GroupNote
-from beam_dpsketch.statement.key_note import KeyNote
-from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
 from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
@@ -74,17 +72,8 @@ def _loss(statement: Stated) -> str:
 
 def _noise(statement: Stated, sigma: str) -> str:
     """Return what noise there is."""
-    note = statement.over_time
-    if isinstance(note, RowNote):
-        return (
-            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {note}"
-            ". rho covers all rows together, for any number of questions, even if later data depend on them"
-        )
-    if isinstance(note, AnswerNote):
-        return (
-            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {note}. Answers of one "
-            "timeline share noise, so they do not combine"
-        )
+    if statement.over_time is not None:
+        return statement.over_time.noise(sigma)
     count = len(statement.release_ids)
     return f"a discrete Gaussian with sigma = {sigma} on each counter, drawn once in {count} release(s)"
 
@@ -94,15 +83,16 @@ def _keys(statement: Stated) -> dict[str, str]:
     if not statement.delta:
         return {}
     lost = f"{round_up(statement.delta, 6):g}"
-    if isinstance(statement.keys, GroupNote):
+    note: Any = statement.keys
+    if note is not None and note.of_items:
         return {
             "Items": (
-                f"{statement.keys}. One unit counts for at most {statement.keys.max_items} of them. The probability "
+                f"{note}. One unit counts for at most {note.max_items} of them. The probability "
                 f"that one unit alone brings an item into what is released is at most {lost}, over all its items, keys "
                 "and windows."
             )
         }
-    words = "chosen from the data" if statement.keys is None else f"chosen from the data: {statement.keys}"
+    words = "chosen from the data" if note is None else f"chosen from the data: {note}"
     return {
         "Keys": (
             f"{words}. The probability that one unit alone brings a key into what is released is at most {lost}, over "
@@ -126,17 +116,17 @@ def _choice(statement: Stated) -> str:
 
 def _holds(statement: Stated) -> dict[str, str]:
     """Return about how much is in the release."""
-    if not statement.side or isinstance(statement.over_time, RowNote):
+    if not statement.side or (statement.over_time is not None and statement.over_time.is_row):
         return {}
     counts = ", ".join(map(str, statement.side))
     again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
-    each = " A unit counts once for each window." if again and isinstance(statement.over_time, AnswerNote) else ""
+    each = " A unit counts once for each window." if again and statement.over_time is not None else ""
     return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away.{each}"}
 
 
 def _parts(statement: Stated) -> dict[str, str]:
     """Return which parts of rho pay for what, of a single release."""
-    keys = statement.keys if isinstance(statement.keys, KeyNote) else None
+    keys: Any = None if statement.keys is None or statement.keys.of_items else statement.keys
     if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
     parts = [f"{_part(statement.sketch_share)} for the sketch"]

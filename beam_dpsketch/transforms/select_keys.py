@@ -14,7 +14,7 @@ import apache_beam as beam
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.keys import choose_keys_alone
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.terms_text import loss_in_words
+from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.public import KeySelection, TimeRange

@@ -26,10 +26,11 @@ from beam_dpsketch import (
     SketchSpec,
     TextDomain,
 )
+from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.sketches.grouped_items import GroupedItems, short_keys
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.group_note import GroupNote
 from tests.helpers import by_hand
 

@@ -69,7 +69,7 @@ def test_what_is_not_a_horizon_is_refused_in_the_same_words(start: str, size: st
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: type(domain).__name__)
 def test_values_are_the_same_by_both_doors(domain: Domain) -> None:
-    released: Any = SimpleNamespace(spec=SimpleNamespace(domain=domain))
+    released: Any = SimpleNamespace(spec=SimpleNamespace(domain=domain, is_listed=False))
     found = read_values(DOMAINS[domain], released, None)
     assert found == settings.read_ask({"ranks": DOMAINS[domain]}, "ask", domain).what
     for wrong in WRONG[type(domain)]:

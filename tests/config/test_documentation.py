@@ -82,7 +82,7 @@ def test_tables_list_all_settings() -> None:
     assert sorted(spec) == sorted({**layouts.SPEC, **layouts.ACCURACY})
     domains = dict(re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.split("| type |")[1].split("## ")[0], re.MULTILINE))
     assert {name: re.findall(r"`(\w+)`", words) for name, words in domains.items()} == {
-        name: list(kind.settings) for name, kind in layouts.DOMAINS.items()
+        name: list(kind) for name, kind in layouts.DOMAIN_SETTINGS.items()
     }
 
 

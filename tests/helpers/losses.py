@@ -47,11 +47,12 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
+from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.planning.declared import check_declared
+from beam_dpsketch.planning.planner import check_declared
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
@@ -67,7 +68,7 @@ from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.over_time import check_over_time
 from beam_dpsketch.records.pairs import join_pairs
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.grouped_items import GroupedItems, short_keys
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.key_note import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of

@@ -14,8 +14,8 @@ from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.config import ReleaseConfig, read_release
 from beam_dpsketch.engine.noising import Part, release_parts
-from beam_dpsketch.planning import planned
-from beam_dpsketch.planning.over_time import noise_of_answers
+from beam_dpsketch.planning import plan_text
+from beam_dpsketch.planning.plan_text import noise_of_answers
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
@@ -126,9 +126,9 @@ def test_noise_over_time_is_that_of_answers(kind: dict[str, Any], windows: int) 
 
 def test_the_largest_level_alone_and_a_half_with_the_middle_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(planned, "_span", lambda sigmas: f"{max(sigmas):.4g}")
+        patch.setattr(plan_text, "span", lambda sigmas: f"{max(sigmas):.4g}")
         with pytest.raises(AssertionError):
             check_answers(TREE, 3)
-    monkeypatch.setattr(planned, "noise_of_answers", lambda mechanism: (*noise_of_answers(mechanism)[::2], 1.0))
+    monkeypatch.setattr(plan_text, "noise_of_answers", lambda mechanism: (*noise_of_answers(mechanism)[::2], 1.0))
     with pytest.raises(AssertionError):
         check_answers(LISTED, 2)

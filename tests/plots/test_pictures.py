@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import Frequencies, Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.figures import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 
 pytest.importorskip("matplotlib")
 

@@ -20,8 +20,7 @@ from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.sketches.exact import ExactHistogram
-from beam_dpsketch.sketches.linear import LinearSketch
+from beam_dpsketch.sketches.flat import ExactHistogram, LinearSketch
 from tests.helpers import norms
 from tests.helpers.norms import Case, Place
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from beam_dpsketch import CountMin, CountSketch, SketchSpec
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches.spec import MAX_CELLS
+from beam_dpsketch.sketches.spec import MAX_CELLS, half_or_more
 from tests.helpers.raw import raw_of
 
 FALSE_ALARM = 1e-9
@@ -154,3 +154,12 @@ def test_the_dimensions_of_the_paper_do_not_keep_it(kind, failure_probability):
     spec = SketchSpec.paper_dimensions(relative_error=0.05, failure_probability=failure_probability)
     failures = _failures(kind, spec, 0.05, _equal_items(0.05))
     assert not _accepts(failures, failure_probability)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 3, 4, 5, 8, 9, 64])
+def test_half_or_more_is_the_upper_tail_for_one_probability_or_many(trials: int) -> None:
+    probabilities = np.linspace(0, 1, 21)
+    expected = stats.binom(trials, probabilities).sf((trials - 1) // 2)
+    np.testing.assert_allclose(half_or_more(trials, probabilities), expected, rtol=1e-9, atol=1e-15)
+    for probability, tail in zip(probabilities.tolist(), expected.tolist(), strict=True):
+        assert half_or_more(trials, probability) == pytest.approx(tail, rel=1e-9, abs=1e-15)

@@ -22,7 +22,7 @@ from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import inner_products
 from beam_dpsketch.estimators.comparing.noise_variance import noise_variance
-from beam_dpsketch.estimators.comparing.tables import Table
+from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -154,7 +154,7 @@ class Comparable(ABC):
 
     @property
     @abstractmethod
-    def _table(self) -> Table:
+    def _table(self) -> NoisyTable:
         """The counters of single items."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ import numpy as np
 from beam_dpsketch.answers.decoding.decoded import Decoded, Dictionary
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many
-from beam_dpsketch.estimators.comparing.tables import Table
+from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.estimators.decoding.listed import DecodedList
 from beam_dpsketch.privacy.gaussian_tail import noise_margin
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
@@ -69,8 +69,8 @@ class ReleasedListedItems(ReleasedSketch):
         return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
 
     @property
-    def _table(self) -> Table:
-        return Table.of(self.counters.reshape(1, -1), self._noise_variance(), "exact")
+    def _table(self) -> NoisyTable:
+        return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact")
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self.spec.items

@@ -11,7 +11,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,9 @@ class TimelineRow:
 
     Made by a transform, or by `from_bytes`, not by hand.
     """
+
+    is_row: ClassVar[bool] = True
+    _about = None
 
     def __init__(
         self, kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0

@@ -21,7 +21,7 @@ from beam_dpsketch.answers.comparing.movers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Many
-from beam_dpsketch.domains.times import to_micros
+from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
-from beam_dpsketch.estimators.comparing.tables import Hashing, Table
+from beam_dpsketch.estimators.comparing.tables import Hashing, NoisyTable
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
 from beam_dpsketch.estimators.tree.levels import TreeLevel
 
@@ -48,9 +48,9 @@ class ReleasedTree(ReleasedSketch):
     def _levels(self) -> list[TreeLevel]: ...
 
     @property
-    def _table(self) -> Table:
+    def _table(self) -> NoisyTable:
         leaves = self._levels[-1]
-        return Table.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch])
+        return NoisyTable.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch])
 
     @property
     def _detection_limit(self) -> float:

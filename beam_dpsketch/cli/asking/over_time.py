@@ -49,7 +49,7 @@ class RunRows:
     def timeline(self, horizon: Horizon) -> SketchTimeline:
         """Return what answers about windows; raise `AnswerError` where none can be asked yet."""
         try:
-            timeline = SketchTimeline((each.released for each in self.stored), horizon)  # type: ignore[misc]
+            timeline = SketchTimeline((each.released for each in self.stored), horizon)
         except ValueError as error:
             raise AnswerError(error) from None
         if not timeline.available:
@@ -124,7 +124,7 @@ def _of_files(stored: list[Stored]) -> Iterator[Found]:
                 f"{each.title}: is not of a window: this is drawn over time, out of files with windows in their names, "
                 "or of rows over time; `dpsketch query` answers about one release"
             )
-        moment = Moment(read_time(window.split("/")[0], ""), each.released)  # type: ignore[arg-type]
+        moment = Moment(read_time(window.split("/")[0], ""), each.released)
         found.setdefault((name_without_window(each.path), each.key), []).append((each, moment))
     for (name, key), windows in found.items():
         first = windows[0][0]

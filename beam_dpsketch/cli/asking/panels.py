@@ -11,7 +11,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals
 from beam_dpsketch.cli.text import AnswerError, UsageError, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.figures import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.scales import places_of, text
 from beam_dpsketch.questions.kinds import Drawing
 

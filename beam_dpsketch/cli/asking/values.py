@@ -13,16 +13,7 @@ from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.asking import value_reader
 from beam_dpsketch.config.scalars import read_number
 from beam_dpsketch.config.scalars import read_whole as read_whole_number
-from beam_dpsketch.domains import (
-    BytesDomain,
-    Domain,
-    FloatDomain,
-    IntegerDomain,
-    IPv4Domain,
-    TextDomain,
-    TimestampDomain,
-)
-from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.domains import Domain
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
@@ -40,17 +31,19 @@ def read_values(texts: Iterable[str], released: ReleasedSketch, item_type: ItemT
     Raises `UsageError` where a text is not of this type; the message does not contain it.
     """
     spec = released.spec
-    if isinstance(spec, ListedItems):
+    if spec.is_listed:
         wanted = {"int": (int,), "text": (str,), None: (object,)}[item_type]
         listed = {shown(item): item for item in reversed(spec.items) if isinstance(item, wanted)}
         return tuple(listed.get(text, text) for text in texts)
-    domain = getattr(spec, "domain", None)
-    kind = IntegerDomain if domain is None and item_type == "int" else type(domain)
-    read = _READERS.get(kind) or value_reader(domain)
+    domain = spec.domain
     try:
-        return tuple(read(text, "") for text in texts)
+        if domain is not None:
+            read = _READERS.get(domain.plain_type) or value_reader(domain)
+            return tuple(read(text, "") for text in texts)
+        return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
     except ConfigError:
-        raise UsageError(f"this release is about {_EXPECTED[kind]}: give such values") from None
+        expected = "whole numbers" if domain is None else domain.parsed
+        raise UsageError(f"this release is about {expected}: give such values") from None
 
 
 def count_outside(values: Iterable[Any], domain: Domain) -> int:
@@ -112,12 +105,4 @@ def _read_bytes(text: str, path: str) -> bytes:
         raise ConfigError(path) from None
 
 
-_READERS: dict[type, Callable[[str, str], Any]] = {IntegerDomain: read_whole_number, BytesDomain: _read_bytes}
-_EXPECTED: dict[type, str] = {
-    IntegerDomain: "whole numbers",
-    FloatDomain: "numbers",
-    IPv4Domain: "IPv4 addresses",
-    TimestampDomain: "times, in ISO 8601 or in seconds since 1970",
-    TextDomain: "text",
-    BytesDomain: "bytes, in hex after 0x or as text",
-}
+_READERS: dict[type, Callable[[str, str], Any]] = {int: read_whole_number, bytes: _read_bytes}

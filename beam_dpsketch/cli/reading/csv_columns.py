@@ -18,11 +18,9 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.config.scalars import read_time
-from beam_dpsketch.domains import FloatDomain, IntegerDomain, TimestampDomain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
 from beam_dpsketch.records.public import PublicKeys
-from beam_dpsketch.sketches.listed_items import ListedItems
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
 _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
@@ -70,12 +68,10 @@ def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _item_type(config: ReleaseConfig) -> pa.DataType:
-    spec = config.spec
-    if isinstance(spec, ListedItems):
+    spec = config.declaration.spec
+    if spec.is_listed:
         return _listed_type(spec.items, "items")
-    domain = getattr(spec, "domain", spec)
-    kinds = ((IntegerDomain, INTEGER), (FloatDomain, FLOAT), (TimestampDomain, TIME))
-    return next((kind for each, kind in kinds if isinstance(domain, each)), TEXT)
+    return spec.domain.column_type if spec.domain else TEXT
 
 
 def _key_type(config: ReleaseConfig) -> pa.DataType:

@@ -16,7 +16,7 @@ from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
-from beam_dpsketch.planning.terms_text import loss_in_words
+from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.public import KeySelection, PublicKeys
 from beam_dpsketch.statement.bounds_text import bounds_in_words
 

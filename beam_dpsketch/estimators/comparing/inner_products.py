@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.estimators.comparing.tables import Table
+from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.estimators.tree.levels import deviations_for, median_variance
 
 _ROBUST_DEPTH = 3
@@ -40,17 +40,17 @@ class Estimate(NamedTuple):
         return math.sqrt(deviations_for(confidence) ** 2 * self.normal + self.rare / (1 - confidence))
 
 
-def inner_product(first: Table, second: Table) -> Estimate:
+def inner_product(first: NoisyTable, second: NoisyTable) -> Estimate:
     """Return f.g of two tables with independent noise."""
     return _form(first, second, _PRODUCT)
 
 
-def second_moment(table: Table) -> Estimate:
+def second_moment(table: NoisyTable) -> Estimate:
     """Return F2 of a table: the sum of squared weights."""
     return _form(table, table, _SQUARE)
 
 
-def cosine(first: Table, second: Table) -> Estimate:
+def cosine(first: NoisyTable, second: NoisyTable) -> Estimate:
     """Return f.g / sqrt(F2(f) F2(g)), in [-1, 1]; NaN where a second moment may be 0 within the noise.
 
     With u = f / |f|, v = g / |g| and a first value c, the form u v - c (u^2 + v^2) / 2 is what c lacks. Errors common
@@ -65,7 +65,7 @@ def cosine(first: Table, second: Table) -> Estimate:
     return lacking._replace(value=min(max(about + lacking.value, -1.0), 1.0))
 
 
-def _form(first: Table, second: Table, form: np.ndarray) -> Estimate:
+def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
     """Return the sum over items of (f, g) form (f, g), for a symmetric form (2, 2)."""
     pairs = np.stack([first.counters, second.counters], axis=-1)
     cells = np.einsum("...i,ij,...j->...", pairs, form, pairs)

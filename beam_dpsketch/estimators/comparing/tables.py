@@ -21,7 +21,7 @@ _NORMAL_MEDIAN = 0.6745
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class NoisyTable:
     """Counters as float64 of shape (depth, width), the variance of the noise in each, and where items are."""
 
     counters: np.ndarray
@@ -29,7 +29,7 @@ class Table:
     hashing: Hashing
 
     @classmethod
-    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing) -> Table:
+    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing) -> NoisyTable:
         """Return the table of noisy counters; refuse rows of one cell without signs, which hold the total alone."""
         counters = counters.astype(np.float64)
         if hashing == "columns":
@@ -64,10 +64,10 @@ class Table:
         found: np.ndarray = sizes > _HEAVY_DEVIATIONS * scale
         return found
 
-    def minus(self, other: Table) -> Table:
+    def minus(self, other: NoisyTable) -> NoisyTable:
         """Return the table of the difference; noise adds."""
-        return Table(self.counters - other.counters, self.noise + other.noise, self.hashing)
+        return NoisyTable(self.counters - other.counters, self.noise + other.noise, self.hashing)
 
-    def over(self, length: float) -> Table:
+    def over(self, length: float) -> NoisyTable:
         """Return the table divided by a length."""
-        return Table(self.counters / length, self.noise / length**2, self.hashing)
+        return NoisyTable(self.counters / length, self.noise / length**2, self.hashing)

@@ -16,8 +16,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches.binomial import half_or_more
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.spec import SketchSpec, half_or_more
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MEDIAN_VARIANCE = {1: 1.0, 2: 0.5, 3: 0.4487, 4: 0.2982, 5: 0.2868, 6: 0.2147, 7: 0.2104, 8: 0.1682, 9: 0.1661}

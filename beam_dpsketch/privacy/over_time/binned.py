@@ -41,6 +41,7 @@ class BinnedRoot(RowMechanism):
       gain_bits: gains are in units of 2**-gain_bits, 2 to 8.
     """
 
+    words = "the binned square root"
     ratio: int = RATIO
     weight_bits: int = 12
     gain_bits: int = GAIN_BITS

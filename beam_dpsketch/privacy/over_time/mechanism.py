@@ -23,7 +23,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Bin(NamedTuple):
 class RowMechanism(ABC):
     """Which rows there are over a number of windows, 2 to 2**17."""
 
+    words: ClassVar[str]
     windows: int
 
     def __post_init__(self) -> None:

@@ -21,6 +21,8 @@ from beam_dpsketch.privacy.over_time.mechanism import Bin, RowMechanism
 class BinaryTree(RowMechanism):
     """All nodes of a binary tree that end within the windows; those that end with one window are in order of size."""
 
+    words = "the binary tree"
+
     @property
     def row_count(self) -> int:
         return self.first_row(self.windows)

@@ -24,7 +24,13 @@ from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.bounding.side_sums import Groups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
+from beam_dpsketch.records.bounding.side_sums import (
+    RowGroups,
+    add_up_units,
+    sums_in_full,
+    sums_of_scaled,
+    window_numbers,
+)
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 
@@ -150,7 +156,7 @@ class NormRule:
         numbers, cells = np.cumsum(new_unit) - 1, self._cells(rows)
         windows = window_numbers(self._over_time, rows.codes, rows.values)
         if self._over_time is not None and windows is not None:
-            keys = Groups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
+            keys = RowGroups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
             mechanism = self._over_time.mechanism
             return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, magnitudes, cells), numbers
         new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))

@@ -65,7 +65,7 @@ def sums_of_scaled(
         CLIPPED: ((magnitudes << np.int64(bits)) - scaled, bits),
         SCALED: (counts & (factors < NO_SCALING), 0),
     }
-    groups = Groups({name: codes for name, codes in netted.codes.items() if name not in _NOT_CELLS})
+    groups = RowGroups({name: codes for name, codes in netted.codes.items() if name not in _NOT_CELLS})
     columns = {name: netted.values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
     windows, pairs = window_numbers(over_time, groups.codes, netted.values), None
     if over_time is not None and windows is not None:
@@ -108,7 +108,7 @@ def sums_of_kept(
 ) -> pa.Table:
     """Return a row for each unit, key and window of the records that `RecordBounds` keep, in records."""
     codes, values = _encode(kept, dictionary_codes(kept["unit"]))
-    groups = Groups(codes)
+    groups = RowGroups(codes)
     copies = kept["copies"].to_numpy() if "copies" in kept.column_names else np.ones(len(kept), dtype=np.int64)
     amounts = {UNITS: copies > 0, RECORDS: copies, WEIGHT: total_weights(kept, bounds)}
     columns = {name: values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
@@ -133,7 +133,7 @@ def add_up_units(sums: pa.Table) -> pa.Table:
 
 
 def _votes(
-    rule: SelectionRule, groups: Groups, voters: np.ndarray, present: np.ndarray, values: dict[str, pa.Array]
+    rule: SelectionRule, groups: RowGroups, voters: np.ndarray, present: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
     """Return the columns of votes, and of how many units cast them."""
     votes = cast_votes(rule, voters, present > 0, groups.codes, values)
@@ -141,7 +141,7 @@ def _votes(
 
 
 def _votes_once(
-    rule: SelectionRule, groups: Groups, present: np.ndarray, windows: np.ndarray, values: dict[str, pa.Array]
+    rule: SelectionRule, groups: RowGroups, present: np.ndarray, windows: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
     """Return what `_votes` does if keys are chosen once for all windows.
 
@@ -176,7 +176,7 @@ def _encode(records: pa.Table, units: tuple[np.ndarray, pa.Array]) -> tuple[dict
     return {name: codes for name, (codes, _) in encoded.items()}, {name: each for name, (_, each) in encoded.items()}
 
 
-class Groups:
+class RowGroups:
     """The units, keys and windows of rows: each combination once, unit by unit.
 
     Attributes:
@@ -197,9 +197,9 @@ class Groups:
         self.codes = {name: each[firsts] for name, each in codes.items()}
         self.units = np.cumsum(mark_starts(self.codes["unit"])) - 1
 
-    def without_windows(self) -> Groups:
+    def without_windows(self) -> RowGroups:
         """Return the units and keys of these groups as rows."""
-        return Groups({name: codes for name, codes in self.codes.items() if name != "window"})
+        return RowGroups({name: codes for name, codes in self.codes.items() if name != "window"})
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of each group, int64, wrapping around; of truth values, whether one of them is true."""

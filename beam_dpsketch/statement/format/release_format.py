@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound, PrivacyUnit, RecordBounds
@@ -54,15 +54,19 @@ _FLAT_SPEC: dict[str, Field] = {
     "width": U32,
 }
 
-_DOMAIN = fields.OneOf(
-    (
-        Object(IntegerDomain, {"low": I128, "high": I128}),
-        Object(IPv4Domain, {}),
-        Object(FloatDomain, {"low": fields.F64, "high": fields.F64, "resolution": fields.F64}),
-        Object(TimestampDomain, {"start": fields.TIME, "end": fields.TIME, "resolution": fields.DURATION}),
-    )
-)
-_BYTES_DOMAIN = fields.OneOf((Object(TextDomain, {"max_bytes": U8}), Object(BytesDomain, {"max_bytes": U8})))
+_FORMS: dict[str, Field] = {
+    "whole": I128,
+    "byte": U8,
+    "number": fields.F64,
+    "time": fields.TIME,
+    "duration": fields.DURATION,
+}
+_DOMAINS = {
+    kind: Object(kind, {name: _FORMS[setting.form] for name, setting in kind.settings.items()})
+    for kind in sorted(DOMAINS, key=lambda kind: kind.number)
+}
+_DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if kind.is_ordered))
+_BYTES_DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if not kind.is_ordered))
 _SKETCH = Choice(("exact", "count_sketch", "count_min"))
 _LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
 _SPECS = {
@@ -76,7 +80,7 @@ _SPECS = {
     "groups": Object(
         GroupedItems,
         {
-            "domain": fields.OneOf((*_DOMAIN.options, *_BYTES_DOMAIN.options)),
+            "domain": fields.OneOf(tuple(_DOMAINS.values())),
             "encoded_items": fields.Text(MAX_BYTES, U32),
             "left_out": U64,
         },

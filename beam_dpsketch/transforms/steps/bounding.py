@@ -21,7 +21,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.rule import MergeTables, Rule
 from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
@@ -73,7 +73,7 @@ def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: Sketch
     return bounded | "SplitByKey" >> beam.FlatMap(Bounded.by_key, sketch_input).with_output_types(pairs)
 
 
-class _Waiting:
+class _WaitingUnit:
     """Buffer of one window's records. Emitting writes to many shards, so it is done rarely."""
 
     __slots__ = ("elements", "size", "tables")
@@ -99,7 +99,7 @@ class ShardRecords(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
-        self._waiting: dict[Any, _Waiting] = defaultdict(_Waiting)
+        self._waiting: dict[Any, _WaitingUnit] = defaultdict(_WaitingUnit)
         self._everything = self._waiting[_GLOBAL_WINDOW]
         self._unread = 0
 
@@ -114,7 +114,7 @@ class ShardRecords(beam.DoFn):
         self._waiting.clear()
         self._unused.finish_bundle()
 
-    def _add(self, element: Any, waiting: _Waiting, window: Any) -> Iterable[WindowedValue] | None:
+    def _add(self, element: Any, waiting: _WaitingUnit, window: Any) -> Iterable[WindowedValue] | None:
         if self._reader.is_batch_type(type(element)):
             self._gather(self._reader.read_batch(element, self._sketch_input), waiting)
         else:
@@ -132,7 +132,7 @@ class ShardRecords(beam.DoFn):
         tables, waiting.tables, waiting.size = waiting.tables, [], 0
         return self._emit(concat_tables(tables), window)
 
-    def _read(self, waiting: _Waiting) -> None:
+    def _read(self, waiting: _WaitingUnit) -> None:
         if waiting.elements:
             self._gather(self._reader.read_rows(waiting.elements), waiting)
             self._unread -= len(waiting.elements)
@@ -141,7 +141,7 @@ class ShardRecords(beam.DoFn):
     def _table(self, columns: Columns) -> pa.Table:
         return read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
 
-    def _gather(self, columns: Columns, waiting: _Waiting) -> None:
+    def _gather(self, columns: Columns, waiting: _WaitingUnit) -> None:
         records = self._table(columns)
         if len(records):
             waiting.tables.append(records)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.auto_norm import AutoNorm

@@ -18,7 +18,7 @@ import numpy as np
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
-from beam_dpsketch.domains import BytesDomain, Domain, IntegerDomain
+from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument
 
@@ -61,7 +61,7 @@ def what_counts(argument: str, domain: AnyDomain) -> str:
 def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
     """Return what to do about values of a type that cannot be used."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
-        numbers = argument == "item" and isinstance(domain, IntegerDomain)
+        numbers = argument == "item" and domain is not None and domain.plain_type is int
         return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
     return "convert it before, or in a callable"
 

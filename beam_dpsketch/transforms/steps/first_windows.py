@@ -19,7 +19,7 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows

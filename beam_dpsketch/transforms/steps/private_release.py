@@ -13,7 +13,7 @@ from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.declared import check_declared, plan_declared
+from beam_dpsketch.planning.planner import check_declared, plan_declared
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration

@@ -23,7 +23,6 @@ from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, find_usable
 from beam_dpsketch.records.selectors import Selector, describe_argument
-from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
@@ -72,7 +71,7 @@ class ReadsElements(Replayable):
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
-        selectors, domain = self._declaration.selectors, getattr(self._declaration.spec, "domain", None)
+        selectors, domain = self._declaration.selectors, self._declaration.spec.domain
         per_key = self._declaration.is_keyed
         questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key)
         if questions and not self._is_checked:
@@ -90,9 +89,9 @@ class _Check:
 
     def __init__(self, declaration: Declaration) -> None:
         self._selectors, self._sketch_input = declaration.selectors, declaration.sketch_input
-        self._domain = getattr(declaration.spec, "domain", None)
+        self._domain = declaration.spec.domain
         self._reader = RecordReader(self._selectors, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
-        self._lists_items = isinstance(declaration.spec, ListedItems)
+        self._lists_items = declaration.spec.is_listed
         self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:

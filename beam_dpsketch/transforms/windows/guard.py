@@ -18,7 +18,7 @@ from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 
 _FINER = "for early answers, use finer windows, each with its own release"

@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.transforms.windows.guard import is_global

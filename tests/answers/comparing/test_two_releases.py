@@ -41,7 +41,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.estimators.comparing import inner_products
 from beam_dpsketch.estimators.comparing.noise_variance import noise_variance
-from beam_dpsketch.estimators.comparing.tables import Table
+from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.sketches import RawSketch, raw_type
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of
@@ -226,7 +226,7 @@ def test_laws_of_two_releases(kind: type[Any], cells: list[int], small: bool) ->
     assert first.cosine(second) == pytest.approx(second.cosine(first), rel=1e-6, abs=1e-9, nan_ok=True)
     assert np.isfinite([*first.distance(second), *first.inner_product(second)]).all()
     np.testing.assert_allclose(first.minus(second).estimate(range(9)), -second.minus(first).estimate(range(9)))
-    same = Table.of(first.counters, 9.0, "signs")
+    same = NoisyTable.of(first.counters, 9.0, "signs")
     squares = inner_products.second_moment(same).value + 9.0 * same.width
     assert squares == pytest.approx(inner_products.inner_product(same, same).value, rel=1e-9)
 
@@ -265,28 +265,28 @@ def test_empty_releases_with_little_noise_have_no_second_moment_on_average(plant
 
 
 DATA = {"Zipf": 1.0, "uniform": 0.0}
-Read = Callable[[Table, Table], list[inner_products.Estimate]]
+Read = Callable[[NoisyTable, NoisyTable], list[inner_products.Estimate]]
 
 
-def answers(first: Table, second: Table) -> list[inner_products.Estimate]:
+def answers(first: NoisyTable, second: NoisyTable) -> list[inner_products.Estimate]:
     """What is asked of two tables: a second moment, a product, a squared distance, a cosine."""
     squared = inner_products.second_moment(first.minus(second))
     product, angle = inner_products.inner_product(first, second), inner_products.cosine(first, second)
     return [inner_products.second_moment(first), product, squared, angle]
 
 
-def forgets_the_noise(first: Table, second: Table) -> list[inner_products.Estimate]:
+def forgets_the_noise(first: NoisyTable, second: NoisyTable) -> list[inner_products.Estimate]:
     return answers(*(dataclasses.replace(table, noise=0.0) for table in (first, second)))
 
 
-def forgets_collisions(first: Table, second: Table) -> list[inner_products.Estimate]:
+def forgets_collisions(first: NoisyTable, second: NoisyTable) -> list[inner_products.Estimate]:
     right, noise_only = (
         answers(*(dataclasses.replace(table, hashing=each) for table in (first, second))) for each in ("signs", "exact")
     )
     return [one._replace(normal=other.normal / 5, rare=0.0) for one, other in zip(right, noise_only, strict=True)]
 
 
-def shares_the_noise(first: Table, second: Table) -> list[inner_products.Estimate]:
+def shares_the_noise(first: NoisyTable, second: NoisyTable) -> list[inner_products.Estimate]:
     """As if the second release had the draw of the first."""
     return answers(first, first)
 

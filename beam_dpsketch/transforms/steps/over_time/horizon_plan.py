@@ -6,7 +6,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.declaration import Declaration

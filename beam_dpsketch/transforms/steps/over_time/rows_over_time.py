@@ -24,7 +24,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.domains.times import MILLISECOND
+from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder

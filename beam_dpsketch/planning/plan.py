@@ -1,4 +1,4 @@
-"""A release before it is made: what is known of it and what to expect, in numbers and words."""
+"""A release before it is made, and what to expect of it, in words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import choose_keys
-from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.advice import Advice, ErrorAt
-from beam_dpsketch.planning.over_time import noise_of_answers
-from beam_dpsketch.planning.terms_text import bounds_line, privacy_line, terms_fields, windows_in_words
+from beam_dpsketch.planning.expected_answers import Detection, Errors
+from beam_dpsketch.planning.plan_text import (
+    bounds_line,
+    over_time_lines,
+    privacy_line,
+    span,
+    terms_fields,
+    windows_in_words,
+)
 from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -54,10 +60,10 @@ class Plan:
     sigma_squared: tuple[Fraction, ...]
     rank_deviation: dict[str, float] | None = None
     rank_deviation_known_total: float | None = None
-    detection: expected_answers.Detection | None = None
-    detection_on_data: expected_answers.Detection | None = None
+    detection: Detection | None = None
+    detection_on_data: Detection | None = None
     half_width: float | None = None
-    errors: expected_answers.Errors | None = None
+    errors: Errors | None = None
     advice: Advice | None = None
 
     @property
@@ -81,7 +87,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain Python values, with `None` for what is not known."""
         return {
-            "kind": raw_type(self.spec).name,
+            "kind": self.spec.kind,
             "counters": self.spec.cells,
             "keys": self.keys,
             "bytes": self.memory,
@@ -105,49 +111,71 @@ class Plan:
         return html_table(([line] for line in _lines(self)), caption="Plan")
 
 
+@dataclasses.dataclass(frozen=True)
+class CountsPlan:
+    """A release of grouped counts before it is made; `print` it."""
+
+    counting: Counting
+
+    @property
+    def sigma(self) -> float:
+        """The noise parameter of each count."""
+        return math.sqrt(self.counting.sigma_squared)
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of a 95 % interval."""
+        return 1.96 * self.sigma
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain Python values."""
+        return {
+            "kind": "groups",
+            "sigma": [self.sigma],
+            **terms_fields(self.counting.terms),
+            "half_width": self.half_width,
+            "items": self.counting.note.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        """Yield what is known, one fact a line."""
+        terms, domain = self.counting.terms, self.counting.spec.domain
+        yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
+        yield f"Noise: sigma = {self.sigma:.4g} on each count; all of rho pays for it."
+        yield privacy_line(terms)
+        yield bounds_line(terms)
+        yield f"Items: {self.counting.note}."
+        if terms.window_count > 1:
+            yield f"Windows: rho and delta cover {windows_in_words(terms)}."
+        yield f"Estimates: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."
+
+
 def _lines(plan: Plan) -> Iterator[str]:
     """Yield what is known of a release, one fact a line."""
     spec, terms, bounds = plan.spec, plan.terms, plan.terms.bounds
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
     copies = f" for each of {plan.keys} keys" if plan.keys else ""
-    yield f"{raw_type(spec).name}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
-    if isinstance(spec, TreeSpec):
-        for number, (level, sigma) in enumerate(zip(spec.levels, sigmas, strict=True)):
-            shape = f"{level.width}" if level.sketch == "exact" else f"{level.depth} x {level.width}"
-            yield f"  level {number}: {level.sketch} {shape}, sigma = {sigma:.4g}"
+    yield f"{spec.kind}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
+    for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
+        yield f"  level {number}: {level}, sigma = {sigma:.4g}"
     under = (
         " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
     )
-    rows = " of each row" if isinstance(terms, RowTerms) else ""
-    yield f"Noise: sigma = {_span(sigmas)} on each counter{rows}{under}."
+    rows = " of each row" if terms.unit.over_horizon else ""
+    yield f"Noise: sigma = {span(sigmas)} on each counter{rows}{under}."
     yield privacy_line(terms)
     yield bounds_line(terms)
     if (choice := choose_keys(spec, terms)) is not None:
         yield f"Keys: {choice.note}."
     if isinstance(terms, RowTerms):
-        yield from _over_time(terms, sigmas, copies)
+        yield from over_time_lines(terms, sigmas, copies)
     elif terms.window_count > 1:
         yield f"Windows: rho covers {windows_in_words(terms)}."
     yield from _expected(plan)
-
-
-def _over_time(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
-    """Yield what rows there are, and how much noise answers have."""
-    mechanism = terms.mechanism
-    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
-    if (noise := noise_of_answers(mechanism)) is not None:
-        window, half, every = (_span([each * sigma for sigma in sigmas]) for each in noise)
-        middle = mechanism.windows // 2
-        yield (
-            f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
-            f"{every} of all {mechanism.windows}."
-        )
-
-
-def _span(sigmas: Sequence[float]) -> str:
-    """Return the least and the largest, or one number."""
-    return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
 def _expected(plan: Plan) -> Iterator[str]:
@@ -171,7 +199,7 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: {found.likely:,.0f} and "
             f"{found.even:,.0f}; {found.reaching:,} of the values are that frequent. Other data differ."
         )
-    is_listed = isinstance(plan.spec, ListedItems)
+    is_listed = plan.spec.is_listed
     if plan.half_width is not None:
         certain = "from the noise alone; nothing collides" if is_listed else "from the noise alone"
         yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} {certain}."

@@ -1,0 +1,99 @@
+"""The words and numbers of a plan that come from its terms: what is spent, whom it protects, and the noise of rows."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.statement.bounds_text import bounds_in_words
+from beam_dpsketch.statement.statement_text import round_up
+
+MAX_PLANNED = 1 << 14  # longer horizons take seconds
+
+
+def privacy_line(terms: ReleaseTerms) -> str:
+    """Return what is spent, rounded up, and whom it protects."""
+    rho, epsilon, delta = loss_in_words(terms)
+    return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
+
+
+def loss_in_words(terms: ReleaseTerms) -> tuple[str, str, str]:
+    """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
+    rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
+    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
+    delta = f"delta = {round_up(terms.privacy.shown_delta, 6):g}"
+    return rho, epsilon, delta
+
+
+def bounds_line(terms: ReleaseTerms) -> str:
+    """Return how much of a unit counts."""
+    return f"Bounds enforced on each: {bounds_in_words(terms)}."
+
+
+def windows_in_words(terms: ReleaseTerms) -> str:
+    """Return which windows rho covers."""
+    period = " of each period" if terms.period_micros else ""
+    return f"the {terms.window_count} windows{period} in which a unit may count"
+
+
+def terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
+    """Return what is spent, whom it protects and how much of each counts, as plain Python values."""
+    return {
+        "rho": float(terms.privacy.rho),
+        "epsilon": terms.epsilon,
+        "delta": terms.privacy.shown_delta,
+        "keys_delta": float(terms.delta) or None,
+        "relation": terms.privacy.relation.name,
+        "protected": terms.unit.value,
+        "bounds": {name: _plain(value) for name, value in terms.bounds.as_dict().items()},
+        "windows_of_unit": terms.window_count,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def over_time_lines(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
+    """Yield what rows there are, and how much noise answers have."""
+    mechanism = terms.mechanism
+    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
+    if (noise := noise_of_answers(mechanism)) is not None:
+        window, half, every = (span([each * sigma for sigma in sigmas]) for each in noise)
+        middle = mechanism.windows // 2
+        yield (
+            f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
+            f"{every} of all {mechanism.windows}."
+        )
+
+
+def span(sigmas: Sequence[float]) -> str:
+    """Return the least and the largest, or one number."""
+    return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
+
+
+@functools.lru_cache(maxsize=8)
+def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | None:
+    """Return the sigma of answers when the horizon ends, over that of rows; `None` for very long horizons.
+
+    They are about the middle window, all windows before it, and all windows.
+    """
+    windows, decoder = mechanism.windows, decoder_of(mechanism, lambda number: np.zeros(0))
+    if windows > MAX_PLANNED:
+        return None
+
+    def sigma(first: int, last: int) -> float:
+        coefficients = np.zeros(windows)
+        coefficients[first : last + 1] = 1.0
+        return math.sqrt(decoder.variance(coefficients))
+
+    middle = windows // 2
+    return sigma(middle, middle), sigma(0, middle - 1), sigma(0, windows - 1)
