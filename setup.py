@@ -47,6 +47,7 @@ setup(
         "mmh3>=5.0",
         "numpy>=1.26",
         "pyarrow>=15",
+        "typing-extensions>=4.4",
         "zstandard>=0.22",
     ],
     extras_require=EXTRAS,

@@ -37,16 +37,15 @@ from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
-    NormBound,
     PrivacyUnit,
     RecordBounds,
 )
+from beam_dpsketch.privacy.norms import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms

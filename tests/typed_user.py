@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from beam_dpsketch import (
+    AutoNorm,
     Changes,
     CountMin,
     CountSketch,
@@ -91,6 +92,7 @@ def mistakes() -> list[object]:
         PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[arg-type]
         PrivateQuantiles.Globally(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[arg-type]
         PrivateFrequencies.Globally(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[arg-type]
+        release(CountSketch(SketchSpec()), ReleaseTerms(PRIVACY, AutoNorm())),  # type: ignore[arg-type]
     ]
 
 

@@ -21,9 +21,8 @@ from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.plan import CountsPlan, Plan
 from beam_dpsketch.planning.planner import check_declared, plan_declared
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.declaring import declare_frequencies, declare_quantiles, declare_top_k
 from beam_dpsketch.records.grouping import Groups
@@ -73,7 +72,7 @@ class ReleaseConfig:
         return declare_top_k(self.method, cast(Any, self.spec), *declared)
 
     @property
-    def terms(self) -> ReleaseTerms:
+    def terms(self) -> DeclaredTerms:
         """What the release promises, as far as it is known before the windows are."""
         return self.declaration.terms() if self.horizon is None else row_terms(self.declaration, self.horizon.rows)
 
@@ -173,7 +172,7 @@ def _declare(config: ReleaseConfig) -> None:
 def _places(config: ReleaseConfig, path: str) -> dict[str, str]:
     """Return where the arguments are that messages about several of them begin with."""
     unit = join(path, "unit")
-    bounds = "records" if isinstance(config.unit.bounds, RecordBounds) else "norm"
+    bounds = "norm" if config.unit.bounds.has_norm else "records"
     inner = join(unit, "record" if isinstance(config.unit, Record) else bounds)
     names = ("max_weight", "max_keys", "max_partitions", "signed")
     return {

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from beam_dpsketch.config.blocks import Reader, make, plain, read_block, refuse_others, take_one
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_duration, read_exact, read_flag, read_text, read_whole
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import ContributionLimit, RecordBounds
+from beam_dpsketch.privacy.norms import AutoNorm, NormBound
 from beam_dpsketch.records.units import PrivacyId, Record, Unit
 
-RECORD: Mapping[str, Reader] = {"max_weight": read_whole, "signed": read_flag}
-_OF_NORMS: Mapping[str, Reader] = {**RECORD, "max_per_item": read_whole, "resource_limit": read_whole}
-NORM: Mapping[str, Reader] = {"max_norm": read_exact, **_OF_NORMS, "max_keys": read_whole}
-AUTO: Mapping[str, Reader] = {"spend": read_exact, "item_share": read_exact, **_OF_NORMS}
-RECORDS: Mapping[str, Reader] = {"max_contributions_per_partition": read_whole, "max_partitions": read_whole, **RECORD}
+_READERS: Mapping[str, Reader] = {"int": read_whole, "int | None": read_whole, "bool": read_flag}
+
+
+def _limits(kind: type[ContributionLimit], *first: str) -> dict[str, Reader]:
+    """Return the reader of each field, by its type."""
+    of_fields = {field.name: _READERS.get(str(field.type), read_exact) for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return {**{name: of_fields[name] for name in first}, **of_fields}
+
+
+RECORD = {"max_weight": read_whole, "signed": read_flag}
+NORM = _limits(NormBound, "max_norm", *RECORD)
+AUTO = _limits(AutoNorm, "spend", "item_share", *RECORD)
+RECORDS = _limits(RecordBounds)
 _MAX_NORM = {"max_norm": "about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto"}
 _MAX_RECORDS = {"max_contributions_per_partition": "how many records of one id count in one partition, as 10"}
 _WHOM = "give privacy_id, the field that says whose a record is; or take unit: record, which protects no person"

@@ -21,7 +21,6 @@ from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
-from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
@@ -54,8 +53,8 @@ class Counting(NamedTuple):
     @classmethod
     def of(cls, spec: GroupedItems, terms: ReleaseTerms) -> Counting:
         """Return how releases under these terms are made; refuse settings that cannot work."""
-        rule = terms.selection
-        assert isinstance(rule, GroupRule)
+        rule = terms.group_rule
+        assert rule is not None
         (sigma_squared,) = calibrate(spec, terms)
         scaled = sigma_squared * 4**terms.scale_bits
         threshold = rule.threshold(terms.bounds, scaled, terms.window_count)

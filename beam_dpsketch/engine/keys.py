@@ -24,7 +24,7 @@ from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, Sket
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.sensitivity import change_factor
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.key_note import KeyNote
 
@@ -88,30 +88,29 @@ def find_chosen(
     return np.array(kept, dtype=bool)
 
 
-def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
+def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
     """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if not isinstance(terms.selection, SelectionRule):
+    if (rule := terms.key_selection) is None:
         return None
-    share, remaining = _shares(terms.selection, spec, terms)
+    share, remaining = _shares(rule, spec, terms)
     rho, relation = terms.privacy.rho * share, terms.privacy.relation
-    return _calibrated(terms.selection, rho, relation, terms.selections, terms.share_left, remaining)
+    return _calibrated(rule, rho, relation, terms.selections, terms.share_left, remaining)
 
 
-def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
+def choose_keys_alone(terms: DeclaredTerms) -> KeyChoice:
     """Return how keys are chosen where nothing else is released, with all of rho."""
-    assert isinstance(terms.selection, SelectionRule)
-    relation, whole = terms.privacy.relation, Fraction(1)
-    return _calibrated(terms.selection, terms.privacy.rho, relation, terms.selections, whole, Fraction(0))
+    rule, relation, whole = terms.key_selection, terms.privacy.relation, Fraction(1)
+    assert rule is not None
+    return _calibrated(rule, terms.privacy.rho, relation, terms.selections, whole, Fraction(0))
 
 
-def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
+def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
     """Return the part of rho that the counters of the sketch get."""
-    if not isinstance(terms.selection, SelectionRule):
-        return terms.share_left
-    return _shares(terms.selection, spec, terms)[1]
+    rule = terms.key_selection
+    return terms.share_left if rule is None else _shares(rule, spec, terms)[1]
 
 
-def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:
+def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fraction, Fraction]:
     """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
     share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
@@ -121,7 +120,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
     return share, remaining
 
 
-def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
+def _sketch_cost(spec: Any, terms: DeclaredTerms) -> SketchCost:
     """Return what a sketch costs in a key that a unit enters or leaves; `sensitivity` has the factors of its tables."""
     bounds, relation = terms.bounds, terms.privacy.relation
     move = Fraction(0)

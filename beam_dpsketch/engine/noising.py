@@ -31,7 +31,6 @@ from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.keys import choose_keys, sketch_share
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
@@ -136,8 +135,7 @@ def release_parts(
     """
     for part in parts:
         _check_raw(part.raw, parts[0].raw, terms)
-    if isinstance(terms.bounds, AutoNorm):
-        raise ValueError("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
+    terms.bounds.given("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
     for _ in parts[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     first = parts[0].raw

@@ -28,11 +28,11 @@ from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION, calibrate, calibrate_side
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 
@@ -55,7 +55,7 @@ class NormChoice(NamedTuple):
 
 
 def choose_norm(
-    histogram: np.ndarray, spec: Any, terms: ReleaseTerms, randomness: KeyedRandomness | None = None
+    histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm], randomness: KeyedRandomness | None = None
 ) -> Fraction:
     """Add noise to a histogram of lengths and return the norm that it leads to, which may be published.
 
@@ -81,11 +81,10 @@ def choose_norm(
     return min(chosen, _largest_norm(spec, terms))
 
 
-def calibrate_choice(spec: Any, terms: ReleaseTerms) -> NormChoice:
+def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
     """Return what the choice of a norm needs to know; refuse terms under which it cannot work."""
     auto, privacy = terms.bounds, terms.privacy
     _validate.instance(AutoNorm, bounds=auto)
-    assert isinstance(auto, AutoNorm)
     if terms.window_count != 1:
         raise ValueError(
             f"window_count must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}"
@@ -114,7 +113,7 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms) -> NormChoice:
     return NormChoice(auto.sigma_squared(privacy.rho, privacy.relation), units)
 
 
-def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
+def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
     of_one = terms.with_norm(1)
     largest = max((*calibrate(spec, of_one), *calibrate_side(of_one))) * 4**of_one.scale_bits
@@ -128,6 +127,6 @@ def _reading(spec: Any) -> Fraction:
     return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION) * _STEPS), _STEPS)
 
 
-def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms) -> bytes:
+def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> bytes:
     """Return all that must be equal for equal noise: its version, spec, terms and exact counts."""
     return encode(("norm", NOISE_VERSION, canonical(spec), canonical(terms), histogram.astype("<i8").tobytes()))

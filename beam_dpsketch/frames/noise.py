@@ -21,7 +21,7 @@ from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.pairs import split_pair
 from beam_dpsketch.statement.release_id import (
@@ -50,12 +50,14 @@ def release_sums(
     released: dict[Any, ReleasedSketch] = {}
     for keys in _together(sums):
         sketches = SketchAccumulator.to_sketches([sums[key] for key in keys])
-        terms = _terms_of(sums[keys[0]], plan.terms)
+        resolved = _terms_of(sums[keys[0]], terms)
         parts = [
-            Part(sketch, sums[key].total_side[: len(terms.counters)], _name(plan, key), run)
+            Part(sketch, sums[key].total_side[: len(resolved.counters)], _name(plan, key), run)
             for sketch, key in zip(sketches, keys, strict=True)
         ]
-        released |= dict(zip(keys, cast(Any, release_parts(parts, terms, _secrets(plan, keys, secret))), strict=True))
+        released |= dict(
+            zip(keys, cast(Any, release_parts(parts, resolved, _secrets(plan, keys, secret))), strict=True)
+        )
     return released
 
 
@@ -63,7 +65,7 @@ def release_counts(
     counts: dict[bytes, int], plan: FramePlan, secret: KeyedRandomness | None = None
 ) -> dict[Any, ReleasedSketch]:
     """Return the grouped counts of each key, or of the key `None`: those above the threshold after the noise."""
-    counting, run = Counting.of(plan.declaration.spec, plan.terms), _run(secret)
+    counting, run = Counting.of(plan.declaration.spec, plan.terms.resolved(None)), _run(secret)
     always = plan.declaration.public_keys or () if plan.is_keyed else ()
     rows: dict[bytes, list[tuple[bytes, int]]] = {encode(key): [] for key in always} if plan.is_keyed else {b"": []}
     for pair, noisy in _noisy_counts(counts, counting, secret):
@@ -85,7 +87,7 @@ def release_counts(
 def nothing_released(plan: FramePlan, secret: KeyedRandomness | None = None) -> Unreleased:
     """Return what was spent where no key was chosen."""
     source = Randomness.SYSTEM if secret is None else Randomness.KEYED
-    return spent_alone(plan.declaration.spec, plan.terms, _run(secret), source)
+    return spent_alone(plan.declaration.spec, plan.terms.resolved(None), _run(secret), source)
 
 
 def _noisy_counts(
@@ -116,9 +118,9 @@ def _together(sums: dict[Any, SketchAccumulator]) -> Iterator[list[Any]]:
         yield keys
 
 
-def _terms_of(accumulator: SketchAccumulator, terms: ReleaseTerms) -> ReleaseTerms:
+def _terms_of(accumulator: SketchAccumulator, terms: DeclaredTerms) -> ReleaseTerms:
     """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
-    return terms if accumulator.max_norm is None else terms.with_norm(accumulator.max_norm)
+    return terms.resolved(accumulator.max_norm)
 
 
 def _run(secret: KeyedRandomness | None) -> bytes:

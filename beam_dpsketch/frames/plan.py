@@ -11,8 +11,7 @@ from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.release import ReleaseConfig
 from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.planning.planner import check_declared
-from beam_dpsketch.privacy.grouped_counts import GroupRule
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import SketchInput
@@ -27,7 +26,7 @@ class FramePlan(NamedTuple):
     """A release of a table: all that is declared of it, and the terms that follow."""
 
     declaration: Declaration
-    terms: ReleaseTerms
+    terms: DeclaredTerms
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> FramePlan:
@@ -42,10 +41,8 @@ class FramePlan(NamedTuple):
     @property
     def sketch_input(self) -> SketchInput:
         """What is summed."""
-        given, selection = self.declaration.sketch_input, self.terms.selection
-        if isinstance(selection, GroupRule):
-            return given
-        return dataclasses.replace(given, counters=self.terms.counters, selection=selection)
+        given, terms = self.declaration.sketch_input, self.terms
+        return dataclasses.replace(given, counters=terms.counters, selection=terms.key_selection)
 
     @property
     def reader(self) -> RecordReader:

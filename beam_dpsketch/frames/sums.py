@@ -17,7 +17,6 @@ import pyarrow as pa
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.shards import into_shards
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -110,13 +109,13 @@ class ExactSums:
             return read_table(self._reader, columns, rule.bounds, sketch_input)
 
         shards = into_shards(rule, self._read(read, len))
-        if not isinstance(sketch_input.bounds, AutoNorm):
+        if (choosing := terms.choosing) is None:
             return [*map(rule.bound, shards)]
         assert isinstance(rule, NormRule)
         keyed = None if secret is None else secret.derive(NORM_PART)
         lengths = np.sum([rule.length_histogram(shard) for shard in shards], axis=0)
-        norm = choose_norm(lengths, sketch_input.spec, terms, keyed)
-        scaling = rule_of_norm(sketch_input, terms, norm)
+        norm = choose_norm(lengths, sketch_input.spec, choosing, keyed)
+        scaling = rule_of_norm(sketch_input, choosing, norm)
         return [scaling.bound(shard)._replace(max_norm=norm) for shard in shards]
 
     def _read(self, read: Callable[[Columns], _Read], size: Callable[[_Read], int]) -> Iterator[_Read]:

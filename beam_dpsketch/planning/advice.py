@@ -20,10 +20,8 @@ from beam_dpsketch import _validate
 from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec
 
 Setting = TypeVar("Setting", bound=float | Fraction)
@@ -93,7 +91,7 @@ class Advice(NamedTuple):
         }
 
 
-def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
+def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
     """Return advice on a release that is not over a horizon.
 
     Args:
@@ -103,8 +101,8 @@ def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fract
       wanted_error: an error as a share of the weight that counts, between 0 and 1.
     """
     _validate.open_unit_interval(wanted_error=wanted_error)
-    bound = _bound(terms)
-    bounds = _NORMS if isinstance(terms.bounds, AutoNorm) else _around(bound, _ROUND_BOUNDS)
+    bound = terms.bounds.size or _USUAL_NORM
+    bounds = _NORMS if terms.bounds.size is None else _around(bound, _ROUND_BOUNDS)
     shown = of_bound(terms, bound)
     epsilon = shown.epsilon
 
@@ -116,7 +114,7 @@ def advise(spec: Spec, terms: ReleaseTerms, *, search: bool, wanted_error: Fract
         bound,
         () if terms.unit.is_one_record else _errors(bounds, lambda size: error(of_bound(terms, size))),
         _errors(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
-        _needed(error(shown), shown, _validate.exact(wanted_error=wanted_error)),
+        _needed(error(shown), shown, bound, _validate.exact(wanted_error=wanted_error)),
     )
 
 
@@ -125,15 +123,10 @@ def noise_error(spec: Spec, sigma_squared: Sequence[Fraction], *, search: bool) 
     return _ERRORS[spec.purpose(search=search)](spec, sigma_squared)
 
 
-def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
+def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
     """Return the terms with another `max_norm` or `max_contributions_per_partition`, or with a norm chosen."""
-    if isinstance(terms.bounds, AutoNorm):
-        return terms.with_norm(bound)
-    if isinstance(terms.bounds, NormBound):
-        return dataclasses.replace(terms, bounds=dataclasses.replace(terms.bounds, max_norm=bound))
-    assert isinstance(terms.bounds, RecordBounds)
-    bounds = dataclasses.replace(terms.bounds, max_contributions_per_partition=int(bound))
-    return dataclasses.replace(terms, bounds=bounds)
+    resolved = terms.resolved(bound)
+    return dataclasses.replace(resolved, bounds=resolved.bounds.bound(bound))
 
 
 def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
@@ -143,15 +136,6 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
     )
     return dataclasses.replace(terms, privacy=privacy.losing(terms.delta))
-
-
-def _bound(terms: ReleaseTerms) -> int | Fraction:
-    if isinstance(terms.bounds, AutoNorm):
-        return _USUAL_NORM
-    if isinstance(terms.bounds, NormBound):
-        return terms.bounds.max_norm
-    assert isinstance(terms.bounds, RecordBounds)
-    return terms.bounds.max_contributions_per_partition
 
 
 def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
@@ -171,7 +155,7 @@ def _errors(settings: Iterable[Setting], error: Callable[[Setting], float]) -> t
     return tuple(found)
 
 
-def _needed(error: float, terms: ReleaseTerms, wanted_error: Fraction) -> Needed:
+def _needed(error: float, terms: ReleaseTerms, bound: int | Fraction, wanted_error: Fraction) -> Needed:
     weight = math.ceil(Fraction(error) / wanted_error)
-    each = _bound(terms) * (1 if terms.bounds.has_norm else terms.bounds.max_weight)
+    each = bound * (1 if terms.bounds.has_norm else terms.bounds.max_weight)
     return Needed(wanted_error, weight, None if terms.unit.is_one_record else math.ceil(weight / each), each)

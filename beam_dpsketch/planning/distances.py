@@ -17,7 +17,6 @@ from typing import NamedTuple
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.estimators.tree.levels import median_variance
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY
@@ -95,6 +94,5 @@ def distance_error(spec: SketchSpec, terms: ReleaseTerms, distance: float) -> Di
 def _joint_noise(spec: SketchSpec, terms: ReleaseTerms) -> float:
     """Return the variance of the noise in the difference of two counters."""
     _validate.instance(ReleaseTerms, terms=terms)
-    if isinstance(terms.bounds, AutoNorm):
-        raise ValueError("terms must say the norm, as in NormBound(50): noise is not known before AutoNorm() chose one")
+    terms.bounds.given("terms must say the norm, as in NormBound(50): noise is not known before AutoNorm() chose one")
     return 2 * float(calibrate(spec, terms)[0])

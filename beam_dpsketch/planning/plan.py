@@ -20,9 +20,7 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     windows_in_words,
 )
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -54,7 +52,7 @@ class Plan:
     """
 
     spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
-    terms: ReleaseTerms
+    terms: DeclaredTerms
     n: int | None
     keys: int | None
     sigma_squared: tuple[Fraction, ...]
@@ -162,9 +160,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"{spec.kind}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
     for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
-    under = (
-        " under a norm of 1, and in proportion under the norm that is chosen" if isinstance(bounds, AutoNorm) else ""
-    )
+    under = " under a norm of 1, and in proportion under the norm that is chosen" if bounds.size is None else ""
     rows = " of each row" if terms.unit.over_horizon else ""
     yield f"Noise: sigma = {span(sigmas)} on each counter{rows}{under}."
     yield privacy_line(terms)
@@ -181,7 +177,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 def _expected(plan: Plan) -> Iterator[str]:
     """Yield how good answers will be."""
     bounds = plan.terms.bounds
-    counted = "kept records" if isinstance(bounds, RecordBounds) and not bounds.has_weights else "kept weight"
+    counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
     for name, deviation in (plan.rank_deviation or {}).items():
         data = "on any data, at most about" if name == "any" else f"on {name} data, about"
         share = deviation / (plan.n or 1)
@@ -208,7 +204,7 @@ def _expected(plan: Plan) -> Iterator[str]:
             f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
             f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
         )
-    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and not isinstance(bounds, AutoNorm):
+    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and bounds.size is not None:
         yield "This is from the noise alone; n adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
         yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."
@@ -216,14 +212,14 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield from _advised(plan.advice, plan.terms)
 
 
-def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:
+def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
     """Yield what other settings would give, and what a wanted error needs."""
     bounds, needed = terms.bounds, advice.needed
     measure, of_norm = advice.measure.capitalize(), ""
     if advice.by_bound:
         bound = "norm" if bounds.has_norm else "records kept of each"
         yield f"{measure} from the noise alone, by {bound}: {_listed(advice.by_bound)}."
-    if isinstance(bounds, AutoNorm):
+    if bounds.size is None:
         of_norm = f" under a norm of {_shown(advice.bound)}"
     yield (
         f"{measure} from the noise alone, by epsilon at delta = {terms.privacy.shown_delta:g}{of_norm}: "

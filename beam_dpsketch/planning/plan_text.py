@@ -12,20 +12,19 @@ import numpy as np
 
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
-from beam_dpsketch.statement.bounds_text import bounds_in_words
+from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 from beam_dpsketch.statement.statement_text import round_up
 
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
-def privacy_line(terms: ReleaseTerms) -> str:
+def privacy_line(terms: DeclaredTerms) -> str:
     """Return what is spent, rounded up, and whom it protects."""
     rho, epsilon, delta = loss_in_words(terms)
     return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
 
 
-def loss_in_words(terms: ReleaseTerms) -> tuple[str, str, str]:
+def loss_in_words(terms: DeclaredTerms) -> tuple[str, str, str]:
     """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
     epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
@@ -33,18 +32,18 @@ def loss_in_words(terms: ReleaseTerms) -> tuple[str, str, str]:
     return rho, epsilon, delta
 
 
-def bounds_line(terms: ReleaseTerms) -> str:
+def bounds_line(terms: DeclaredTerms) -> str:
     """Return how much of a unit counts."""
-    return f"Bounds enforced on each: {bounds_in_words(terms)}."
+    return f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
 
 
-def windows_in_words(terms: ReleaseTerms) -> str:
+def windows_in_words(terms: DeclaredTerms) -> str:
     """Return which windows rho covers."""
     period = " of each period" if terms.period_micros else ""
     return f"the {terms.window_count} windows{period} in which a unit may count"
 
 
-def terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
+def terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
     """Return what is spent, whom it protects and how much of each counts, as plain Python values."""
     return {
         "rho": float(terms.privacy.rho),

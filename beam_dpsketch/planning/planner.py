@@ -15,8 +15,7 @@ from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import CountsPlan, Plan
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.sketches.listed_items import ListedItems
@@ -27,7 +26,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 def plan(
     spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec | Domain | BytesDomain,
-    terms: ReleaseTerms,
+    terms: DeclaredTerms,
     n: int | None = None,
     *,
     keys: int | None = None,
@@ -53,12 +52,13 @@ def plan(
     layout: Any = spec_over(spec)
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
-    sigma_squared = calibrate(layout, terms)
+    resolved = terms.resolved(1)
+    sigma_squared = calibrate(layout, resolved)
     expected: dict[str, Any] = {}
     if not terms.unit.over_horizon:
         expected["advice"] = advise(layout, terms, search=search, wanted_error=wanted_error)
-        if not isinstance(terms.bounds, AutoNorm):  # its noise is not known yet
-            expected |= _expected_answers(layout, terms, n, sigma_squared, search)
+        if terms.choosing is None:  # else the noise is not known yet
+            expected |= _expected_answers(layout, resolved, n, sigma_squared, search)
     return Plan(spec=layout, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
 
 
@@ -86,20 +86,20 @@ def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: 
     }
 
 
-def check_declared(declaration: Declaration, terms: ReleaseTerms) -> None:
+def check_declared(declaration: Declaration, terms: DeclaredTerms) -> None:
     """Refuse settings under which no noise, no choice of keys or no choice of a norm works."""
     if isinstance(declaration, GroupedDeclaration):
-        Counting.of(declaration.spec, terms)
+        Counting.of(declaration.spec, terms.resolved(None))
         return
-    calibrate(declaration.spec, terms)
+    calibrate(declaration.spec, terms.resolved(1))
     choose_keys(declaration.spec, terms)
-    if isinstance(declaration.unit.bounds, AutoNorm):
-        calibrate_choice(declaration.spec, terms)
+    if terms.choosing is not None:
+        calibrate_choice(declaration.spec, terms.choosing)
 
 
 def plan_declared(
     declaration: Declaration,
-    terms: ReleaseTerms,
+    terms: DeclaredTerms,
     n: int | None = None,
     *,
     search: bool = False,
@@ -107,7 +107,7 @@ def plan_declared(
 ) -> Plan | CountsPlan:
     """Return what to expect of a release; the arguments are those of `plan`."""
     if isinstance(declaration, GroupedDeclaration):
-        return CountsPlan(Counting.of(declaration.spec, terms))
+        return CountsPlan(Counting.of(declaration.spec, terms.resolved(None)))
     keys = declaration.public_keys
     key_count = None if keys is None else len(keys)
     return plan(declaration.spec, terms, n, keys=key_count, search=search, wanted_error=wanted_error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import enum
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -11,10 +12,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import IncompatibleSketchError
 
 MAX_CONTRIBUTION = 1 << 31
-_MAX_DENOMINATOR = 1 << 16
 
 
-class _Default(int):
+class Default(int):
     """A default that can be told from the same number given by a caller."""
 
 
@@ -55,19 +55,43 @@ class PrivacyUnit(enum.Enum):
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 
-class Bounds:
-    """How much of each privacy unit may count: `NormBound`, `AutoNorm` or `RecordBounds`."""
+class ContributionLimit:
+    """How much of each privacy unit may count, as a caller says it: `Bounds`, or `AutoNorm`, which the data resolve."""
 
-    has_norm: ClassVar[bool] = True
+    has_norm: ClassVar[bool] = False
     """Whether a unit is scaled down to a length, or else loses records."""
 
     max_weight: int
     signed: bool
 
     @property
+    def size(self) -> int | Fraction | None:
+        """`max_norm`, or `max_contributions_per_partition`; `None` if the data choose it."""
+        raise NotImplementedError
+
+    def bound(self, size: int | Fraction) -> Bounds:
+        """Return the bounds of another size, or of the one that was chosen."""
+        raise NotImplementedError
+
+    @property
+    def least(self) -> Bounds:
+        """The bounds, or the smallest that the data may choose."""
+        return self.bound(1)
+
+    @property
+    def max_partitions(self) -> int | None:
+        """In how many keys a unit counts; `None` without a limit."""
+        return None
+
+    @property
+    def max_keys(self) -> int | None:
+        """For how many keys a unit votes, or for how many items of `Groups` it counts; `None` if that is not said."""
+        return None
+
+    @property
     def says_max_weight(self) -> bool:
         """Whether max_weight was given, not left at its default."""
-        return not isinstance(self.max_weight, _Default)
+        return not isinstance(self.max_weight, Default)
 
     @property
     def has_weights(self) -> bool:
@@ -79,14 +103,55 @@ class Bounds:
         """The smallest weight of a record."""
         return -self.max_weight if self.signed else 0
 
+    def given(self, otherwise: str, error: type[ValueError] = ValueError) -> Bounds:
+        """Return the bounds; refuse with these words what the data would have to choose first."""
+        raise error(otherwise)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the bounds by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
+        """Return how much of a unit counts, in this number of windows, or in those of each period."""
+        raise NotImplementedError
+
+    def _weights(self) -> str:
+        return f"weights {self.min_weight} to {self.max_weight}"
+
+    def _check_fields(self) -> None:
+        """Refuse limits that are not whole numbers above 0, and what is neither true nor false."""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.type == "bool":
+                _validate.instance(bool, **{field.name: value})
+            elif (field.type == "int" and type(value) is not Default) or (
+                field.type == "int | None" and value is not None
+            ):
+                _validate.whole_fields(self, field.name, low=1, high=MAX_CONTRIBUTION)
+
+
+class Bounds(ContributionLimit):
+    """How much of each privacy unit may count: `NormBound` or `RecordBounds`. Noise is calibrated by these."""
+
     @property
     def squared_length(self) -> Fraction:
         """The square of the length of what one unit adds at most, in records of one item of weight 1."""
         raise NotImplementedError
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the bounds by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+    def squared_most_of_one_item(self, items: int) -> Fraction:
+        """Return the square of the most that a unit of this many items, or more, adds to one of them, in records."""
+        raise NotImplementedError
+
+    @property
+    def least(self) -> Bounds:
+        return self
+
+    def given(self, otherwise: str, error: type[ValueError] = ValueError) -> Bounds:
+        return self
+
+    def within_max_keys(self) -> Bounds:
+        """Return the bounds that drop the items of a unit beyond `max_keys`."""
+        return self
 
     def union(self, other: Bounds) -> Bounds:
         """Return the tightest bounds that allow all that either allows."""
@@ -94,10 +159,8 @@ class Bounds:
             raise IncompatibleSketchError(
                 "releases under RecordBounds and under a NormBound cannot be combined: make both under one of them"
             )
-        return self._union(other)
-
-    def _union(self, other: Any) -> Bounds:
-        raise NotImplementedError
+        limits = {name: (mine, getattr(other, name)) for name, mine in self.as_dict().items()}
+        return type(self)(**{name: None if None in both else max(both) for name, both in limits.items()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,22 +179,27 @@ class RecordBounds(Bounds):
         into records of at most max_weight.
     """
 
-    has_norm: ClassVar[bool] = False
-
     max_contributions_per_partition: int
     _: dataclasses.KW_ONLY
     max_partitions: int = 1
-    max_weight: int = _Default(1)
+    max_weight: int = Default(1)
     signed: bool = False
 
     def __post_init__(self) -> None:
-        names = ["max_contributions_per_partition", "max_partitions"]
-        if self.says_max_weight:
-            names.append("max_weight")
-        _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
-        _validate.instance(bool, signed=self.signed)
+        self._check_fields()
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
             raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
+
+    @property
+    def size(self) -> int:
+        return self.max_contributions_per_partition
+
+    def bound(self, size: int | Fraction) -> RecordBounds:
+        return dataclasses.replace(self, max_contributions_per_partition=int(size))
+
+    @property
+    def max_keys(self) -> int:
+        return self.max_partitions
 
     @property
     def max_weight_per_partition(self) -> int:
@@ -142,102 +210,28 @@ class RecordBounds(Bounds):
     def squared_length(self) -> Fraction:
         return Fraction(self.max_weight_per_partition**2 * self.max_partitions)
 
-    def _union(self, other: RecordBounds) -> RecordBounds:
-        return RecordBounds(
-            max(self.max_contributions_per_partition, other.max_contributions_per_partition),
-            max_partitions=max(self.max_partitions, other.max_partitions),
-            max_weight=max(self.max_weight, other.max_weight),
-            signed=self.signed or other.signed,
-        )
+    def squared_most_of_one_item(self, items: int) -> Fraction:
+        return Fraction(self.max_weight_per_partition**2)
+
+    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
+        records = f"{self.max_contributions_per_partition} record(s)"
+        if unit.over_horizon:
+            keys = f" and key, {self.max_partitions} key(s) per window" if self.max_partitions > 1 else ""
+            return f"{records} per window{keys}, {windows} window(s) of the horizon, {self._weights()}"
+        per_window, period = " per window" if windows > 1 or period_micros else "", period_in_words(period_micros)
+        partitions = f"{self.max_partitions} partition(s){per_window}"
+        return f"{records} per partition, {partitions}, {self._weights()}, {windows} window(s){period}"
 
 
-@dataclasses.dataclass(frozen=True)
-class NormBound(Bounds):
-    """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
-
-    Each person's records get one common weight of at most 1, just small enough that the length (the root of the sum of
-    squares) of all that the person adds is at most that of `max_norm` records of one item. Noise grows with `max_norm`:
-    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records is not scaled, and one whose records
-    are spread over many items may have many more. All keys count together, and on bounded input all windows.
-
-    Take a number that is known without the data: about as many records as a typical heavy person has of one item.
-
-    Args:
-      max_norm: the largest length, in records of one item, each of weight 1: an integer or a `Fraction`, up to 2**31.
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
-        by item; must be given where weights are read.
-      max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
-        as a person's length is within `max_norm`. `None` leaves it to `max_norm`.
-      signed: whether records may delete (negative weights). An insert and its delete of one item, key and window cancel
-        before anything else.
-      resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
-        hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
-      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
-        keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
-        `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need
-        it too. `None` elsewhere.
-    """
-
-    max_norm: int | Fraction
-    _: dataclasses.KW_ONLY
-    max_weight: int = _Default(1)
-    max_per_item: int | None = None
-    signed: bool = False
-    resource_limit: int | None = None
-    max_keys: int | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.max_norm, str):
-            raise TypeError("max_norm must be a number of records; AutoNorm() chooses it from the data")
-        norm = _validate.exact(max_norm=self.max_norm)
-        if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
-            raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
-        object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
-        names = ["max_weight"] if self.says_max_weight else []
-        names += [name for name in ("max_per_item", "resource_limit", "max_keys") if getattr(self, name) is not None]
-        _validate.whole_fields(self, *names, low=1, high=MAX_CONTRIBUTION)
-        _validate.instance(bool, signed=self.signed)
-
-    @property
-    def squared_length(self) -> Fraction:
-        return Fraction(self.max_norm) ** 2
-
-    @property
-    def shown_norm(self) -> str:
-        """max_norm in digits, all of them if it is an integer."""
-        return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
-
-    @property
-    def shown_length(self) -> str:
-        """How long one unit may be, in words."""
-        return f"the length of at most {self.shown_norm} record(s) of one item"
-
-    @property
-    def not_scaled(self) -> str:
-        """What of one unit always counts in full, in words."""
-        if self.has_weights:
-            return f"a total weight of up to {self.shown_norm}, without signs, is not scaled"
-        return f"up to {self.shown_norm} record(s) are not scaled"
-
-    def _union(self, other: NormBound) -> NormBound:
-        return NormBound(
-            max(self.max_norm, other.max_norm),
-            max_weight=max(self.max_weight, other.max_weight),
-            max_per_item=_largest(self.max_per_item, other.max_per_item),
-            signed=self.signed or other.signed,
-            resource_limit=_largest(self.resource_limit, other.resource_limit),
-            max_keys=_largest(self.max_keys, other.max_keys),
-        )
-
-
-def _largest(first: int | None, second: int | None) -> int | None:
-    """Return the larger of two limits; `None` is without limit."""
-    return None if first is None or second is None else max(first, second)
+def period_in_words(period_micros: int) -> str:
+    """Return the period that a limit is for, in words; nothing without one."""
+    seconds = decimal.Decimal(period_micros).scaleb(-6).normalize()
+    return f" of each period of {seconds:f} seconds" if period_micros else ""
 
 
 def check_bounds(bounds: Any) -> None:
     """Refuse what does not say how much of a unit may count."""
-    if not isinstance(bounds, Bounds) or type(bounds) is Bounds:
+    if not isinstance(bounds, ContributionLimit) or not dataclasses.is_dataclass(bounds):
         raise TypeError(f"bounds must be NormBound(...), AutoNorm() or RecordBounds(...), got {type(bounds).__name__}")
 
 

@@ -33,12 +33,12 @@ variance in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines ap
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
 from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
 
@@ -69,31 +69,15 @@ class GroupRule:
     def threshold(self, bounds: Bounds, sigma_squared: Fraction, window_count: int = 1) -> int:
         """Return T. Under a norm, T and the root of sigma_squared are in units of 2**-SCALE_BITS."""
         delta = self.delta / window_count
-        result = max(
-            count + least_quantile(sigma_squared, delta / size) for size, count in _most_of_one_unit(bounds, self)
-        )
+        unit, sizes = 4**SCALE_BITS if bounds.has_norm else 1, _sizes(self.max_items)
+        largest = {
+            math.isqrt(math.floor(bounds.squared_most_of_one_item(before + 1) * unit)): size
+            for before, size in itertools.pairwise([0, *sizes])
+        }  # of sizes with the same c_j, the last one has the largest t_j
+        result = max(count + least_quantile(sigma_squared, delta / size) for count, size in largest.items())
         if result > MAX_THRESHOLD:
             raise ValueError("rho is too small for these bounds to publish any item: raise it, or lower the bounds")
         return result
-
-
-def _most_of_one_unit(bounds: Bounds, rule: GroupRule) -> Iterator[tuple[int, int]]:
-    """Yield numbers of items, up to max_items, with the most that a unit of more than the number before adds to one."""
-    if isinstance(bounds, RecordBounds):
-        yield rule.max_items, bounds.max_weight_per_partition
-        return
-    assert isinstance(bounds, NormBound)
-    squared = bounds.squared_length * 4**SCALE_BITS
-    most = math.isqrt(math.floor(squared))
-    if bounds.max_per_item is not None:
-        most = min(most, bounds.max_per_item << SCALE_BITS)
-    if bounds.max_per_item != 1:
-        yield rule.max_items, most
-        return
-    before = 0
-    for size in _sizes(rule.max_items):
-        yield size, min(most, math.isqrt(math.floor(squared / (before + 1))))
-        before = size
 
 
 def _sizes(largest: int) -> list[int]:

@@ -12,42 +12,27 @@ make units longer, have two more bins for each doubling of max_weight, up to 62 
 How many units to scale. Let b be the norm, kappa b the standard deviation of an estimate, and phi the part of a scaled
 unit's length that is one item's: n(x) / N for an item x asked for, on average. A unit longer than b counts b / N of its
 records, so x loses n(x) (1 - b / N). Per unit of b that is phi less for each of the m(b) units that are longer. The
-mean error is at most the loss plus the mean of |noise|, sqrt(2 / pi) kappa b, where sqrt(2 / pi) is about 0.8. The sum
-is least where its slope is 0: at
-
-    m = 0.8 kappa / phi,
-
-which does not depend on the data. So b is the m-th largest length. For a normal estimate the slope of the mean error
-itself is 0 at m = (kappa / phi) 2 f(t) / (2 F(t) - 1), where t is the loss in standard deviations, f the normal density
-and F its integral: also 0.8 kappa / phi where t is 0.93.
+mean error is at most the loss plus the mean of |noise|, sqrt(2 / pi) kappa b, about 0.8 kappa b. The sum is least where
+its slope is 0: at m = 0.8 kappa / phi, which does not depend on the data. So b is the m-th largest length.
 
 kappa follows from the noise of a counter under a norm of 1, with the part of rho that the sketch's counters get, and
 from how the sketch is read: kappa^2 = reading^2 squared_l2_sensitivity(norm 1) / (2 rho).
 
-phi is `item_share` where one sketch counts all records. Keys and windows make it smaller: N is the length over all of
-them. A unit that is spread evenly over k sketches is sqrt(k) times as long as in each, and an item of one of them holds
-phi / sqrt(k) of N. So phi is divided by the root of keys times windows. Units that each have one sketch, all of one
-size, would have phi / k on average over sketches. Where a few sketches have most units, phi stays. The root is between.
-The few heaviest items of all sketches together want a larger `item_share`.
+phi is `item_share` where one sketch counts all records. A unit that is spread evenly over k sketches, of keys and
+windows, is sqrt(k) times as long as in each, and an item of one of them holds phi / sqrt(k) of N. So phi is divided by
+the root of keys times windows: a middle, because units of one sketch each would have phi / k on average over sketches,
+and phi stays where a few sketches have most units.
 
-Where the rule holds. `benchmarks.people` divides the error at chosen norms by that at the best norm with all of rho.
-The rule is for sketches for which the median is at most 1.35: flat ones and lists of items, with keys and windows or
-without, judged by the true top 10 of each sketch. Trees are not among them: no m suits all data.
+Where the rule holds: for flat sketches and lists of items, judged by the true top 10 of each sketch, where the error
+is at most 1.35 times that at the best norm with all of rho, in the median (`benchmarks.people`). No m suits trees on
+all data: scaling moves quantiles only as far as busy units differ from others.
 
-* Distribution functions and quantiles. If heavy units are like all others, scaling them moves no share. So what counts
-  is not n(x) but the difference between the shares of scaled units and of all, and phi is that as a part of N. The best
-  norms show 0.005 for arrival delays of aircraft, 0.2 for their distances, and above 1 where busy users are slow.
-* Lists of the most frequent values. A value is found if all nodes above it exceed the noise, and costs its whole count
-  if not. So the best norm depends on how far the counts are above the noise: phi is 0.02 to 0.2 in one data set. Levels
-  near the root also lengthen N, up to the number of the unit's records: 1 to 5 times as long as in the leaves.
-
-The choice. The largest lengths are rare, and noise in empty bins above them would add up to units that do not exist: m
-is only about three standard deviations of a count. So the end of the lengths is found first. Runs of 1, 2, 4 or 8 bins
-whose sum exceeds four standard deviations hold units: five, if the four bins below sum to at most two, because a run
-far above all others would raise the noise most. The highest run may end in empty bins. The lengths end where in these
-bins the highest run of 1, 2 or 4 ends whose sum exceeds three standard deviations. From there on downwards noisy counts
-are added up until they reach m. Within the last bin, lengths are taken to be even in log N. The result is rounded to a
-public grid, sixteenths of a record.
+The choice. The largest lengths are rare, and noise in empty bins above them would add up to units that do not exist. So
+the end of the lengths is found first. Runs of 1, 2, 4 or 8 bins whose sum exceeds four standard deviations hold units:
+five, if the four bins below sum to at most two, because a run far above all others would raise the noise most. The
+lengths end where in the highest run, which may end in empty bins, the highest run of 1, 2 or 4 ends whose sum exceeds
+three standard deviations. From there on downwards noisy counts are added up until they reach m. Within the last bin,
+lengths are taken to be even in log N. The result is rounded to a public grid, sixteenths of a record.
 """
 
 from __future__ import annotations
@@ -58,8 +43,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 
 _BINS = 32

@@ -9,21 +9,24 @@ import dataclasses
 import enum
 import functools
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeAlias, cast
+
+from typing_extensions import TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy import zcdp
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.norms import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
 MAX_PERIOD = (1 << 63) - 1
+Limit = TypeVar("Limit", bound=ContributionLimit, default=Bounds, covariant=True)
 
 
 class Disclosure(enum.Flag):
@@ -35,8 +38,11 @@ class Disclosure(enum.Flag):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReleaseTerms:
+class ReleaseTerms(Generic[Limit]):
     """What a release promises, and to whom.
+
+    Its bounds are known; those of `DeclaredTerms` may be an `AutoNorm`, whose norm the data choose.
+    Noise is calibrated by known bounds alone: `with_norm`, or `resolved`, gives the terms after the choice.
 
     Args:
       privacy: what the release may spend; taken from a budget, it pays for one release.
@@ -53,7 +59,7 @@ class ReleaseTerms:
     """
 
     privacy: PrivacySpec
-    bounds: Bounds = ONE_RECORD
+    bounds: Limit = ONE_RECORD  # type: ignore[assignment]
     _: dataclasses.KW_ONLY
     unit: PrivacyUnit = PrivacyUnit.RECORD
     window_count: int = 1
@@ -82,8 +88,8 @@ class ReleaseTerms:
 
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
-        """The side counters of each release."""
-        return side_counters(self.privacy.side_counters, self.bounds, max_cells=self.output_cells)
+        """The side counters of each release; before a norm is chosen, those of the least one."""
+        return side_counters(self.privacy.side_counters, self.bounds.least, max_cells=self.output_cells)
 
     @property
     def selections(self) -> int:
@@ -108,23 +114,45 @@ class ReleaseTerms:
     @property
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""
-        spend = self.bounds.spend if isinstance(self.bounds, AutoNorm) else self.norm_spend
+        spend = self.norm_spend if self.choosing is None else self.choosing.bounds.spend
         return share_left(self.counters, spend or Fraction(0))
 
-    def with_norm(self, max_norm: int | Fraction) -> ReleaseTerms:
-        """Return the terms after an `AutoNorm` has chosen this norm."""
-        assert isinstance(self.bounds, AutoNorm)
-        return dataclasses.replace(self, bounds=self.bounds.bound(max_norm), norm_spend=self.bounds.spend)
+    @property
+    def choosing(self) -> ReleaseTerms[AutoNorm] | None:
+        """These terms if the data choose the norm, else `None`."""
+        return cast("ReleaseTerms[AutoNorm]", self) if self.bounds.size is None else None
 
-    def without_side_counters(self) -> ReleaseTerms:
+    def with_norm(self: ReleaseTerms[AutoNorm], max_norm: int | Fraction) -> ReleaseTerms[NormBound]:
+        """Return the terms after an `AutoNorm` has chosen this norm."""
+        known: Any = {"bounds": self.bounds.bound(max_norm), "norm_spend": self.bounds.spend}
+        return cast("ReleaseTerms[NormBound]", dataclasses.replace(self, **known))
+
+    def resolved(self, max_norm: int | Fraction | None) -> ReleaseTerms:
+        """Return the terms that noise is calibrated by: with this norm if the data choose it, else as they are."""
+        if self.choosing is None:
+            return cast(ReleaseTerms, self)
+        assert max_norm is not None
+        return self.choosing.with_norm(max_norm)
+
+    @property
+    def key_selection(self) -> SelectionRule | None:
+        """What decides which keys are released, if the data do."""
+        return self.selection if isinstance(self.selection, SelectionRule) else None
+
+    @property
+    def group_rule(self) -> GroupRule | None:
+        """What decides which items are released, if they are counted one by one."""
+        return self.selection if isinstance(self.selection, GroupRule) else None
+
+    def without_side_counters(self) -> ReleaseTerms[Limit]:
         """Return the terms of a release that counts nothing aside."""
         return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
 
-    def paying_for(self, release: Any) -> ReleaseTerms:
+    def paying_for(self, release: Any) -> ReleaseTerms[Limit]:
         """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
         return dataclasses.replace(self, privacy=self.privacy.paying_for(release, self.delta))
 
-    def without_budget(self) -> ReleaseTerms:
+    def without_budget(self) -> ReleaseTerms[Limit]:
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
@@ -179,14 +207,15 @@ class RowTerms(ReleaseTerms):
             )
 
 
-def check_unit(unit: PrivacyUnit, bounds: Bounds, period_micros: int) -> None:
+DeclaredTerms: TypeAlias = ReleaseTerms[ContributionLimit]
+"""Terms as a caller declares them: the data may have to choose the norm."""
+
+
+def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
     """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
-    if not isinstance(bounds, RecordBounds):
-        if unit.is_one_record:
-            raise ValueError(
-                f"bounds must be RecordBounds where the unit is {unit.value}; a NormBound is of a PrivacyId"
-            )
-    elif unit.is_one_record and bounds.max_contributions_per_partition * bounds.max_partitions > 1:
+    if unit.is_one_record and bounds.has_norm:
+        raise ValueError(f"bounds must be RecordBounds where the unit is {unit.value}; a NormBound is of a PrivacyId")
+    if unit.is_one_record and (bounds.size, bounds.max_partitions) != (1, 1):
         raise ValueError(
             "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
             "name a PrivacyId to protect all records of a person"

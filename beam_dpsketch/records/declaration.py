@@ -10,13 +10,13 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, TimeRange, check_partitions, max_keys
+from beam_dpsketch.records.public import Keys, TimeRange, check_keys
 from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
-from beam_dpsketch.records.units import PrivacyId, Record, Unit, check_max_weight, check_unit_type
+from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_unit_type
 
 _DIGEST_VERSION, _DIGEST_BYTES = 1, 32
 
@@ -45,17 +45,7 @@ class Declaration:
 
     def _check_keys(self) -> None:
         """Refuse keys that do not suit the unit or the windows."""
-        check_partitions(self.keys, self.unit.bounds)
-        if isinstance(self.keys, KeySelection) and isinstance(self.unit, Record) and self.unit.signed:
-            raise ValueError(
-                "signed must be False where KeySelection chooses keys and Record() is protected: a deletion would vote "
-                "for its key; protect a PrivacyId, whose records are netted first"
-            )
-        if self.windows is not None and isinstance(self.keys, AssumePublicKeys):
-            raise ValueError(
-                "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
-                "list the keys with PublicKeys, or leave windows out"
-            )
+        check_keys(self.keys, self.unit, self.windows)
 
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
@@ -77,14 +67,12 @@ class Declaration:
     @property
     def public_keys(self) -> tuple[Any, ...] | None:
         """The listed keys, if any."""
-        return None if self.keys is None else self.keys.keys
+        return None if self.keys is None else self.keys.listed
 
     @property
     def selection(self) -> SelectionRule | None:
         """What chooses the keys; `None` if the data do not."""
-        if not isinstance(self.keys, KeySelection):
-            return None
-        return self.keys.rule(max_keys(self.unit.bounds) or 1)
+        return None if self.keys is None else self.keys.rule(self.unit.bounds.max_keys or 1)
 
     @property
     def is_keyed(self) -> bool:
@@ -99,7 +87,7 @@ class Declaration:
     @property
     def hides_keys_and_windows(self) -> bool:
         """Whether keys and windows show only where enough units bring them in."""
-        return isinstance(self.keys, KeySelection)
+        return self.selection is not None
 
     def discloses(self, *, windows_are_public: bool) -> Disclosure:
         """Return what is published without noise."""
@@ -112,10 +100,10 @@ class Declaration:
     def check_max_partitions(self) -> None:
         """Refuse bounds for several partitions where there is one."""
         bounds = self.unit.bounds
-        if not self.has_partitions and isinstance(bounds, RecordBounds) and bounds.max_partitions > 1:
+        if not self.has_partitions and (bounds.max_partitions or 1) > 1:
             raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
 
-    def terms(self) -> ReleaseTerms:
+    def terms(self) -> DeclaredTerms:
         """Return the terms as far as they are known before the windows are; refuse settings that cannot work."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.selection, self.privacy
@@ -136,7 +124,7 @@ class Declaration:
             output_cells=cells,
         )
 
-    def identify(self, terms: ReleaseTerms, windows: tuple[int, ...] = ()) -> bytes:
+    def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
 
         Transforms have different ones where sketch, terms, keys, windows or the names of fields differ. Equal settings

@@ -8,13 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.grouped_counts import GroupRule
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.public import KeySelection, max_keys
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +52,13 @@ class GroupedDeclaration(Declaration):
     def _check_keys(self) -> None:
         _validate.instance(Groups, method=self.method)
         bounds = self.unit.bounds
-        if isinstance(self.keys, KeySelection):
+        if self.keys is not None and self.keys.chosen_by_data:
             raise ValueError(
                 "keys must be PublicKeys or AssumePublicKeys with method=Groups(...), which chooses pairs of key and "
                 "item itself, at its own delta: with AssumePublicKeys a key shows only if one of its items is released"
             )
-        if isinstance(bounds, AutoNorm):
-            raise ValueError(
-                "bounds must be RecordBounds or a NormBound with method=Groups(...): take the norm that an AutoNorm "
-                "chose for another release, released.privacy.bounds, and add max_keys"
-            )
-        if max_keys(bounds) is None:
+        self._given_bounds()
+        if bounds.max_keys is None:
             raise ValueError(
                 "max_keys must be given with method=Groups(...), as in NormBound(20, max_keys=100): for how many items "
                 "one unit counts"
@@ -78,19 +72,21 @@ class GroupedDeclaration(Declaration):
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
         """How items are read, and bounds that drop the items of a unit beyond max_keys."""
-        bounds = self.unit.bounds
-        if isinstance(bounds, NormBound):
-            limits = [each for each in (bounds.max_keys, bounds.resource_limit) if each is not None]
-            bounds = dataclasses.replace(bounds, resource_limit=min(limits))
-        return SketchInput(self.spec, bounds)
+        return SketchInput(self.spec, self._given_bounds().within_max_keys())
+
+    def _given_bounds(self) -> Bounds:
+        return self.unit.bounds.given(
+            "bounds must be RecordBounds or a NormBound with method=Groups(...): take the norm that an AutoNorm "
+            "chose for another release, released.privacy.bounds, and add max_keys"
+        )
 
     @property
     def hides_keys_and_windows(self) -> bool:
         return True
 
-    def terms(self) -> ReleaseTerms:
+    def terms(self) -> DeclaredTerms:
         """Return the terms; all of rho pays for the counts of items."""
-        rule = self.method.rule(max_keys(self.unit.bounds) or 1)
+        rule = self.method.rule(self.unit.bounds.max_keys or 1)
         privacy = self.privacy.losing(rule.delta).without_side_counters()
         return dataclasses.replace(super().terms(), privacy=privacy, selection=rule)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
-from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
@@ -50,7 +50,7 @@ class SketchInput:
     """
 
     spec: Any
-    bounds: Bounds
+    bounds: ContributionLimit
     counters: tuple[SideCounter, ...] = ()
     selection: SelectionRule | None = None
     over_time: WindowRows | None = None

@@ -5,18 +5,44 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
+from beam_dpsketch.records.units import Record, Unit
+
+
+class Keys:
+    """Which keys are released: `PublicKeys`, `AssumePublicKeys` or `KeySelection`."""
+
+    chosen_by_data: ClassVar[bool] = False
+    """Whether a key is released only if enough units bring it in."""
+
+    field: Selector
+
+    @property
+    def listed(self) -> tuple[Any, ...] | None:
+        """The keys, if they are listed."""
+        return None
+
+    @property
+    def words(self) -> str:
+        """For which keys there are releases."""
+        raise NotImplementedError
+
+    def rule(self, max_keys: int) -> SelectionRule | None:
+        """Return the rule where each unit votes for this many keys; `None` if the data do not choose them."""
+        return None
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        """Refuse a unit, or windows, that do not suit."""
 
 
 @dataclasses.dataclass(frozen=True, init=False)
-class PublicKeys:
+class PublicKeys(Keys):
     """Release each listed key, with data or without; drop records of others.
 
     Args:
@@ -39,9 +65,25 @@ class PublicKeys:
         if not all(map(is_unicode, self.keys)):
             raise ValueError("keys must be text that UTF-8 can hold; one has half of a surrogate pair")
 
+    @property
+    def listed(self) -> tuple[Any, ...]:
+        return self.keys
+
+    @property
+    def words(self) -> str:
+        return f"{len(self.keys)} listed key(s) in {self.field}"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        kept = unit.bounds.max_partitions or 1
+        if kept > len(self.keys):
+            raise ValueError(
+                f"bounds.max_partitions must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy "
+                "id can be in more, and noise grows with it"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
-class AssumePublicKeys:
+class AssumePublicKeys(Keys):
     """Release each key that has data: the caller's word that it is public which ones do.
 
     Args:
@@ -54,12 +96,19 @@ class AssumePublicKeys:
         check_selector(field=self.field)
 
     @property
-    def keys(self) -> None:
-        """There is no list."""
+    def words(self) -> str:
+        return f"each key in {self.field} that has data"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        if windows is not None:
+            raise ValueError(
+                "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
+                "list the keys with PublicKeys, or leave windows out"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
-class KeySelection:
+class KeySelection(Keys):
     """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.
 
     Guarantee: the release is delta-approximate rho-zCDP; `privacy.key_selection` has the proof. A key that one unit
@@ -79,6 +128,8 @@ class KeySelection:
         `ADD_OR_REMOVE_ONE`.
     """
 
+    chosen_by_data: ClassVar[bool] = True
+
     delta: Fraction | float
     field: Selector = None
     _: dataclasses.KW_ONLY
@@ -93,11 +144,22 @@ class KeySelection:
             object.__setattr__(self, name, getattr(rule, name))
 
     @property
-    def keys(self) -> None:
-        """There is no list."""
+    def words(self) -> str:
+        return f"each key in {self.field} that enough units are in"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        if unit.bounds.max_keys is None:
+            raise ValueError(
+                "max_keys must be given with KeySelection, as in NormBound(20, max_keys=16): for how many keys one "
+                "unit votes"
+            )
+        if isinstance(unit, Record) and unit.signed:
+            raise ValueError(
+                "signed must be False where KeySelection chooses keys and Record() is protected: a deletion would vote "
+                "for its key; protect a PrivacyId, whose records are netted first"
+            )
 
     def rule(self, max_keys: int) -> SelectionRule:
-        """Return the rule where each unit votes for this many keys."""
         return SelectionRule(
             delta=_validate.exact(delta=self.delta),
             max_keys=max_keys,
@@ -107,12 +169,9 @@ class KeySelection:
         )
 
 
-Keys: TypeAlias = "PublicKeys | AssumePublicKeys | KeySelection"
-
-
 def keyed(keys: Keys) -> Keys:
     """Return the decision; refuse what decides nothing, such as `None`."""
-    if not isinstance(keys, (PublicKeys, AssumePublicKeys, KeySelection)):
+    if not isinstance(keys, Keys):
         raise TypeError(
             "keys must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken from "
             f"the data show who is in it; got {type(keys).__name__}"
@@ -120,29 +179,13 @@ def keyed(keys: Keys) -> Keys:
     return keys
 
 
-def max_keys(bounds: Bounds) -> int | None:
-    """Return for how many keys one unit votes; `None` if its bounds do not say."""
-    return bounds.max_partitions if isinstance(bounds, RecordBounds) else getattr(bounds, "max_keys", None)
-
-
-def check_partitions(keys: Keys | None, bounds: Bounds) -> None:
-    """Refuse bounds without a limit of keys where keys are chosen, a limit where they are not, and one in vain."""
-    if isinstance(keys, KeySelection):
-        if max_keys(bounds) is None:
-            raise ValueError(
-                "max_keys must be given with KeySelection, as in NormBound(20, max_keys=16): for how many keys one "
-                "unit votes"
-            )
-        return
-    if not isinstance(bounds, RecordBounds) and max_keys(bounds) is not None:
+def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+    """Refuse keys that do not suit the unit or the windows, and a limit of keys in vain."""
+    chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
+    if bounds.has_norm and bounds.max_keys is not None and not chosen:
         raise ValueError("max_keys must be left out without KeySelection: under a NormBound all keys count together")
-    if keys is None:
-        return
-    if keys.keys is not None and isinstance(bounds, RecordBounds) and bounds.max_partitions > len(keys.keys):
-        raise ValueError(
-            f"bounds.max_partitions must be at most {len(keys.keys)}, the number of keys, got {bounds.max_partitions}: "
-            "no privacy id can be in more, and noise grows with it"
-        )
+    if keys is not None:
+        keys.check(unit, windows)
 
 
 @dataclasses.dataclass(frozen=True)

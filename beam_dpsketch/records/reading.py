@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
-from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
 from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
@@ -157,7 +157,9 @@ def note_use(
         unused.note_dropped(len(columns.items), **any_usable(columns, reader, sketch_input))
 
 
-def read_table(reader: RecordReader, columns: Columns, bounds: Bounds, sketch_input: SketchInput | None) -> pa.Table:
+def read_table(
+    reader: RecordReader, columns: Columns, bounds: ContributionLimit, sketch_input: SketchInput | None
+) -> pa.Table:
     """Return the records that count: columns unit (as in `records.ids`), key (if per key), item and weight.
 
     Args:
@@ -174,7 +176,7 @@ def read_table(reader: RecordReader, columns: Columns, bounds: Bounds, sketch_in
     mask = all_valid(*parts.values())
     values, whole = _parse_or_ones(weights, len(items))
     if weights is not None:
-        if not (bounds.signed and isinstance(bounds, RecordBounds)):
+        if bounds.has_norm or not bounds.signed:
             values = np.clip(values, bounds.min_weight, bounds.max_weight)
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values)})
@@ -232,9 +234,9 @@ def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
-def total_weights(bounded: pa.Table, bounds: Bounds) -> np.ndarray:
+def total_weights(bounded: pa.Table, bounds: ContributionLimit) -> np.ndarray:
     """Return the weights of bounded records, times their copies if they have a column of these."""
-    if not isinstance(bounds, RecordBounds):
+    if bounds.has_norm:
         return bounded["weight"].to_numpy()  # scaled by a norm: to clamp them again would undo that
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights

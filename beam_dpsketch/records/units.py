@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
-from beam_dpsketch.privacy.contributions import Bounds, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import ContributionLimit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -55,7 +55,7 @@ class PrivacyId:
     """
 
     field: Selector
-    bounds: Bounds
+    bounds: ContributionLimit
     _: dataclasses.KW_ONLY
     max_windows: int | None = None
     period: Any = None
@@ -94,7 +94,7 @@ def check_unit_type(unit: Any) -> None:
         )
 
 
-def check_max_weight(bounds: Bounds) -> None:
+def check_max_weight(bounds: ContributionLimit) -> None:
     """Refuse weights without a declared largest one, which would all be clamped to 1."""
     if not bounds.says_max_weight:
         raise ValueError(

@@ -84,8 +84,8 @@ def places_of(rows: beam.PCollection, keys: Keys | None) -> dict[str, Any]:
 
 def key_type(keys: Keys, rows: beam.PCollection) -> type:
     """Return the type of the keys: that of a public list, or of the field of the rows."""
-    if keys.keys is not None:
-        return one_type(keys.keys, "keys.public")
+    if keys.listed is not None:
+        return one_type(keys.listed, "keys.public")
     kind = _without_none(_fields(rows.element_type).get(str(keys.field), str))
     if kind in (typehints.Any, object):  # columns of a CSV file; keys are looked at when they come
         return str

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy import zcdp
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
@@ -76,8 +75,7 @@ class Stated:
 
     def _check_parts(self) -> None:
         """Refuse parts of rho, and notes, that do not suit the bounds."""
-        if isinstance(self.bounds, AutoNorm):
-            raise ValueError("bounds must be the NormBound that was chosen, not AutoNorm()")
+        self.bounds.given("bounds must be the NormBound that was chosen, not AutoNorm()")
         if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
             raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
         if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):

@@ -7,12 +7,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.privacy.contributions import NeighboringRelation, NormBound
+from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.sensitivity import change_factor
 from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.statement.bounds_text import bounds_in_words
 from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
@@ -27,13 +26,14 @@ def facts(statement: Stated) -> dict[str, str]:
     sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
     noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
+    bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
     return {
         "Protected": (
             f"{statement.unit.value}. Someone who sees the release cannot reliably tell whether this "
             f"{_CHANGE[statement.relation]} ({statement.relation.name})."
         ),
         "How well": _loss(statement),
-        "Bounds enforced on each": f"{bounds_in_words(statement)}{_choice(statement)}.",
+        "Bounds enforced on each": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
         **_holds(statement),
         **_answers(statement),
@@ -150,7 +150,7 @@ def _answers(statement: Stated) -> dict[str, str]:
     single = statement.unit.is_one_record
     if single and not statement.bounds.has_weights:
         return {}
-    if isinstance(statement.bounds, NormBound):
+    if statement.bounds.has_norm:
         return {"Answers": "about the weight that this bound kept. Intervals do not cover what scaling removed."}
     about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
     return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

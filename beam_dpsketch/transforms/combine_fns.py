@@ -48,7 +48,7 @@ class PrivateSketchFn(RawSketchFn):
     ) -> None:
         _validate.instance(Record, unit=unit)
         declaration = Declaration(spec, privacy, unit, item, weight)
-        terms = dataclasses.replace(declaration.terms(), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
+        terms = dataclasses.replace(declaration.terms().resolved(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
         calibrate(spec, terms)
         super().__init__(dataclasses.replace(declaration.sketch_input, counters=terms.counters), declaration.selectors)
         self._terms = terms.paying_for(object())

@@ -24,8 +24,8 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.estimators.tree.levels import median_variance
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.norm_choice import units_to_scale
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type

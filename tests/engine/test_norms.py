@@ -28,10 +28,10 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.engine.norms import calibrate_choice, choose_norm
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import bin_count, choose
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers.tolerances import discrete_gaussian

@@ -36,9 +36,9 @@ from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy import side_counters
 from beam_dpsketch.privacy import terms as terms_module
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
 from beam_dpsketch.privacy.over_time.tree import BinaryTree

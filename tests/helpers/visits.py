@@ -76,7 +76,7 @@ def accepted(case: Case) -> list[Counted]:
     """The records that count, each in its windows, by the words of the documentation."""
     transform = case.make()
     keys, by_id = transform._declaration.keys, transform._declaration.privacy_id is not None
-    listed = None if keys is None else keys.keys
+    listed = None if keys is None else keys.listed
     found = []
     for (user, key, item, n), time in VISITS:
         if (

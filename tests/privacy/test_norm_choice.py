@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.privacy import norm_choice
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
+from beam_dpsketch.privacy.norms import AutoNorm
 
 RHO = Fraction(9, 100)
 BINS = 32

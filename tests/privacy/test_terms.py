@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from beam_dpsketch import NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import AutoNorm, NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.privacy.terms import RowTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
 PRIVACY = PrivacySpec(rho=0.5)
 
@@ -48,6 +49,16 @@ def test_a_norm_scales_and_bounds_of_records_do_not(unit):
     period = {"unit": unit, "period_micros": int(unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD)}
     assert ReleaseTerms(PRIVACY, NormBound(5), **period).scale_bits == 16
     assert ReleaseTerms(PRIVACY, RecordBounds(5), **period).scale_bits == 0
+
+
+def test_noise_is_calibrated_after_a_norm_is_chosen() -> None:
+    declared: DeclaredTerms = ReleaseTerms(PRIVACY, AutoNorm(), unit=PrivacyUnit.PRIVACY_ID)
+    assert not isinstance(declared.bounds, Bounds)
+    assert not hasattr(declared.bounds, "squared_length")
+    chosen = declared.resolved(3)
+    assert chosen.bounds == NormBound(3)
+    assert chosen.norm_spend == AutoNorm().spend
+    assert chosen.resolved(None) == chosen.resolved(7) == chosen
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)

@@ -20,7 +20,6 @@ from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.config.scalars import read_time
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
-from beam_dpsketch.records.public import PublicKeys
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
 _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
@@ -75,7 +74,7 @@ def _item_type(config: ReleaseConfig) -> pa.DataType:
 
 
 def _key_type(config: ReleaseConfig) -> pa.DataType:
-    listed = config.keys.keys if isinstance(config.keys, PublicKeys) else ()
+    listed = config.declaration.public_keys
     return _listed_type(listed, "keys.public") if listed else TEXT
 
 

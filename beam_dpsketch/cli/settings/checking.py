@@ -17,8 +17,6 @@ from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
-from beam_dpsketch.records.public import KeySelection, PublicKeys
-from beam_dpsketch.statement.bounds_text import bounds_in_words
 
 _ENDINGS = (".parquet", ".csv")
 
@@ -61,20 +59,15 @@ def in_words(config: ReleaseConfig) -> str:
     weight = "" if config.weight is None else f", weighted by {config.weight}"
     whose = "" if config.declaration.privacy_id is None else f" (in {config.declaration.privacy_id.field})"
     rho, epsilon, delta = loss_in_words(terms)
+    bounds = terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)
     return (
         f"{counted}{weight}{_keys(config)}{_windows(config)}; protected: {terms.unit.value}{whose}; "
-        f"bounds enforced on each: {bounds_in_words(terms)}; {rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
+        f"bounds enforced on each: {bounds}; {rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
     )
 
 
 def _keys(config: ReleaseConfig) -> str:
-    keys = config.keys
-    if keys is None:
-        return ""
-    if isinstance(keys, PublicKeys):
-        return f", for {len(keys.keys)} listed key(s) in {keys.field}"
-    which = "that enough units are in" if isinstance(keys, KeySelection) else "that has data"
-    return f", for each key in {keys.field} {which}"
+    return "" if config.keys is None else f", for {config.keys.words}"
 
 
 def _windows(config: ReleaseConfig) -> str:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy import norm_bounding, norm_choice
-from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.norm_bounding import TableWeights
+from beam_dpsketch.privacy.norms import NormBound
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded

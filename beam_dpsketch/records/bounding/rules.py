@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound, RecordBounds
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.norms import AutoNorm, NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import Priorities
@@ -20,19 +20,17 @@ from beam_dpsketch.records.items import SketchInput
 
 def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
     """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
-    bounds, counters, selection = sketch_input.bounds, sketch_input.counters, sketch_input.selection
+    bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
     if isinstance(bounds, RecordBounds):
         return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time)
-    least = bounds.bound(1) if isinstance(bounds, AutoNorm) else bounds
-    assert isinstance(least, NormBound)
-    return NormRule(least, sketch_input, counters, selection)
+    assert isinstance(bounds, NormBound)
+    return NormRule(bounds, sketch_input, counters, selection)
 
 
-def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:
+def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], max_norm: Fraction) -> NormRule:
     """Return the rule of the norm that an `AutoNorm` has chosen."""
-    terms = terms.with_norm(max_norm)
-    assert isinstance(terms.bounds, NormBound)
-    return NormRule(terms.bounds, sketch_input, terms.counters)
+    chosen = terms.with_norm(max_norm)
+    return NormRule(chosen.bounds, sketch_input, chosen.counters)
 
 
 def gather_tables(rule: Rule, tables: Iterable[pa.Table], most: int) -> pa.Table:

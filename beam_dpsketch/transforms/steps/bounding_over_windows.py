@@ -20,7 +20,6 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -69,16 +68,16 @@ def bound_over_windows(
         periods = None
     if periods is not None and isinstance(sketch_input.bounds, RecordBounds):
         priorities = choose_priorities(idempotent_noise)
-        rule: Rule = _RuleOverWindows(sketch_input, priorities, plan.max_windows)
+        rule: Rule = _RuleOverWindows(sketch_input.bounds, sketch_input, priorities, plan.max_windows)
     else:
         rule = choose_rule(sketch_input, idempotent_noise)  # one norm over all windows of a period
     if periods is None:
         grouped = group_by_shard(elements, reader, rule, sketch_input)
     else:
         grouped = _group_by_period(elements, ShardWindowedRecords(reader, rule, sketch_input, True), periods)
-    if isinstance(sketch_input.bounds, AutoNorm):
-        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input.spec, plan.terms, idempotent_noise)
-        bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, plan.terms), beam.pvalue.AsSingleton(norm))
+    if (choosing := plan.terms.choosing) is not None:
+        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input.spec, choosing, idempotent_noise)
+        bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))
     bounded = grouped | "Bound" >> bound
@@ -103,10 +102,11 @@ def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: W
 class _RuleOverWindows(RecordRule):
     """Selects the records of a table with a column of windows that are kept."""
 
-    def __init__(self, sketch_input: SketchInput, priorities: Priorities, max_windows: int) -> None:
-        assert isinstance(sketch_input.bounds, RecordBounds)
+    def __init__(
+        self, bounds: RecordBounds, sketch_input: SketchInput, priorities: Priorities, max_windows: int
+    ) -> None:
         counters, selection = sketch_input.counters, sketch_input.selection
-        super().__init__(sketch_input.bounds, priorities, counters, selection, sketch_input.over_time)
+        super().__init__(bounds, priorities, counters, selection, sketch_input.over_time)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
@@ -27,10 +26,9 @@ class ExactSums(beam.PTransform):
     def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
-        selection = plan.terms.selection
-        assert not isinstance(selection, GroupRule)
+        terms = plan.terms
         self._sketch_input = dataclasses.replace(
-            declaration.sketch_input, counters=plan.terms.counters, selection=selection, over_time=plan.rows
+            declaration.sketch_input, counters=terms.counters, selection=terms.key_selection, over_time=plan.rows
         )
 
     @property

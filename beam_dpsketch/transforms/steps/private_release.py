@@ -14,7 +14,7 @@ from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
 from beam_dpsketch.planning.planner import check_declared, plan_declared
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
@@ -74,7 +74,7 @@ class PrivateTransform(ReadsElements):
         """Return the public settings; neither the seed nor a key of the hash."""
         return {**self._declaration.display_data(), **self.display_of_noise()}
 
-    def _terms(self) -> ReleaseTerms:
+    def _terms(self) -> DeclaredTerms:
         return self._declaration.terms()
 
     def _check_settings(self) -> None:
@@ -82,7 +82,7 @@ class PrivateTransform(ReadsElements):
         check_declared(self._declaration, self._terms())
 
     def _noise(
-        self, elements: beam.PCollection, terms: ReleaseTerms, edges: tuple[int, ...] | None = None
+        self, elements: beam.PCollection, terms: DeclaredTerms, edges: tuple[int, ...] | None = None
     ) -> IdempotentNoise | None:
         """Return the idempotent noise of the transform with these terms, if any; `edges` of a horizon."""
         if (noise := self._idempotent_noise) is None:
@@ -90,7 +90,7 @@ class PrivateTransform(ReadsElements):
         windows = edges_of(elements.windowing.windowfn) if edges is None else edges
         return dataclasses.replace(noise, transform=self._declaration.identify(terms, windows))
 
-    def _pay(self, elements: beam.PCollection, terms: ReleaseTerms) -> ReleaseTerms:
+    def _pay(self, elements: beam.PCollection, terms: DeclaredTerms) -> DeclaredTerms:
         """Return terms that are paid for: by a part of a budget for one transform, and for one run of the pipeline."""
         paid = terms.paying_for(application(elements))
         if terms.privacy.is_of_budget and not self.is_idempotent:
@@ -116,7 +116,7 @@ class PrivateRelease(PrivateTransform):
         self._check_elements(pcoll)
         if isinstance(self._declaration, GroupedDeclaration):
             return self._expand_groups(pcoll, self._declaration, window_plan)
-        calibrate(self._declaration.spec, window_plan.terms)  # refuses windows that cannot work
+        calibrate(self._declaration.spec, window_plan.terms.resolved(1))  # refuses windows that cannot work
         noise = self._noise(pcoll, window_plan.terms)
         sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
         self.check_release_id(pcoll)
@@ -127,7 +127,7 @@ class PrivateRelease(PrivateTransform):
             if noise is None:
                 run["run"] = beam.pvalue.AsSingleton(names)
             if window_plan.is_global and may_release_nothing(self._declaration, terms):
-                names | "Spent" >> RecordSpent(self._declaration.spec, terms, noise)
+                names | "Spent" >> RecordSpent(self._declaration.spec, terms.resolved(None), noise)
         choice = choose_keys(self._declaration.spec, terms)
         release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=noise)
         return (
@@ -139,8 +139,8 @@ class PrivateRelease(PrivateTransform):
     def _expand_groups(
         self, pcoll: beam.PCollection, declaration: GroupedDeclaration, window_plan: WindowPlan
     ) -> beam.PCollection:
-        counting = Counting.of(declaration.spec, window_plan.terms)
+        counting = Counting.of(declaration.spec, window_plan.terms.resolved(None))
         self.check_release_id(pcoll)
-        counting = counting._replace(terms=self._pay(pcoll, window_plan.terms))
+        counting = counting._replace(terms=self._pay(pcoll, window_plan.terms).resolved(None))
         noise = self._noise(pcoll, window_plan.terms)
         return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, noise)

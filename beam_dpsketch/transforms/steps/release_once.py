@@ -19,9 +19,8 @@ from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.engine.noising import Part, release_parts
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -55,7 +54,7 @@ class ReleaseOnce(DrawsNoise):
 
     def __init__(
         self,
-        terms: ReleaseTerms,
+        terms: DeclaredTerms,
         *,
         per_key: bool = False,
         choice: KeyChoice | None = None,
@@ -138,10 +137,7 @@ class ReleaseOnce(DrawsNoise):
 
     def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
         """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
-        if not isinstance(self._terms.bounds, AutoNorm):
-            return self._terms
-        assert accumulator.max_norm is not None
-        return self._terms.with_norm(accumulator.max_norm)
+        return self._terms.resolved(accumulator.max_norm)
 
     def _which(self, each: _Waiting) -> tuple[Any, ...]:
         """Return which release of its window it is."""

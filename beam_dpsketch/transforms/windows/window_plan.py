@@ -9,11 +9,9 @@ import apache_beam as beam
 from apache_beam.transforms.window import WindowFn
 
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
@@ -33,7 +31,7 @@ class WindowPlan(NamedTuple):
       rows: how windows become rows over time; `None` if each is released for itself.
     """
 
-    terms: ReleaseTerms
+    terms: DeclaredTerms
     starts: range | None
     periods: WindowFn | None
     is_global: bool
@@ -44,10 +42,11 @@ class WindowPlan(NamedTuple):
     def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
         """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
         window_count, in_global, limit = check_windowing(elements), is_global(elements), declaration.privacy_id
-        if limit is not None and isinstance(limit.bounds, AutoNorm) and not elements.is_bounded:
-            raise WindowingError(
+        if limit is not None and not elements.is_bounded:
+            limit.bounds.given(
                 "bounds must be a NormBound on unbounded input, where the norm is needed before the data are there: "
-                "take that of an earlier release, released.privacy.bounds, instead of AutoNorm()"
+                "take that of an earlier release, released.privacy.bounds, instead of AutoNorm()",
+                WindowingError,
             )
         has_norm = limit is not None and limit.has_norm and not in_global
         if limit is not None and has_norm:
@@ -69,7 +68,7 @@ class WindowPlan(NamedTuple):
         elif not in_global:
             terms = dataclasses.replace(terms, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW)
         shows_windows = starts is None and not in_global and not declaration.hides_keys_and_windows
-        if shows_windows and isinstance(declaration.keys, PublicKeys):
+        if shows_windows and declaration.public_keys is not None:
             raise WindowingError(
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
@@ -81,7 +80,7 @@ class WindowPlan(NamedTuple):
         return cls(terms, starts, periods, in_global, terms.window_count)
 
 
-def _windows_of_bound(terms: ReleaseTerms, starts: range | None, elements: beam.PCollection) -> int | None:
+def _windows_of_bound(terms: DeclaredTerms, starts: range | None, elements: beam.PCollection) -> int | None:
     """Return how many windows one bound covers; `None` if that is not known."""
     if terms.window_count > 1 or (terms.bounds.has_norm and not elements.is_bounded):
         return 1  # each window is bounded alone

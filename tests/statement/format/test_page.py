@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
+from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.unreleased import Unreleased
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
@@ -164,3 +166,8 @@ def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
     key = {"key": b"sOslo"}
     assert found == [("release", {}, SKETCH), ("pair", key, COUNTS), ("row", {}, ROW), ("row_pair", key, ROW)]
     assert digest_before(read) == read.left
+
+
+@pytest.mark.parametrize("written", release_format._BOUNDS.options)
+def test_bounds_are_written_with_all_their_fields(written: Any) -> None:
+    assert [*written.fields] == [field.name for field in dataclasses.fields(written.type)]

@@ -17,9 +17,8 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch.engine.norms import NORM_PART, calibrate_choice, choose_norm
-from beam_dpsketch.privacy.auto_norm import AutoNorm
-from beam_dpsketch.privacy.contributions import NormBound
 from beam_dpsketch.privacy.norm_choice import GRID, bin_count
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -42,19 +41,19 @@ class ChooseNorm(beam.PTransform):
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
     """
 
-    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None = None) -> None:
+    def __init__(
+        self, spec: Any, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None = None
+    ) -> None:
         super().__init__()
         calibrate_choice(spec, terms)  # refuses settings that cannot work
         self._spec, self._terms, self._idempotent_noise = spec, terms, idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        auto = self._terms.bounds
-        assert isinstance(auto, AutoNorm)
-        sketch_input = SketchInput(self._spec, auto.bound(1))  # lengths do not depend on the norm
+        least = self._terms.bounds.bound(1)  # lengths do not depend on the norm
         draw = DrawNorm(self._spec, self._terms, self._idempotent_noise)
         return (
             pcoll
-            | "LengthHistogram" >> LengthHistogram(sketch_input)
+            | "LengthHistogram" >> LengthHistogram(NormRule(least, SketchInput(self._spec, least)))
             | "DrawNorm" >> beam.ParDo(draw).with_output_types(int)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(int)
         )
@@ -63,19 +62,17 @@ class ChooseNorm(beam.PTransform):
 class LengthHistogram(beam.PTransform):
     """Turn grouped shards into one exact histogram: how many units are of each length. It is not private."""
 
-    def __init__(self, sketch_input: SketchInput) -> None:
+    def __init__(self, rule: NormRule) -> None:
         super().__init__()
-        self._sketch_input = sketch_input
+        self._rule = rule
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        bounds = self._sketch_input.bounds
-        assert isinstance(bounds, NormBound)
-        count_lengths = CountLengths(NormRule(bounds, self._sketch_input))
+        bins = bin_count(self._rule.bounds.max_weight)
         return (
             pcoll
-            | "CountLengths" >> beam.ParDo(count_lengths).with_output_types(list[int])
+            | "CountLengths" >> beam.ParDo(CountLengths(self._rule)).with_output_types(list[int])
             | "AllPeriods" >> beam.WindowInto(GlobalWindows())
-            | "AddUp" >> beam.CombineGlobally(AddUpCounts(bin_count(bounds.max_weight)))
+            | "AddUp" >> beam.CombineGlobally(AddUpCounts(bins))
         )
 
 
@@ -115,7 +112,7 @@ class AddUpCounts(beam.CombineFn):
 class DrawNorm(DrawsNoise):
     """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
 
-    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, spec: Any, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__(idempotent_noise)
         self._spec, self._terms = spec, terms
 
@@ -129,7 +126,7 @@ class DrawNorm(DrawsNoise):
 class BoundByNorm(beam.DoFn):
     """Bound (shard, records) by the norm that was chosen, which then goes with them."""
 
-    def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms) -> None:
+    def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm]) -> None:
         self._sketch_input, self._terms = sketch_input, terms
 
     def process(

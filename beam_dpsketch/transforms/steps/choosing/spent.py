@@ -13,7 +13,7 @@ import apache_beam as beam
 from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.engine.unreleased import spent_alone
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.statement.release_id import name_run
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -44,7 +44,7 @@ class _MakeRecord(DrawsNoise):
         yield to_record(spent_alone(self._spec, self._terms, run, source))
 
 
-def may_release_nothing(declaration: Declaration, terms: ReleaseTerms) -> bool:
+def may_release_nothing(declaration: Declaration, terms: DeclaredTerms) -> bool:
     """Return whether the data choose the keys, and may choose none."""
     return declaration.is_keyed and declaration.public_keys is None and terms.selection is not None
 

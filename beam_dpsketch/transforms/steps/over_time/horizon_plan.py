@@ -11,7 +11,6 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.over_time import row_terms
-from beam_dpsketch.records.public import PublicKeys
 from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.transforms.windows.time_range import MAX_RELEASES
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan, check_norm
@@ -27,7 +26,7 @@ def horizon_plan(elements: beam.PCollection, declaration: Declaration, horizon: 
     limit, mechanism = declaration.privacy_id, horizon.rows
     if limit is not None and limit.has_norm:
         check_norm(limit, elements)
-    if not elements.is_bounded and declaration.is_keyed and not isinstance(declaration.keys, PublicKeys):
+    if not elements.is_bounded and declaration.is_keyed and declaration.public_keys is None:
         raise WindowingError(
             "keys must be PublicKeys over time on unbounded input, where rows come out before all keys are there: "
             "choose keys once from earlier data with SelectKeys, and list them"

@@ -21,8 +21,8 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneIn
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.privacy.auto_norm import AutoNorm
 from beam_dpsketch.privacy.norm_choice import bin_count
+from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
@@ -253,7 +253,7 @@ def test_a_pipeline_adds_up_shards_and_periods(runner: str) -> None:
         return [
             pipeline
             | f"Grouped {windows}" >> Grouped(people(*weights), windows)
-            | f"Histogram {windows}" >> LengthHistogram(LISTED)
+            | f"Histogram {windows}" >> LengthHistogram(NormRule(AUTO.bound(1), LISTED))
             | f"Name {windows}" >> beam.Map(lambda found, windows: (windows, found), windows)
             for windows in wanted
         ] | beam.Flatten()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound
-from beam_dpsketch.privacy.auto_norm import AutoNorm
+from beam_dpsketch.privacy.norms import AutoNorm
 
 
 @given(st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.fractions(Fraction(1, 10**12), 4))
