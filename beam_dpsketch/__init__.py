@@ -34,6 +34,8 @@ from beam_dpsketch.errors import (
     WindowingError,
 )
 from beam_dpsketch.frames.releasing import release_frame
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan
@@ -49,8 +51,8 @@ from beam_dpsketch.privacy.norms import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
-from beam_dpsketch.records.grouping import Groups
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
@@ -68,13 +70,13 @@ __all__ = [
     "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
     "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError",
     "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency",
-    "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals",
-    "KeySelection", "Level", "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan",
-    "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit",
-    "PublicKeys", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch",
-    "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",
-    "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineRow",
-    "TimestampDomain", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases",
-    "release", "release_frame", "spec_for_distance",
+    "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval",
+    "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram", "ListedItems", "NeighboringRelation",
+    "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
+    "PrivacyUnit", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms",
+    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
+    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
+    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
+    "__version__", "distance_error", "plan", "read_releases", "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

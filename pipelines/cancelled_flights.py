@@ -58,9 +58,9 @@ def write_changes(changes: pa.Table, path: str) -> str:
     return path
 
 
-def count_left(privacy: PrivacySpec) -> PrivateFrequencies.Globally:
+def count_left(privacy: PrivacySpec) -> PrivateFrequencies:
     """Changes to one private sketch of the destinations of what is left."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
+    return PrivateFrequencies(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
 
 
 def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:

@@ -35,11 +35,9 @@ COLUMNS = {"month": pa.int64(), "dest": pa.string(), "tailnum": pa.string()}
 MAX_NORM = 10
 
 
-def count_by_month(
-    airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds
-) -> PrivateFrequencies.PerKey:
+def count_by_month(airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
     """Flights to (month, private histogram of the destinations in it)."""
-    return PrivateFrequencies.PerKey(
+    return PrivateFrequencies(
         ListedItems(airports), privacy, item="dest", unit=PrivacyId("tailnum", bounds), keys=PublicKeys(months, "month")
     )
 

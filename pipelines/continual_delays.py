@@ -39,7 +39,7 @@ from beam_dpsketch import (
     SketchTimeline,
     TimelineRow,
 )
-from beam_dpsketch.transforms import PrivateContinualQuantiles, WriteReleases, read_releases, window_file
+from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases, read_releases, window_file
 from pipelines.following import appearing
 from pipelines.plots import SoFar, plot_so_far
 from pipelines.running import IN_MEMORY, REPLAY, parsed, parser
@@ -93,9 +93,9 @@ class Line(NamedTuple):
         return cls(first, last, released.total(), released.quantile_interval(0.5), late)
 
 
-def measure(privacy: PrivacySpec, days: Days, unit: Record | PrivacyId) -> PrivateContinualQuantiles.Globally:
+def measure(privacy: PrivacySpec, days: Days, unit: Record | PrivacyId) -> PrivateQuantiles:
     """Departures to the rows of the horizon."""
-    delays = PrivateContinualQuantiles.Globally(DOMAIN, privacy, days.horizon, unit=unit, item="dep_delay")
+    delays = PrivateQuantiles(DOMAIN, privacy, windows=days.horizon, unit=unit, item="dep_delay")
     return delays.check([MADE_UP])
 
 

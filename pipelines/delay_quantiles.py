@@ -35,9 +35,9 @@ FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that N
 IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
-def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles.PerKey:
+def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
     """Flights to (airport, private tree of the delays of flights from there)."""
-    return PrivateQuantiles.PerKey(
+    return PrivateQuantiles(
         DOMAIN,
         privacy,
         item="arr_delay",

@@ -28,9 +28,9 @@ DOMAIN = IntegerDomain(-64, 191)  # minutes; what lies outside is clamped, which
 MAX_KEYS, MAX_NORM = 16, 10
 
 
-def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles.PerKey:
+def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles:
     """Flights to (destination, private tree of the delays of flights to it), for destinations that are chosen."""
-    return PrivateQuantiles.PerKey(DOMAIN, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
+    return PrivateQuantiles(DOMAIN, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
 
 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:

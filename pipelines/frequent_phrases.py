@@ -60,13 +60,11 @@ def phrases(paragraph: str, size: int) -> Iterator[Phrase]:
         yield Phrase(paragraph, " ".join(each))
 
 
-def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK.Globally:
+def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK:
     """Phrases to one private list of the most frequent, with its release."""
     bounds = NormBound(max_norm, max_per_item=1, max_keys=8 * max_norm**2)
     paragraph = PrivacyId("paragraph", bounds)
-    return PrivateTopK.Globally(
-        TextDomain(MAX_BYTES), privacy, k=k, item="phrase", unit=paragraph, method=Groups(DELTA)
-    )
+    return PrivateTopK(TextDomain(MAX_BYTES), privacy, k=k, item="phrase", unit=paragraph, method=Groups(DELTA))
 
 
 def main(argv: list[str] | None = None) -> None:

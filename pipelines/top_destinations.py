@@ -21,9 +21,9 @@ from pipelines.running import destinations_parser, interval, parsed, read_releas
 SPEC = SketchSpec(depth=5, width=2048)
 
 
-def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies.Globally:
+def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
     """Flights to one private sketch of their destinations."""
-    return PrivateFrequencies.Globally(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds))
+    return PrivateFrequencies(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds))
 
 
 def main(argv: list[str] | None = None) -> None:

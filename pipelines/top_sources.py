@@ -39,11 +39,9 @@ class ReadColumns(beam.PTransform):
         return pbegin | ReadCsvBatches(self._pattern, self._columns)
 
 
-def find_sources(
-    privacy: PrivacySpec, k: int, column: str, privacy_id: str | None, max_records: int
-) -> PrivateTopK.Globally:
+def find_sources(privacy: PrivacySpec, k: int, column: str, privacy_id: str | None, max_records: int) -> PrivateTopK:
     """Batches to one private top-k list of addresses, with its release."""
-    return PrivateTopK.Globally(
+    return PrivateTopK(
         IPv4Domain(),
         privacy,
         k=k,

@@ -22,6 +22,7 @@ LAYERS = [
     {"answers"},
     {"engine"},
     {"planning", "plots", "questions"},
+    {"kinds"},
     {"config"},
     {"frames"},
     {"transforms"},

@@ -21,15 +21,11 @@ EXCEPTIONS = {
     "Level": _SCHEMA,
     "Record": _SCHEMA,
     "SideCounters": _SCHEMA,
-    "PrivateContinualFrequencies": _DOOR,
-    "PrivateContinualQuantiles": _DOOR,
     "PrivateFrequencies": _DOOR,
     "PrivateQuantiles": _DOOR,
     "PrivateTopK": _DOOR,
     "ReadReleases": _DOOR,
     "WriteReleases": _DOOR,
-    "Globally": "the transform of each kind, within its class",
-    "PerKey": "the transform of each kind, within its class",
     "ExactSums": "of a table in this process, and of a pipeline",
 }
 """Names that stand twice, and what the second one is."""

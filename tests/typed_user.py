@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from beam_dpsketch import (
     AutoNorm,
     Changes,
@@ -46,52 +48,54 @@ from beam_dpsketch import (
     spec_for_distance,
     transforms,
 )
-from beam_dpsketch.transforms import (
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-    SelectKeys,
-)
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys, TopK
 
 PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
 PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
 DAY = Horizon(start=0, window_size=3600, windows=24)
 
 
-def of_found_keys() -> tuple[PrivateFrequencies.PerKey, SelectKeys]:
+def of_found_keys() -> tuple[PrivateFrequencies[tuple[Any, ReleasedSketch]], SelectKeys]:
     """Return transforms whose keys nobody lists."""
     found = KeySelection(1e-8, "city", share=0.25, min_units=10)
-    transform = PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=PEOPLE, keys=found, item="shop")
+    transform = PrivateFrequencies(SketchSpec(), PRIVACY, unit=PEOPLE, keys=found, item="shop")
     return transform, SelectKeys(PRIVACY, unit=PEOPLE, keys=KeySelection(1e-8, "city"))
 
 
-def of_people() -> PrivateFrequencies.PerKey:
+def of_people() -> PrivateFrequencies[tuple[Any, ReleasedSketch]]:
     """Return a checked transform, which is of its own type."""
     keys, hours = PublicKeys(["Oslo", "Bern"], "city"), TimeRange(0, 7200)
-    transform = PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=PEOPLE, keys=keys, item="shop", windows=hours)
+    transform = PrivateFrequencies(SketchSpec(), PRIVACY, unit=PEOPLE, keys=keys, item="shop", windows=hours)
     return transform.check([{"city": "Bern", "person": "someone", "shop": "a"}])
 
 
 def others() -> list[object]:
-    """Return one transform of each other kind."""
+    """Return one transform of each other kind, which says what comes out of it."""
     in_hours, by_tree = PrivacyId("person", RecordBounds(10), max_windows=3), Horizon(0, 3600, 24, mechanism="tree")
-    return [
-        PrivateQuantiles.Globally(FloatDomain(0, 9, 0.1), PRIVACY, unit=Record(), item="minutes"),
-        PrivateTopK.Globally(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"]),
-        PrivateContinualFrequencies.Globally(SketchSpec(kind="count_min"), PRIVACY, DAY, unit=Record()),
-        PrivateContinualFrequencies.PerKey(SketchSpec(), PRIVACY, by_tree, unit=in_hours, keys=PublicKeys(["Oslo"])),
-        PrivateFrequencies.Globally(ListedItems(["Oslo", 1, ("a", b"b")]), PRIVACY, unit=Record()),
-    ]
+    number, oslo = FloatDomain(0, 9, 0.1), PublicKeys(["Oslo"])
+    one: PrivateFrequencies[ReleasedSketch] = PrivateFrequencies(ListedItems(["Oslo", 1]), PRIVACY, unit=Record())
+    rows: PrivateFrequencies[TimelineRow] = PrivateFrequencies(SketchSpec(), PRIVACY, windows=DAY, unit=Record())
+    by_key: PrivateFrequencies[tuple[Any, TimelineRow]]
+    by_key = PrivateFrequencies(SketchSpec(), PRIVACY, windows=by_tree, unit=in_hours, keys=oslo)
+    tree: PrivateQuantiles[ReleasedDyadicCountSketch]
+    tree = PrivateQuantiles(number, PRIVACY, unit=Record(), item="minutes")
+    trees: PrivateQuantiles[tuple[Any, ReleasedDyadicCountSketch]]
+    trees = PrivateQuantiles(number, PRIVACY, unit=Record(), keys=oslo)
+    tree_rows: PrivateQuantiles[TimelineRow] = PrivateQuantiles(number, PRIVACY, unit=Record(), windows=DAY)
+    top: PrivateTopK[TopK]
+    top = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"])
+    tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(), keys=oslo)
+    return [one, rows, by_key, tree, trees, tree_rows, top, tops]
 
 
 def mistakes() -> list[object]:
     """Say what type checkers find: an unused ignore is an error too."""
     return [
-        PrivateFrequencies.Globally(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[arg-type]
-        PrivateFrequencies.PerKey(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[arg-type]
-        PrivateQuantiles.Globally(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[arg-type]
-        PrivateFrequencies.Globally(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[arg-type]
+        PrivateFrequencies(SketchSpec(), PRIVACY, unit="user"),  # type: ignore[call-overload]
+        PrivateFrequencies(SketchSpec(), PRIVACY, unit=Record(), keys=["a"]),  # type: ignore[call-overload]
+        PrivateQuantiles(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[call-overload]
+        PrivateFrequencies(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[call-overload]
+        PrivateTopK(TextDomain(3), PRIVACY, k=1, unit=Record(), windows=DAY),  # type: ignore[call-overload]
         release(CountSketch(SketchSpec()), ReleaseTerms(PRIVACY, AutoNorm())),  # type: ignore[arg-type]
     ]
 

@@ -124,7 +124,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     def combine(self: Self, other: ReleasedSketch, *, units_disjoint: bool = False) -> Self:
         """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
 
-        rho stays if both are different releases of one run of a `PerKey` transform or of one in windows, because the
+        rho stays if both are different releases of one run of a transform with keys or in windows, because the
         noise of each was drawn for what a unit can change in all of them. On unbounded input this holds only with
         idempotent noise; otherwise each release there is a run of its own.
 

@@ -38,16 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write one release, or one of each key."""
-    config = read_config(arguments)
+    declared = read_config(arguments)
     _check_output(arguments.output, replace=arguments.replace)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ElementsWarning)
         try:
-            found = open_files(arguments.files, config, Progress())
+            found = open_files(arguments.files, declared, Progress())
             refuse_input(arguments.output, found.paths)
-            note(f"releasing {in_words(config)}")
-            released = release_frame(found.reader, config)
+            note(f"releasing {in_words(declared)}")
+            released = release_frame(found.reader, declared)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError(error) from None
     for warning in caught:

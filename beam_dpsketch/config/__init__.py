@@ -13,7 +13,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 
 | function | settings |
 |---|---|
-| `read_release` | all of a release, to a `ReleaseConfig` |
+| `read_release` | all of a release, to a `ReleaseSpec` |
 | `read_privacy` | `{epsilon, delta}` or `{rho, delta}`, with relation, side_counters |
 | `read_side_counters` | `{units, records, weight, clipped}`, or `none` |
 | `read_unit` | `record`, `{record: {...}}`, or `{privacy_id, norm or records, max_windows, period}` |
@@ -41,14 +41,14 @@ from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.keys import read_keys, read_method
 from beam_dpsketch.config.layouts import read_domain, read_items, read_spec, read_tree
 from beam_dpsketch.config.privacy import read_privacy, read_side_counters
-from beam_dpsketch.config.release import ReleaseConfig, read_release
+from beam_dpsketch.config.release import read_release
 from beam_dpsketch.config.units import read_norm, read_records, read_unit
 from beam_dpsketch.config.windows import read_horizon, read_windows
 from beam_dpsketch.errors import ConfigError
 
 # fmt: off
 __all__ = [
-    "ConfigError", "ReleaseConfig", "read_ask", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
+    "ConfigError", "read_ask", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
     "read_norm", "read_privacy", "read_records", "read_release", "read_side_counters", "read_spec", "read_tree",
     "read_unit", "read_windows",
 ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from beam_dpsketch.answers.released_counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.gaussian_tail import least_quantile
@@ -62,6 +62,15 @@ class Counting(NamedTuple):
         note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=terms.scale_bits)
         return cls(spec, terms, sigma_squared, note)
 
+    @property
+    def per_table(self) -> tuple[Fraction, ...]:
+        """The noise parameter of the one table of counts."""
+        return (self.sigma_squared,)
+
+    def with_terms(self, terms: ReleaseTerms) -> Counting:
+        """Return the same under terms that differ in their budget alone."""
+        return self._replace(terms=terms)
+
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
         """Return the noisy counts, int64 of shape (n,), and which of them are released, bool.
 
@@ -101,7 +110,7 @@ class Counting(NamedTuple):
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
         kept = self._nameable(ordered)
         statement = PrivacyStatement.of(
-            terms, (self.sigma_squared,), randomness=randomness, release_id=part + draw, keys=self.note
+            terms, self.per_table, randomness=randomness, release_id=part + draw, keys=self.note
         )
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)

@@ -15,8 +15,7 @@ import functools
 import io
 import itertools
 import os
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -29,15 +28,14 @@ from beam_dpsketch.answers.flat.listed_items import ReleasedListedItems
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
-from beam_dpsketch.engine.keys import choose_keys, sketch_share
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import Randomness, add_noise, sigma_squared
+from beam_dpsketch.privacy.mechanism import Randomness, add_noise
 from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
-from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch, raw_type
+from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
 from beam_dpsketch.sketches.prefix import PrefixTree
@@ -81,7 +79,7 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     """
     _validate.instance(ReleaseTerms, terms=terms)
     if terms.selection is not None:
-        raise ValueError("selection must be None: only transforms choose keys, as with PerKey(keys=KeySelection(...))")
+        raise ValueError("selection must be None: only transforms choose keys, as with keys=KeySelection(...)")
     return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
 
 
@@ -113,14 +111,15 @@ def release_part(
 ) -> ReleasedSketch:
     """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`."""
     secrets = None if randomness is None else [randomness]
-    (released,) = release_parts([Part(raw, side, part, run)], terms, secrets)
+    calibration = Calibration.of(_checked(raw, raw, terms).spec, terms)
+    (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets)
     assert isinstance(released, ReleasedSketch)
     return released
 
 
 def release_parts(
     parts: Sequence[Part],
-    terms: ReleaseTerms,
+    calibration: Calibration,
     randomness: Sequence[KeyedRandomness] | None = None,
     *,
     row: int | None = None,
@@ -128,18 +127,18 @@ def release_parts(
     """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
 
     Args:
-      parts: all of one kind and spec.
-      terms: those of each. What is taken from a budget pays for one part.
+      parts: all of one kind, and of the spec of the calibration.
+      calibration: the noise and the terms of each. What is taken from a budget pays for one part.
       randomness: the secret of each part; `None` takes the entropy of the system.
       row: the number of this row over time, under `RowTerms`; else `None`.
     """
+    terms, noise = calibration.terms, calibration.per_table
     for part in parts:
-        _check_raw(part.raw, parts[0].raw, terms)
+        _checked(part.raw, parts[0].raw, terms)
     terms.bounds.given("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
     for _ in parts[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     first = parts[0].raw
-    noise, none = calibrate(first.spec, terms), np.zeros(len(terms.counters), dtype=np.int64)
     drowned, note = drowned_bits(noise, terms.squared_unit), None
     if isinstance(terms, RowTerms):
         assert row is not None
@@ -151,8 +150,8 @@ def release_parts(
         noise,
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
         release_id=bytes(RELEASE_ID_BYTES),
-        side=_notes(none, terms),
-        keys=None if (choice := choose_keys(first.spec, terms)) is None else choice.note,
+        side=_notes(calibration),
+        keys=calibration.note,
         over_time=note,
     )
     if randomness is None:
@@ -175,8 +174,8 @@ def release_parts(
     )
 
 
-def _check_raw(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> None:
-    """Refuse a raw sketch that does not suit the terms, or is of another kind than the first."""
+def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
+    """Return a raw sketch; refuse one that does not suit the terms, or is of another kind than the first."""
     _validate.instance(RawSketch, raw=raw)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
@@ -187,6 +186,7 @@ def _check_raw(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> None:
         )
     if type(raw) is not type(first) or raw.spec != first.spec:
         raise ValueError("parts must be of one kind and spec")
+    return raw
 
 
 def _draw(
@@ -218,45 +218,16 @@ def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> by
     return encode(("noise", NOISE_VERSION, packed, *side.tolist()))
 
 
-def _notes(values: Iterable[Any], terms: ReleaseTerms) -> tuple[SideNote, ...]:
-    """Return the notes of a release whose side counters have these values."""
+def _notes(calibration: Calibration) -> tuple[SideNote, ...]:
+    """Return the notes of a release whose side counters are 0."""
     return tuple(
         SideNote(
             names=counter.names,
             share=counter.share,
             squared_limit=counter.squared_limit,
             sigma_squared=variance,
-            value=int(value),
-            scale_bits=terms.scale_bits,
+            value=0,
+            scale_bits=calibration.terms.scale_bits,
         )
-        for counter, variance, value in zip(terms.counters, calibrate_side(terms), values, strict=True)
+        for counter, variance in zip(calibration.terms.counters, calibration.side, strict=True)
     )
-
-
-def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
-    return tuple(
-        counter.sigma_squared(
-            terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
-        )
-        for counter in terms.counters
-    )
-
-
-def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
-    sensitivity = functools.partial(
-        squared_l2_sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach
-    )
-    part = sketch_share(spec, terms)
-    found = tuple(
-        sigma_squared(
-            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
-            rho=terms.privacy.rho,
-            share=part * share,
-            squared_unit=terms.squared_unit,
-        )
-        for cells, signs, share in raw_type(spec).tables(spec)
-    )
-    calibrate_side(terms)
-    return found

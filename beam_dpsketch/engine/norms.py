@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.engine.calibration import calibrate, calibrate_side
 from beam_dpsketch.engine.keys import sketch_share
-from beam_dpsketch.engine.noising import NOISE_VERSION, calibrate, calibrate_side
+from beam_dpsketch.engine.noising import NOISE_VERSION
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED

@@ -14,16 +14,15 @@ import numpy as np
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.counting import Counting, draw_of
-from beam_dpsketch.engine.keys import choose_keys, find_chosen
+from beam_dpsketch.engine.keys import find_chosen
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.engine.unreleased import spent_alone
-from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.pairs import split_pair
+from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     RUN_BYTES,
@@ -38,45 +37,45 @@ _COUNTERS = 1 << 18  # whose noise is drawn at once
 
 
 def release_sums(
-    sums: dict[Any, SketchAccumulator], plan: FramePlan, secret: KeyedRandomness | None = None
+    sums: dict[Any, SketchAccumulator], resolved: ResolvedRelease, secret: KeyedRandomness | None = None
 ) -> dict[Any, ReleasedSketch]:
     """Return the release of each key, or of the key `None`."""
-    terms = plan.terms
-    if plan.is_keyed and (choice := choose_keys(plan.declaration.spec, terms)) is not None and sums:
+    per_key, calibration = resolved.declared.is_keyed, resolved.calibrated
+    if per_key and calibration.choice is not None and sums:
         votes = np.stack([each.votes for each in sums.values()])
-        chosen = find_chosen(choice, votes, _secrets(plan, [*sums], secret)).tolist()
+        chosen = find_chosen(calibration.choice, votes, _secrets([*sums], per_key, secret)).tolist()
         sums = {key: sums[key] for key, is_chosen in zip(sums, chosen, strict=True) if is_chosen}
-    run = _run(secret) if plan.is_keyed or secret is not None else None
+    run = _run(secret) if per_key or secret is not None else None
+    norms = {each.max_norm for each in sums.values()}  # one, if the data chose a norm
+    calibration = calibration.with_norm(*norms) if norms else calibration
     released: dict[Any, ReleasedSketch] = {}
     for keys in _together(sums):
         sketches = SketchAccumulator.to_sketches([sums[key] for key in keys])
-        resolved = _terms_of(sums[keys[0]], terms)
         parts = [
-            Part(sketch, sums[key].total_side[: len(resolved.counters)], _name(plan, key), run)
+            Part(sketch, sums[key].total_side[: len(calibration.side)], _name(key, per_key), run)
             for sketch, key in zip(sketches, keys, strict=True)
         ]
-        released |= dict(
-            zip(keys, cast(Any, release_parts(parts, resolved, _secrets(plan, keys, secret))), strict=True)
-        )
+        made = release_parts(parts, calibration, _secrets(keys, per_key, secret))
+        released |= dict(zip(keys, cast(Any, made), strict=True))
     return released
 
 
 def release_counts(
-    counts: dict[bytes, int], plan: FramePlan, secret: KeyedRandomness | None = None
+    counts: dict[bytes, int], resolved: ResolvedRelease, secret: KeyedRandomness | None = None
 ) -> dict[Any, ReleasedSketch]:
     """Return the grouped counts of each key, or of the key `None`: those above the threshold after the noise."""
-    counting, run = Counting.of(plan.declaration.spec, plan.terms.resolved(None)), _run(secret)
-    always = plan.declaration.public_keys or () if plan.is_keyed else ()
-    rows: dict[bytes, list[tuple[bytes, int]]] = {encode(key): [] for key in always} if plan.is_keyed else {b"": []}
+    counting, per_key, run = resolved.calibrated, resolved.declared.is_keyed, _run(secret)
+    always = map(encode, resolved.declared.public_keys or ()) if per_key else [b""]
+    rows: dict[bytes, list[tuple[bytes, int]]] = {key: [] for key in always}
     for pair, noisy in _noisy_counts(counts, counting, secret):
-        encoded, item = split_pair(pair, per_key=plan.is_keyed)
+        encoded, item = split_pair(pair, per_key=per_key)
         rows.setdefault(encoded, []).append((item, noisy))
     released: dict[Any, ReleasedSketch] = {}
     for encoded, each in rows.items():
-        key = decode(encoded) if plan.is_keyed else None
+        key = decode(encoded) if per_key else None
         if key is not None and not is_unicode(key):
             continue
-        part = _name(plan, key)
+        part = _name(key, per_key)
         draw, source = os.urandom(DRAW_BYTES), Randomness.SYSTEM
         if secret is not None:
             draw, source = draw_of(each, release_randomness(secret, part)), Randomness.KEYED
@@ -84,10 +83,10 @@ def release_counts(
     return released
 
 
-def nothing_released(plan: FramePlan, secret: KeyedRandomness | None = None) -> Unreleased:
+def nothing_released(resolved: ResolvedRelease, secret: KeyedRandomness | None = None) -> Unreleased:
     """Return what was spent where no key was chosen."""
     source = Randomness.SYSTEM if secret is None else Randomness.KEYED
-    return spent_alone(plan.declaration.spec, plan.terms.resolved(None), _run(secret), source)
+    return spent_alone(resolved.calibrated, _run(secret), source)
 
 
 def _noisy_counts(
@@ -118,18 +117,13 @@ def _together(sums: dict[Any, SketchAccumulator]) -> Iterator[list[Any]]:
         yield keys
 
 
-def _terms_of(accumulator: SketchAccumulator, terms: DeclaredTerms) -> ReleaseTerms:
-    """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
-    return terms.resolved(accumulator.max_norm)
-
-
 def _run(secret: KeyedRandomness | None) -> bytes:
     return os.urandom(RUN_BYTES) if secret is None else name_run(secret)
 
 
-def _name(plan: FramePlan, key: Any) -> bytes:
-    return part_name(("key", key) if plan.is_keyed else ())
+def _name(key: Any, per_key: bool) -> bytes:
+    return part_name(("key", key) if per_key else ())
 
 
-def _secrets(plan: FramePlan, keys: list[Any], secret: KeyedRandomness | None) -> list[KeyedRandomness] | None:
-    return None if secret is None else [release_randomness(secret, _name(plan, key)) for key in keys]
+def _secrets(keys: list[Any], per_key: bool, secret: KeyedRandomness | None) -> list[KeyedRandomness] | None:
+    return None if secret is None else [release_randomness(secret, _name(key, per_key)) for key in keys]

@@ -12,14 +12,14 @@ import warnings
 from typing import Any
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.config.release import ReleaseConfig, read_release
+from beam_dpsketch.config.release import read_release
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.noise import nothing_released, release_counts, release_sums
-from beam_dpsketch.frames.plan import FramePlan
+from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.statement.unreleased import Unreleased
@@ -45,7 +45,7 @@ def release_frame(table: Any, settings: Any) -> Any:
     Args:
       table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or what else offers its
         rows as an Arrow stream. A reader is read batch by batch: memory then grows with people and their bounds.
-      settings: a `ReleaseConfig`, or what `config.read_release` reads: a dict, JSON or YAML text. Without `windows`,
+      settings: a `ReleaseSpec`, or what `config.read_release` reads: a dict, JSON or YAML text. Without `windows`,
         `horizon` and `max_windows`, which need event times.
 
     Returns:
@@ -65,8 +65,8 @@ def release_frame(table: Any, settings: Any) -> Any:
     >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
     ('Oslo',)
     """
-    config = settings if isinstance(settings, ReleaseConfig) else read_release(settings)
-    released, unused = release_table(table, config)
+    declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
+    released, unused = release_table(table, declared)
     for argument in unused:
         warnings.warn(
             f"{argument}: no row of the table has a value that can be used, so all were dropped; check the names and "
@@ -77,30 +77,29 @@ def release_frame(table: Any, settings: Any) -> Any:
     return released
 
 
-def release_table(table: Any, config: ReleaseConfig, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
+def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
     """Return what `release_frame` does, and the arguments that dropped all of many rows, in words.
 
     Args:
       table: see `release_frame`.
-      config: the settings.
+      declared: what is released.
       secret: what sampling and noise are made from, as of a pipeline with idempotent noise, under a release id; `None`
         takes the entropy of the system.
     """
-    plan = FramePlan.of(config)
-    selectors = plan.declaration.selectors
-    opened = open_table(table, plan.columns.values())
-    plan.check_columns(opened)
-    plan, unused = plan.paying(), Unused(selectors)
-    secret = None if secret is None else secret.derive(plan.declaration.identify(plan.terms))
-    sums = ExactSums(plan, itertools.chain([opened.empty], opened.parts), unused, secret)
-    if isinstance(plan.declaration, GroupedDeclaration):
-        released = release_counts(sums.by_pair(), plan, secret)
+    resolved, selectors = resolve(declared), declared.selectors
+    opened = open_table(table, columns_of(selectors).values())
+    check_columns(declared, opened)
+    resolved, unused = resolved.paying_for(object()), Unused(selectors)
+    secret = None if secret is None else secret.derive(declared.identify(resolved.terms))
+    sums = ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
+    if declared.count.by_item:
+        released = release_counts(sums.by_pair(), resolved, secret)
     else:
-        released = release_sums(sums.by_key(), plan, secret)
+        released = release_sums(sums.by_key(), resolved, secret)
     words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
-    if not plan.is_keyed:
+    if not declared.is_keyed:
         return released[None], words
     found = KeyedReleases(released)
-    if not released and plan.terms.selection is not None:
-        found.unreleased = nothing_released(plan, secret)
+    if not released and resolved.terms.selection is not None:
+        found.unreleased = nothing_released(resolved, secret)
     return found, words

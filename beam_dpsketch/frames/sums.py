@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
-from beam_dpsketch.frames.plan import FramePlan
 from beam_dpsketch.frames.shards import into_shards
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
@@ -34,6 +33,7 @@ from beam_dpsketch.records.reading import (
     read_table,
     split_single,
 )
+from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.unused import Unused
 
 _Read = TypeVar("_Read")
@@ -43,32 +43,33 @@ class ExactSums:
     """Exact sums of the parts of a table.
 
     Args:
-      plan: what is released.
+      resolved: what is released.
       parts: batches, one or more; they may be empty.
       unused: notes the arguments that drop all records.
       secret: decides what is kept of a privacy id, and which norm is chosen; `None` takes the entropy of the system.
     """
 
     def __init__(
-        self, plan: FramePlan, parts: Iterable[Any], unused: Unused, secret: KeyedRandomness | None = None
+        self, resolved: ResolvedRelease, parts: Iterable[Any], unused: Unused, secret: KeyedRandomness | None = None
     ) -> None:
-        self._plan, self._parts, self._unused, self._secret = plan, parts, unused, secret
-        self._reader, self._sketch_input = plan.reader, plan.sketch_input
+        self._declared, self._terms, self._secret = resolved.declared, resolved.terms, secret
+        self._reader, self._sketch_input = self._declared.reader, self._declared.summed(self._terms)
+        self._parts, self._unused = parts, unused
 
     def by_key(self) -> dict[Any, SketchAccumulator]:
         """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`."""
-        declaration, sketch_input, max_norm = self._plan.declaration, self._sketch_input, None
-        if declaration.privacy_id is None:
+        declared, sketch_input, max_norm = self._declared, self._sketch_input, None
+        if declared.privacy_id is None:
             contributions = self._single()
         else:
             shards = self._bounded()
             max_norm = shards[0].max_norm
-            if declaration.is_keyed:
+            if declared.is_keyed:
                 contributions = itertools.chain.from_iterable(each.by_key(sketch_input) for each in shards)
             else:
                 contributions = ((None, each.to_items(sketch_input)) for each in shards)
         empty = sketch_input.empty()._replace(max_norm=max_norm)
-        always = declaration.public_keys or () if declaration.is_keyed else (None,)
+        always = declared.public_keys or () if declared.is_keyed else (None,)
         sums = {key: SketchAccumulator(sketch_input) for key in always}
         for accumulator in sums.values():
             accumulator.add_contributions(empty)
@@ -84,7 +85,7 @@ class ExactSums:
         return counts
 
     def _pairs(self) -> Iterator[tuple[bytes, int]]:
-        if self._plan.declaration.privacy_id is not None:
+        if self._declared.privacy_id is not None:
             for shard in self._bounded():
                 yield from shard.by_pair(self._sketch_input)
             return
@@ -93,7 +94,7 @@ class ExactSums:
 
     def _single(self) -> Iterator[tuple[Any, WeightedItems]]:
         """Yield keys and what their records add, each a unit of its own."""
-        if not self._plan.is_keyed:
+        if not self._declared.is_keyed:
             read = self._read(lambda columns: read_single(columns, self._sketch_input), lambda items: len(items.keys))
             yield from zip(itertools.repeat(None), read, strict=False)
             return
@@ -102,7 +103,7 @@ class ExactSums:
 
     def _bounded(self) -> list[Bounded]:
         """Return what is kept of all records, in shards by privacy id, and scaled by a norm, if one bounds it."""
-        sketch_input, terms, secret = self._sketch_input, self._plan.terms, self._secret
+        sketch_input, terms, secret = self._sketch_input, self._terms, self._secret
         rule = rule_of(sketch_input, RandomPriorities() if secret is None else KeyedPriorities(lambda: secret))
 
         def read(columns: Columns) -> pa.Table:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -25,7 +25,6 @@ from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec
 
 Setting = TypeVar("Setting", bound=float | Fraction)
-USUAL_WANTED_ERROR = Fraction(1, 100)
 _USUAL_NORM, _NORMS = 50, [5, 10, 20, 50, 100, 200, 500]
 _ROUND_BOUNDS: list[int | Fraction] = [step * 10**power for power in range(10) for step in (1, 2, 5)]
 _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]

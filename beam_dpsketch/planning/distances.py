@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec

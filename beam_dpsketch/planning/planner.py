@@ -7,17 +7,13 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import choose_keys
-from beam_dpsketch.engine.noising import calibrate
-from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.planning import expected_answers
-from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR, advise
+from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
-from beam_dpsketch.planning.plan import CountsPlan, Plan
+from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, spec_over
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -49,17 +45,23 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     5.86
     """
-    layout: Any = spec_over(spec)
+    calibration = Calibration.of(spec_over(spec), terms)
+    return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error)
+
+
+def plan_calibrated(
+    calibration: DeclaredCalibration, n: int | None, *, keys: int | None, search: bool, wanted_error: Fraction | float
+) -> Plan:
+    """Return what to expect of a release whose noise is known; the other arguments are those of `plan`."""
+    spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
-    resolved = terms.resolved(1)
-    sigma_squared = calibrate(layout, resolved)
     expected: dict[str, Any] = {}
     if not terms.unit.over_horizon:
-        expected["advice"] = advise(layout, terms, search=search, wanted_error=wanted_error)
+        expected["advice"] = advise(spec, terms, search=search, wanted_error=wanted_error)
         if terms.choosing is None:  # else the noise is not known yet
-            expected |= _expected_answers(layout, resolved, n, sigma_squared, search)
-    return Plan(spec=layout, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
+            expected |= _expected_answers(spec, terms.resolved(1), n, sigma_squared, search)
+    return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
 
 
 def _expected_answers(
@@ -84,30 +86,3 @@ def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: 
         "rank_deviation": {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)},
         "rank_deviation_known_total": exact_tree_deviation(spec, sigma_squared, known_total=True),
     }
-
-
-def check_declared(declaration: Declaration, terms: DeclaredTerms) -> None:
-    """Refuse settings under which no noise, no choice of keys or no choice of a norm works."""
-    if isinstance(declaration, GroupedDeclaration):
-        Counting.of(declaration.spec, terms.resolved(None))
-        return
-    calibrate(declaration.spec, terms.resolved(1))
-    choose_keys(declaration.spec, terms)
-    if terms.choosing is not None:
-        calibrate_choice(declaration.spec, terms.choosing)
-
-
-def plan_declared(
-    declaration: Declaration,
-    terms: DeclaredTerms,
-    n: int | None = None,
-    *,
-    search: bool = False,
-    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
-) -> Plan | CountsPlan:
-    """Return what to expect of a release; the arguments are those of `plan`."""
-    if isinstance(declaration, GroupedDeclaration):
-        return CountsPlan(Counting.of(declaration.spec, terms.resolved(None)))
-    keys = declaration.public_keys
-    key_count = None if keys is None else len(keys)
-    return plan(declaration.spec, terms, n, keys=key_count, search=search, wanted_error=wanted_error)

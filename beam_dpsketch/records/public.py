@@ -169,14 +169,13 @@ class KeySelection(Keys):
         )
 
 
-def keyed(keys: Keys) -> Keys:
-    """Return the decision; refuse what decides nothing, such as `None`."""
-    if not isinstance(keys, Keys):
+def check_keys_type(keys: Any) -> None:
+    """Refuse what decides nothing about keys."""
+    if not isinstance(keys, (Keys, type(None))):
         raise TypeError(
             "keys must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken from "
             f"the data show who is in it; got {type(keys).__name__}"
         )
-    return keys
 
 
 def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:

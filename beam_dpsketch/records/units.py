@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
-from beam_dpsketch.privacy.contributions import ContributionLimit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -100,4 +100,26 @@ def check_max_weight(bounds: ContributionLimit) -> None:
         raise ValueError(
             "max_weight must be given where weight is, as in Record(max_weight=100) or NormBound(10, "
             "max_weight=100): larger weights are clamped to it, and noise grows with it"
+        )
+
+
+def given_over_time(bounds: ContributionLimit) -> Bounds:
+    """Return the bounds; refuse a norm that the data would have to choose."""
+    return bounds.given(
+        "bounds must not be AutoNorm() in continual release: take the norm of an earlier release, "
+        "released.privacy.bounds"
+    )
+
+
+def check_over_time(unit: Unit, windows: int) -> None:
+    """Refuse a unit that cannot be bounded over a horizon of this many windows."""
+    given_over_time(unit.bounds)
+    if not isinstance(unit, PrivacyId):
+        return
+    if unit.period is not None:
+        raise ValueError("period must be left out in continual release: a privacy id is bounded over the whole horizon")
+    if not unit.has_norm and unit.max_windows is None:
+        raise ValueError(
+            "max_windows must be given with RecordBounds in continual release, as in PrivacyId('user', "
+            f"RecordBounds(10), max_windows=30): in how many of the {windows} windows a privacy id counts"
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import apache_beam as beam
 
 from beam_dpsketch.answers.released_counts import ReleasedCounts
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.paths import refusal, unknown
 from beam_dpsketch.config.scalars import read_choice, read_text
@@ -20,6 +20,7 @@ from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.questions.ask import Ask
 from beam_dpsketch.questions.kinds import Takes
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.make import digest, private_transform, with_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type
@@ -93,26 +94,26 @@ class PrivateRows(RowTransform):
         given.pop("label", None)
         ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
         self._is_text = read_choice(ENCODINGS)(given.pop("encoding", "bytes"), "encoding")
-        self._config = read_release({"kind": kind, **given})
+        self._declared = read_release({"kind": kind, **given})
         self._ask = self._read_ask(ask)
-        self._private: Replayable = private_transform(self._config)
+        self._private: Replayable = private_transform(self._declared)
         if noise is not None:
             self._private = with_noise(self._private, noise)
 
     def _read_ask(self, ask: Any) -> Ask | None:
-        config = self._config
-        if config.horizon is not None and ask is not None:
+        declared = self._declared
+        if declared.horizon is not None and ask is not None:
             raise refusal("ask", "rows over time answer nothing one by one: take QueryTimeline after this transform")
-        if ask == "releases" or (ask is None and config.k is None):
+        if ask == "releases" or (ask is None and declared.count.wanted is None):
             return None
         if ask is None:
-            return Ask("top_k", config.k)
-        asked = read_ask(ask, "ask", domain_of(config))
-        _check_answerable(asked, config)
+            return Ask("top_k", declared.count.wanted)
+        asked = read_ask(ask, "ask", declared.domain)
+        _check_answerable(asked, declared)
         return asked
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        steps = _Steps(self._private, self._config, self._ask, is_text=self._is_text)
+        steps = _Steps(self._private, self._declared, self._ask, is_text=self._is_text)
         try:
             return pcoll | self.step >> steps
         except (TypeError, ValueError) as error:  # about the windows or the fields of the rows
@@ -123,22 +124,22 @@ class PrivateRows(RowTransform):
 class _Steps(beam.PTransform):
     """Release, then say where each release belongs, then make rows."""
 
-    def __init__(self, private: Replayable, config: ReleaseConfig, ask: Ask | None, *, is_text: bool) -> None:
+    def __init__(self, private: Replayable, declared: ReleaseSpec, ask: Ask | None, *, is_text: bool) -> None:
         super().__init__()
-        self._private, self._config, self._ask, self._is_text = private, config, ask, is_text
+        self._private, self._declared, self._ask, self._is_text = private, declared, ask, is_text
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        config = self._config
-        places = places_of(pcoll, config.keys)
-        if config.horizon is not None:
-            keys = config.keys
+        declared = self._declared
+        places = places_of(pcoll, declared.keys)
+        if declared.horizon is not None:
+            keys = declared.keys
             places = {**({} if keys is None else {"key": key_type(keys, pcoll)}), **WINDOW_COLUMNS}
         if self._ask is None:
-            columns = release_columns(places, over_time=config.horizon is not None, is_text=self._is_text)
+            columns = release_columns(places, over_time=declared.horizon is not None, is_text=self._is_text)
             to_rows: beam.PTransform = beam.MapTuple(to_release_row, self._is_text)
         else:
-            columns = columns_of_answers(places, self._ask, domain_of(config), listed_of(config))
-            to_rows = beam.ParDo(AnswerRows(self._ask, [*columns], domain_of(config)))
+            columns = columns_of_answers(places, self._ask, declared.domain, listed_of(declared))
+            to_rows = beam.ParDo(AnswerRows(self._ask, [*columns], declared.domain))
         return (
             pcoll
             | "Release" >> self._private
@@ -160,10 +161,10 @@ class AnswerRows(beam.DoFn):
         yield from answer_rows(fields, released, self._ask, self._columns)
 
 
-def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
+def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
-    sides, counts_groups, side = config.privacy.side_counters, config.method is not None, ask.entry.side_counter
-    domain = domain_of(config)
+    sides, counts_groups, side = declared.privacy.side_counters, declared.count.by_item, ask.entry.side_counter
+    domain = declared.domain
     adds_up = ask.kind == "total" and not counts_groups and domain is not None and domain.is_ordered
     if side is not None and not adds_up and getattr(sides, side, None) is None:
         raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters")
@@ -173,11 +174,6 @@ def _check_answerable(ask: Ask, config: ReleaseConfig) -> None:
         )
 
 
-def domain_of(config: ReleaseConfig) -> Domain | BytesDomain | None:
-    """Return the domain of a release, also where a layout over it is given; `None` for a flat sketch."""
-    return config.spec.domain  # type: ignore[return-value]
-
-
-def listed_of(config: ReleaseConfig) -> ListedItems | None:
+def listed_of(declared: ReleaseSpec) -> ListedItems | None:
     """Return the items that are counted exactly, if any."""
-    return cast(ListedItems, config.spec) if config.declaration.spec.is_listed else None
+    return declared.spec if declared.spec.is_listed else None

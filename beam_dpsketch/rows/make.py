@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, cast
+from typing import Any
 
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.config.blocks import plain, read_block, take_one
 from beam_dpsketch.config.scalars import read_text
-from beam_dpsketch.transforms import (
-    EnvironmentSecret,
-    FileSecret,
-    PrivateContinualFrequencies,
-    PrivateContinualQuantiles,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
-_FAMILIES: dict[tuple[str, bool], Any] = {
-    ("frequencies", False): PrivateFrequencies,
-    ("quantiles", False): PrivateQuantiles,
-    ("top_k", False): PrivateTopK,
-    ("frequencies", True): PrivateContinualFrequencies,
-    ("quantiles", True): PrivateContinualQuantiles,
+_DOORS: dict[str, type[PrivateRelease[Any]]] = {
+    "frequencies": PrivateFrequencies,
+    "quantiles": PrivateQuantiles,
+    "top_k": PrivateTopK,
 }
 _NOISE = {"release_id": read_text, "environment": read_text, "file": read_text}
 _WORDS = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
 
 
-def private_transform(config: ReleaseConfig) -> Replayable:
-    """Return the private transform that settings describe.
+def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
+    """Return the private transform of a declared release.
 
     >>> from beam_dpsketch.config import read_release
     >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "unit": "record"}
     >>> private_transform(read_release(settings)).default_label()
-    'PrivateFrequencies.Globally'
+    'PrivateFrequencies'
     """
-    family = _FAMILIES[config.kind, config.horizon is not None]
-    given: dict[str, Any] = {"unit": config.unit, "item": config.item, "weight": config.weight}
-    if config.horizon is not None:
-        given["horizon"] = config.horizon
-    else:
-        given["windows"] = config.windows
-    if config.kind == "top_k":
-        given |= {"k": config.k, "method": config.method}
-    if config.keys is None:
-        return cast(Replayable, family.Globally(config.spec, config.privacy, **given))
-    return cast(Replayable, family.PerKey(config.spec, config.privacy, keys=config.keys, **given))
+    return _DOORS[declared.count.name].of(declared)
 
 
 def with_noise(transform: Replayable, settings: Any, path: str = "idempotent_noise") -> Replayable:

@@ -3,7 +3,6 @@
 from beam_dpsketch.questions.ask import Ask
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
-from beam_dpsketch.transforms.continual import PrivateContinualFrequencies, PrivateContinualQuantiles
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.outputs import TopK
@@ -15,8 +14,8 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off
 __all__ = [
-    "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateContinualFrequencies",
-    "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK",
-    "QueryReleases", "ReadReleases", "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
+    "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateFrequencies",
+    "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK", "QueryReleases", "ReadReleases", "ReleaseOf", "SelectKeys",
+    "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

@@ -9,14 +9,17 @@ against triggers that fire twice, sliding windows, replays or `as_singleton_view
 from __future__ import annotations
 
 import dataclasses
+from typing import cast
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.engine.noising import calibrate, release_part
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Record
 from beam_dpsketch.sketches.listed_items import ListedItems
@@ -47,12 +50,13 @@ class PrivateSketchFn(RawSketchFn):
         weight: Selector = None,
     ) -> None:
         _validate.instance(Record, unit=unit)
-        declaration = Declaration(spec, privacy, unit, item, weight)
-        terms = dataclasses.replace(declaration.terms().resolved(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
-        calibrate(spec, terms)
-        super().__init__(dataclasses.replace(declaration.sketch_input, counters=terms.counters), declaration.selectors)
-        self._terms = terms.paying_for(object())
+        declared = ReleaseSpec(AnySketch(spec), privacy, unit, item, weight)
+        terms = dataclasses.replace(declared.terms.resolved(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
+        calibration = Calibration.of(spec, terms)
+        super().__init__(declared.summed(terms), declared.selectors)
+        self._calibration = calibration.with_terms(terms.paying_for(object()))
 
     def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
         """Return a release of what was added, with noise of its own at each call."""
-        return release_part(accumulator.to_sketch(), accumulator.total_side, self._terms)
+        (released,) = release_parts([Part(accumulator.to_sketch(), accumulator.total_side)], self._calibration)
+        return cast(ReleasedSketch, released)

@@ -1,74 +1,123 @@
 """`PrivateFrequencies`: how often each item occurs, from one release.
 
 Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names; a
-window is released once; noise is drawn once and is final before anything downstream sees it.
+window is released once; noise is drawn once and is final before anything downstream sees it. Under a `Horizon` all rows
+together are rho-zCDP, even if later data depend on earlier rows.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias, overload
+
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaring import declare_frequencies
-from beam_dpsketch.records.public import Keys, TimeRange, keyed
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.transforms.steps.private_release import Family, PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease
+
+Spec: TypeAlias = "SketchSpec | ListedItems"
 
 
-class PrivateFrequencies(metaclass=Family):
-    """Private frequencies of all elements (`Globally`) or of the elements of each key (`PerKey`)."""
+class PrivateFrequencies(PrivateRelease[Output]):
+    """Turn elements into one `ReleasedSketch`, or into (key, `ReleasedSketch`) for each key; one for each window.
 
-    class Globally(PrivateRelease):
-        """Turn elements into one `ReleasedSketch` (one per window).
+    Empty input in the global window gives a release too, so that its absence says nothing. So does every window of a
+    `TimeRange`. Without one, windows without data have no release. Data that arrive after the watermark has passed the
+    end of their window are dropped.
 
-        Empty input in the global window gives a release too, so that its absence says nothing; so does every window of
-        `windows`. Without it, windows without data have no release. Data that arrive after the watermark has passed
-        the end of their window are dropped.
+    With keys, elements are rows or batches with a key field, or (key, value) pairs; selectors apply to the value of a
+    pair. Keys are text, bytes, integers or tuples of these, and come out as such; records with others are dropped.
 
-        Args:
-          spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`; or `ListedItems`, to count these exactly.
-          privacy: what each release spends.
-          unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
-          item: what is counted: a field name, a callable, or `None` for the element itself.
-          weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-          windows: the windows to release; `None` takes those that have data.
-        """
+    Under a `Horizon`, rows over time come out: `TimelineRow`s, or (key, `TimelineRow`), for a `SketchTimeline`, which
+    answers any window, any range of windows and every prefix. Input then has no windows of its own. A row comes out in
+    its window, when that closes. Every key has all rows. Records outside the horizon, and those later than the
+    watermark, are dropped. Where only single windows matter, take windows and no horizon: each then has about half the
+    noise. From ranges of about ten windows on, a timeline has less.
 
-        def __init__(
-            self,
-            spec: SketchSpec | ListedItems,
-            privacy: PrivacySpec,
-            *,
-            unit: Unit,
-            item: Selector = None,
-            weight: Selector = None,
-            windows: TimeRange | None = None,
-        ) -> None:
-            super().__init__(declare_frequencies(spec, privacy, unit, item, weight, windows=windows))
+    Sources of rows over time: Fichtenberger, Henzinger and Upadhyay 2023, Andersson and Pagh 2024 ("binned"); Zhao et
+    al., NeurIPS 2022, Appendix D ("tree").
 
-    class PerKey(PrivateRelease):
-        """Turn (key, value) pairs, or rows and batches with a key field, into (key, `ReleasedSketch`).
+    Args:
+      spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`; or `ListedItems`, to count these exactly.
+      privacy: what each release spends; under a `Horizon`, what all rows spend together.
+      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records. With keys, each
+        privacy id contributes to at most `max_partitions` keys, in each window. Under a `Horizon`, a `PrivacyId` has
+        `RecordBounds` and `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the
+        horizon: random ones on bounded input, the first ones with data of the id on unbounded input. A norm covers all
+        windows on bounded input; on unbounded input it is one of each window, and needs `max_windows`.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
+      keys: which keys are released: `PublicKeys`, a list; `KeySelection`, those that enough units vote for; or
+        `AssumePublicKeys`, those that have data. `None` makes one release of all elements. Under a `Horizon` the last
+        two need bounded input, and keys are chosen once for all windows.
+      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
+        that have data. In windows, `PublicKeys` need a `TimeRange`.
+    """
 
-        Keys are text, bytes, integers or tuples of these, and come out as such; records with others are dropped.
-
-        Args:
-          spec, privacy, item, weight: as in `Globally`; on pairs, selectors apply to the value.
-          unit: as there; each privacy id contributes to at most `max_partitions` keys, in each window.
-          keys: which keys are released: `PublicKeys`, a list; `KeySelection`, those that enough units vote for; or
-            `AssumePublicKeys`, those that have data.
-          windows: as in `Globally`: each listed key gets a release in each window. In windows, `PublicKeys` need it.
-        """
-
-        def __init__(
-            self,
-            spec: SketchSpec | ListedItems,
-            privacy: PrivacySpec,
-            *,
-            unit: Unit,
-            keys: Keys,
-            item: Selector = None,
-            weight: Selector = None,
-            windows: TimeRange | None = None,
-        ) -> None:
-            super().__init__(declare_frequencies(spec, privacy, unit, item, weight, keyed(keys), windows))
+    @overload
+    def __init__(
+        self: PrivateFrequencies[ReleasedSketch],
+        spec: Spec,
+        privacy: PrivacySpec,
+        *,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: None = ...,
+        windows: TimeRange | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: PrivateFrequencies[tuple[Any, ReleasedSketch]],
+        spec: Spec,
+        privacy: PrivacySpec,
+        *,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: Keys,
+        windows: TimeRange | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: PrivateFrequencies[TimelineRow],
+        spec: Spec,
+        privacy: PrivacySpec,
+        *,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: None = ...,
+        windows: Horizon,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: PrivateFrequencies[tuple[Any, TimelineRow]],
+        spec: Spec,
+        privacy: PrivacySpec,
+        *,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: Keys,
+        windows: Horizon,
+    ) -> None: ...
+    def __init__(
+        self,
+        spec: Spec,
+        privacy: PrivacySpec,
+        *,
+        unit: Unit,
+        item: Selector = None,
+        weight: Selector = None,
+        keys: Keys | None = None,
+        windows: TimeRange | Horizon | None = None,
+    ) -> None:
+        super().__init__(ReleaseSpec(ItemFrequencies(spec), privacy, unit, item, weight, keys, windows))

@@ -7,17 +7,18 @@ Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbour
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.keys import choose_keys_alone
-from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
+from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.public import KeySelection, TimeRange
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.statement.statement_text import round_up
@@ -53,37 +54,51 @@ class SelectKeys(PrivateTransform):
             raise ValueError("share of KeySelection must be left out: SelectKeys spends all of rho on the votes")
         item = _constant if keys.field is None else keys.field
         privacy = privacy.without_side_counters()
-        super().__init__(Declaration(_NO_SKETCH, privacy, unit, item, keys=keys, windows=windows))
-
-    def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
-        """Return what the list protects and how many units bring a key into it, in words; arguments change nothing."""
-        terms = self._terms()
-        rho, epsilon, delta = loss_in_words(terms)
-        loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
-        lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
-        keys = choose_keys_alone(terms).note
-        return f"Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {keys}."
+        super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, unit, item, keys=keys, windows=windows))
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings, without a sketch, because none is released."""
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan = WindowPlan.of(pcoll, self._declaration)
+        window_plan = WindowPlan.of(pcoll, self._declared)
         self._check_elements(pcoll)
-        choice = choose_keys_alone(window_plan.terms)
-        noise = self._noise(pcoll, window_plan.terms)
-        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
-        self.check_release_id(pcoll)
-        self._pay(pcoll, window_plan.terms)
+        resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
+        sums = pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise)
+        choice = self._pay(pcoll, resolved).calibrated.choice
         return (
             sums
             | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise)).with_output_types(Any)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(Any)
         )
 
-    def _check_settings(self) -> None:
-        choose_keys_alone(self._terms())
+
+class _ChosenAlone(NamedTuple):
+    """How keys are chosen, and under which terms."""
+
+    terms: DeclaredTerms
+    choice: KeyChoice
+
+    def with_terms(self, terms: DeclaredTerms) -> _ChosenAlone:
+        """Return the same under terms that differ in their budget alone."""
+        return self._replace(terms=terms)
+
+    def __str__(self) -> str:
+        terms = self.terms
+        rho, epsilon, delta = loss_in_words(terms)
+        loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
+        lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
+        return f"Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {self.choice.note}."
+
+
+class _KeysAlone(AnySketch):
+    """A list of keys: what is counted of them is not released."""
+
+    def calibrate(self, terms: DeclaredTerms) -> Any:
+        return _ChosenAlone(terms, choose_keys_alone(terms))
+
+    def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
+        return calibrated
 
 
 def _constant(value: Any) -> int:

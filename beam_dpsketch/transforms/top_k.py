@@ -6,94 +6,83 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast, overload
 
-import apache_beam as beam
-
-from beam_dpsketch import _validate
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.kinds.sketched import Searchable, TopKSearch
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.declaring import Searchable, declare_top_k
-from beam_dpsketch.records.grouping import Groups
-from beam_dpsketch.records.public import Keys, TimeRange, keyed
+from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms.outputs import TopK
-from beam_dpsketch.transforms.steps.private_release import Family, PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease
 
 
-class _TopKRelease(PrivateRelease):
-    """Turn elements into one `TopK`, or one per key."""
+class PrivateTopK(PrivateRelease[Output]):
+    """Turn elements into one `TopK`, or into (key, `TopK`) for each key; one for each window.
 
-    _is_search = True
+    Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.
 
-    def __init__(self, k: int, declaration: Declaration) -> None:
-        _validate.whole(low=1, high=1 << 31, k=k)
-        super().__init__(declaration)
-        self._k = k
+    Args:
+      domain: the universe: an ordered `Domain`, `TextDomain` or `BytesDomain`; or a layout over it (`TreeSpec`,
+        `PrefixSpec`).
+      privacy: what each release spends.
+      k: how many values are wanted.
+      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
+      item: the value: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
+      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements. With
+        `method=Groups(delta)`, `AssumePublicKeys` assumes nothing: a key shows only if one of its items is released.
+        `PublicKeys` always have a release in the global window and with `windows`; elsewhere they show in the same way.
+        `KeySelection` is refused.
+      windows: a `TimeRange`, whose windows are released with data or without; or `None` for the windows that have data.
+        Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
+      method: `None` searches a tree of fixed size, for delta = 0. `Groups(delta)` counts each item for itself and
+        releases those above a threshold, as `ReleasedCounts`: closer counts, where distinct items can be shuffled.
+        Windows without a released item then have a release only in the global window and with `windows`.
+    """
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        released, k = super().expand(pcoll), self._k
-        if not self._declaration.is_keyed:
-            return released | "TopK" >> beam.Map(TopK.of, k).with_output_types(TopK)
-        search = beam.MapTuple(lambda key, release: (key, TopK.of(release, k)))
-        return released | "TopK" >> search.with_output_types(tuple[Any, TopK])
-
-
-class PrivateTopK(metaclass=Family):
-    """Private top-K lists of all values (`Globally`) or of the values of each key (`PerKey`)."""
-
-    class Globally(_TopKRelease):
-        """Turn elements into one `TopK` (one per window).
-
-        Which windows have a release, and what becomes of late data: see `PrivateFrequencies.Globally`.
-
-        Args:
-          domain: the universe: an ordered `Domain`, `TextDomain` or `BytesDomain`; or a layout over it (`TreeSpec`,
-            `PrefixSpec`).
-          privacy: what each release spends.
-          k: how many values are wanted.
-          unit, item, weight, windows: as in `PrivateQuantiles.Globally`.
-          method: `None` searches a tree of fixed size, for delta = 0. `Groups(delta)` counts each item for itself and
-            releases those above a threshold, as `ReleasedCounts`: closer counts, where distinct items can be shuffled.
-            Windows without a released item then have a release only in the global window and with `windows`.
-        """
-
-        def __init__(
-            self,
-            domain: Searchable,
-            privacy: PrivacySpec,
-            *,
-            k: int,
-            unit: Unit,
-            item: Selector = None,
-            weight: Selector = None,
-            windows: TimeRange | None = None,
-            method: Groups | None = None,
-        ) -> None:
-            super().__init__(k, declare_top_k(method, domain, privacy, unit, item, weight, windows=windows))
-
-    class PerKey(_TopKRelease):
-        """Turn (key, value) pairs, or rows and batches with a key field, into (key, `TopK`).
-
-        Args:
-          domain, privacy, k, item, weight, method: as in `Globally`; on pairs, selectors apply to the value.
-          unit, keys, windows: as in `PrivateFrequencies.PerKey`. With `method=Groups(delta)`, `AssumePublicKeys`
-            assumes nothing: a key shows only if one of its items is released. `PublicKeys` always have a release in the
-            global window and with `windows`; elsewhere they show in the same way. `KeySelection` is refused.
-        """
-
-        def __init__(
-            self,
-            domain: Searchable,
-            privacy: PrivacySpec,
-            *,
-            k: int,
-            unit: Unit,
-            keys: Keys,
-            item: Selector = None,
-            weight: Selector = None,
-            windows: TimeRange | None = None,
-            method: Groups | None = None,
-        ) -> None:
-            super().__init__(k, declare_top_k(method, domain, privacy, unit, item, weight, keyed(keys), windows))
+    @overload
+    def __init__(
+        self: PrivateTopK[TopK],
+        domain: Searchable,
+        privacy: PrivacySpec,
+        *,
+        k: int,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: None = ...,
+        windows: TimeRange | None = ...,
+        method: Groups | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: PrivateTopK[tuple[Any, TopK]],
+        domain: Searchable,
+        privacy: PrivacySpec,
+        *,
+        k: int,
+        unit: Unit,
+        item: Selector = ...,
+        weight: Selector = ...,
+        keys: Keys,
+        windows: TimeRange | None = ...,
+        method: Groups | None = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        domain: Searchable,
+        privacy: PrivacySpec,
+        *,
+        k: int,
+        unit: Unit,
+        item: Selector = None,
+        weight: Selector = None,
+        keys: Keys | None = None,
+        windows: TimeRange | None = None,
+        method: Groups | None = None,
+    ) -> None:
+        count = TopKSearch(domain, k) if method is None else GroupedCounts(cast(Any, domain), k, method)
+        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))

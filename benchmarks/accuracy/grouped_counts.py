@@ -33,8 +33,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from benchmarks.accuracy.top_k import MEMORY, f1, python_words
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean
@@ -47,8 +47,8 @@ F1_BAR, ERROR_BAR = 0.98, 1.1
 
 def counting(domain: TextDomain, privacy: PrivacySpec) -> Counting:
     """How `PrivateTopK` with `method=Groups(DELTA)` releases single records."""
-    declaration = GroupedDeclaration(GroupedItems(domain), privacy, Record(), method=Groups(DELTA))
-    return Counting.of(declaration.spec, declaration.terms())
+    declared = ReleaseSpec(GroupedCounts(domain, 1, Groups(DELTA)), privacy, Record())
+    return Counting.of(declared.spec, declared.terms)
 
 
 def grouped(domain: TextDomain, privacy: PrivacySpec, counts: Counter[str]) -> Frequencies:

@@ -41,9 +41,10 @@ import pyarrow.parquet
 
 from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
+from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.transforms import PrivateFrequencies
 from benchmarks.accuracy.quantile_peers import collected
 from benchmarks.command import Command
@@ -148,7 +149,7 @@ def choice(column: Column, max_keys: int, keys_delta: float) -> KeyChoice:
     unit = PrivacyId("unit", RecordBounds(1, max_partitions=max_keys))
     keys = KeySelection(keys_delta, "key", share=column.share, method=column.method)
     spec = SketchSpec()
-    made = choose_keys(spec, Declaration(spec, privacy, unit, "item", keys=keys).terms())
+    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, unit, "item", keys=keys).terms)
     assert made is not None
     return made
 
@@ -228,7 +229,7 @@ def print_section(data: dict[str, Edges], max_keys: int, keys_delta: float, seed
 def print_run(max_keys: int, keys_delta: float) -> None:
     """One release of flights by destination on Beam, beside what is expected of it."""
     column, edges = OURS[1], flights_by("dest")
-    releases = PrivateFrequencies.PerKey(
+    releases = PrivateFrequencies(
         SketchSpec(width=64),
         PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, side_counters=None),
         unit=PrivacyId("tailnum", RecordBounds(1, max_partitions=max_keys)),

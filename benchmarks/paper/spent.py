@@ -21,7 +21,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks.paper import prototype

@@ -9,7 +9,7 @@ import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
 from beam_dpsketch.answers.flat.count_min import noise_offset
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.sketches import LinearSketch

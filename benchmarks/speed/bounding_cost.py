@@ -1,6 +1,6 @@
 """What contribution bounding costs, per record: ``python -m benchmarks.speed.bounding_cost``.
 
-Compares `PrivateFrequencies.Globally` with Record() (no bounds), with a PrivacyId of at most 5 records, and with one
+Compares `PrivateFrequencies` with Record() (no bounds), with a PrivacyId of at most 5 records, and with one
 of a norm of at most 5 records, on the same element objects: ids of 36 characters, pages of 27. Two cases: ten records
 an id, where bounding drops half or scales many, and one record an id, where it changes nothing and there are the most
 ids. Elements are dicts, named tuples, and pyarrow tables of 50,000 rows; tables with 64-bit integers as ids too.
@@ -52,7 +52,7 @@ def run(pool: str, kind: str, bounds: Bounds | None, size: int) -> None:
     elements = size // TABLE_ROWS if element_type is pa.Table else size
     with sources.pipeline() as pipeline:
         source = sources.Elements(pool, elements, element_type)
-        _ = pipeline | source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=page, unit=unit)
+        _ = pipeline | source | PrivateFrequencies(SPEC, PRIVACY, item=page, unit=unit)
 
 
 def fill(pool: str, kind: str, ids: list[str], pages: list[str]) -> None:

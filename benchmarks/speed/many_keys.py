@@ -1,6 +1,6 @@
 """Time and memory of many keys with a small sketch each: ``python -m benchmarks.speed.many_keys``.
 
-`PrivateFrequencies.PerKey` over 100,000 keys with 1 to 3 records each, where each privacy id counts in at most 4 keys:
+`PrivateFrequencies` over 100,000 keys with 1 to 3 records each, where each privacy id counts in at most 4 keys:
 100,000 releases of 5 x 64 counters. Each pipeline runs in a process of its own, up to one of the steps. A part is the
 difference to the step before, in the same repetition. Times are processor time, all threads, divided by the keys. For
 the whole, wall time is shown too. Elements are made one by one while the pipeline runs, as a source would.
@@ -45,24 +45,22 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     import apache_beam as beam
 
     from beam_dpsketch.answers.batch import Releases
-    from beam_dpsketch.records.reading import RecordReader
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
     from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
     from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 
-    declaration = transform._declaration
-    plan = WindowPlan.of(elements, declaration)
+    declared = transform._declared
+    plan = WindowPlan.of(elements, declared)
     if step == "final":
         return elements | transform
     if step == "bound":
-        reader = RecordReader(declaration.selectors, per_key=True)
-        return bound_over_windows(elements, reader, declaration.sketch_input, plan, None)[0]
-    sums = elements | ExactSums(declaration, plan, None)
+        return bound_over_windows(elements, declared.reader, declared.sketch_input, plan, None)[0]
+    sums = elements | ExactSums(declared, plan, None)
     if step == "sum":
         return sums
     run = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
-    once = beam.ParDo(ReleaseOnce(plan.terms, per_key=True), run=run)
+    once = beam.ParDo(ReleaseOnce(declared.resolved.under(plan.terms).calibrated, per_key=True), run=run)
     return sums | once.with_output_types(tuple[Any, Releases])
 
 
@@ -94,7 +92,7 @@ def measure(step: str, keys: int) -> dict[str, float]:
     generator.shuffle(shops)
     users, items = (generator.integers(0, size, len(shops)) for size in (max(1, keys // 2), 10_000))
     sources.keep("rows", Rows(user=users, shop=shops, item=items))
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         SketchSpec(depth=DEPTH, width=WIDTH),
         PrivacySpec(rho=1.0),
         item="item",

@@ -2,7 +2,7 @@
 
 10,000 keys with one record each, in one bundle: the worst case for memory, because Beam keeps the accumulators of up
 to 100,000 keys of a bundle at once. Peak memory of three processes that differ in the last step only: imports and
-elements but no pipeline; Beam's `Count.PerKey`; and the combine step of `PrivateFrequencies.PerKey`, up to its
+elements but no pipeline; Beam's `Count.PerKey`; and the combine step of `PrivateFrequencies`, up to its
 accumulators. Releases are dense whatever the data, as privacy demands, and are made one by one.
 Accumulators are lists of what was added until these take twice the memory of dense counters. Each peak is that of a new
 process. Takes about half a minute.

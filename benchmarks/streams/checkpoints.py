@@ -1,7 +1,7 @@
 """What a stream on Flink keeps until its window ends: ``python -m benchmarks.streams.checkpoints``.
 
 The size that Flink gives for a checkpoint, which is state and timers of all steps, of a job that has one long window
-and has seen all elements: `PrivateFrequencies.PerKey` of records, and `PrivateFrequencies.Globally` of privacy ids.
+and has seen all elements: `PrivateFrequencies` of records, and `PrivateFrequencies` of privacy ids.
 The size of a job that has seen next to nothing is what Flink and the source need. Beside it what the elements take,
 encoded one by one. Then what Beam's own count of a stream loses while checkpoints are taken, by default and with
 --finish_bundle_before_checkpointing. Takes about eight minutes; needs what `make engines` fetches.
@@ -47,12 +47,12 @@ def records(burst: int, names: int, size: int) -> Iterator[sources.Visit]:
 
 
 def per_key() -> beam.PTransform:
-    return PrivateFrequencies.PerKey(SMALL, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("user"))
+    return PrivateFrequencies(SMALL, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("user"))
 
 
 def globally() -> beam.PTransform:
     bounds = RecordBounds(max_contributions_per_partition=KEEP)
-    return PrivateFrequencies.Globally(SMALL, PRIVACY, item="page", unit=PrivacyId("user", bounds))
+    return PrivateFrequencies(SMALL, PRIVACY, item="page", unit=PrivacyId("user", bounds))
 
 
 TRANSFORMS: dict[str, Callable[[], beam.PTransform]] = {"keys": per_key, "ids": globally}

@@ -2,7 +2,7 @@
 
 The private transforms as they are, driven bundle by bundle as a streaming runner does it, with state cells that count
 their encoded bytes (`state_cells.py`). All elements are in one window. Two cases: Record(), one key of
-`PrivateFrequencies.PerKey`; and a PrivacyId with a fixed number of ids, all 256 shards of `PrivateFrequencies.Globally`
+`PrivateFrequencies`; and a PrivacyId with a fixed number of ids, all 256 shards of `PrivateFrequencies`
 together. Beside it what a GroupByKey would keep instead: the elements, or what the bundles make of them.
 The state of the record is largest while the sketch is not yet smaller than a list of its items. Both units hold what
 waits to be merged, at most as much again. Takes a minute or two.
@@ -32,8 +32,8 @@ SEED = 1
 BAR = 8 * SPEC.cells  # the sketch as 64-bit counters in memory
 GROWTH = 1.5  # of the state of all ids, which have more records than are kept from the first size on
 TRANSFORMS = {
-    "record": lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys()),
-    "privacy id": lambda: PrivateFrequencies.Globally(
+    "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys()),
+    "privacy id": lambda: PrivateFrequencies(
         SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=KEEP))
     ),
 }

@@ -28,8 +28,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.group_note import GroupNote
 from tests.helpers import by_hand
@@ -132,8 +133,10 @@ def test_parts_of_records_are_kept_under_a_norm() -> None:
 
 
 def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting:  # noqa: B008
-    declaration = GroupedDeclaration(GroupedItems(TEXT), PrivacySpec(rho=rho), unit, method=Groups(delta))
-    return Counting.of(declaration.spec, declaration.terms())
+    counting: Counting = ReleaseSpec(
+        GroupedCounts(TEXT, 1, Groups(delta)), PrivacySpec(rho=rho), unit
+    ).resolved.calibrated
+    return counting
 
 
 def test_a_count_at_the_threshold_is_released_half_of_the_time_and_one_record_hardly_ever() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.text import UsageError
-from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.config import read_release
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 FILE = """
 kind: top_k
@@ -42,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("broken.yaml").write_text("a: [")
 
 
-def read(line: str) -> ReleaseConfig:
+def read(line: str) -> ReleaseSpec:
     parser = argparse.ArgumentParser()
     add_settings_options(parser)
     return read_config(parser.parse_args(shlex.split(line)))

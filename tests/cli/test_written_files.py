@@ -22,7 +22,7 @@ def write_releases(prefix: Path) -> None:
         TimestampedValue(beam.Row(person=f"p{i % 50}", city=["Oslo", "Rome"][i % 2], page="a"), HOUR * (i % 2))
         for i in range(400)
     ]
-    private = PrivateFrequencies.PerKey(
+    private = PrivateFrequencies(
         SketchSpec(width=32),
         PrivacySpec(rho=0.25),
         keys=PublicKeys(["Oslo", "Rome"], "city"),

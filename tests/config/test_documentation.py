@@ -120,7 +120,7 @@ def test_the_docstring_lists_the_functions_and_its_example_can_be_used() -> None
     assert set(re.findall(r"^\| `(read_\w+)`", words, re.MULTILINE)) == functions
     example = re.search(r"\n\n((?:    .*\n)+)", words)
     assert example is not None
-    assert read_release(re.sub(r"^    ", "", example[1], flags=re.MULTILINE)).k == 5
+    assert read_release(re.sub(r"^    ", "", example[1], flags=re.MULTILINE)).count.wanted == 5
 
 
 @pytest.mark.parametrize(

@@ -11,32 +11,29 @@ import pytest
 
 import beam_dpsketch
 from beam_dpsketch import Horizon, SketchSpec, transforms
-from beam_dpsketch.config import ReleaseConfig, read_release
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.config import read_release
+from beam_dpsketch.rows.make import private_transform
 from tests.config.examples import BLOCKS, RELEASES
 
 NOT_SETTINGS = {
     "Changes",
     "DistanceError",
     "Frequencies",
+    "GroupedCounts",
     "Intervals",
+    "ItemFrequencies",
     "Plan",
     "PrivacyStatement",
+    "Quantiles",
+    "ReleaseSpec",
     "ReleaseTerms",
     "TimelineRow",
+    "TopKSearch",
 }
-"""Frozen dataclasses that the package makes, or that only its Python users need."""
+"""Frozen dataclasses that the package makes, that only its Python users need, or that are all of a release."""
 
 ONE_VALUE = {"hash_version"}
 """Fields of one value so far; they can be set to it."""
-
-FAMILIES = {
-    ("frequencies", False): transforms.PrivateFrequencies,
-    ("frequencies", True): transforms.PrivateContinualFrequencies,
-    ("quantiles", False): transforms.PrivateQuantiles,
-    ("quantiles", True): transforms.PrivateContinualQuantiles,
-    ("top_k", False): transforms.PrivateTopK,
-}
 
 
 def parts(value: Any) -> Iterator[Any]:
@@ -95,25 +92,19 @@ def test_every_value_object_of_the_package_is_a_setting_or_said_not_to_be() -> N
     assert {type(each).__name__ for each in objects()} == dataclass_names - NOT_SETTINGS
 
 
-def transform_of(settings: ReleaseConfig) -> Any:
-    """Return the transform that a release describes."""
-    family = FAMILIES[settings.kind, settings.horizon is not None]
-    maker = family.Globally if settings.keys is None else family.PerKey
-    names = list(inspect.signature(maker).parameters)[1:]
-    return maker(settings.spec, **{name: getattr(settings, name) for name in names})
-
-
 @pytest.mark.parametrize("settings", RELEASES, ids=range(len(RELEASES)))
 def test_a_release_has_the_arguments_of_its_transform(settings: dict[str, Any]) -> None:
-    release = read_release(settings)
-    declared: Declaration = transform_of(release)._declaration
-    assert (declared.privacy, declared.unit, declared.keys) == (release.privacy, release.unit, release.keys)
-    assert (declared.item, declared.weight, declared.windows) == (release.item, release.weight, release.windows)
+    declared = read_release(settings)
+    made = private_transform(declared)
+    names = inspect.signature(type(made)).parameters.keys() - {"spec", "domain", "k", "method"}
+    count = {
+        field.name: getattr(declared.count, field.name) for field in dataclasses.fields(declared.count) if field.init
+    }
+    again = type(made)(**count, **{name: getattr(declared, name) for name in names})
+    assert again._declared == made._declared == declared
 
 
 def test_all_transforms_are_described() -> None:
-    kinds = {(each["kind"], "horizon" in each, "keys" in each) for each in RELEASES}
-    assert {kind[:2] for kind in kinds} == set(FAMILIES)
-    assert {name for name in transforms.__all__ if name.startswith("Private")} - {"PrivateSketchFn"} == {
-        family.__name__ for family in FAMILIES.values()
-    }
+    made = {type(private_transform(read_release(each))).__name__ for each in RELEASES}
+    assert {name for name in transforms.__all__ if name.startswith("Private")} - {"PrivateSketchFn"} == made
+    assert {each["kind"] for each in RELEASES if "horizon" in each} == {"frequencies", "quantiles"}

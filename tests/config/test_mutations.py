@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
+from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from tests.config.examples import BLOCKS, RELEASES, release
 from tests.config.mutating import mutate, mutate_text, places
 
@@ -25,7 +26,7 @@ START = [
 def outcome(settings: Any) -> str:
     """Read settings; any error but a `ConfigError` with a path comes through."""
     try:
-        assert isinstance(read_release(settings), ReleaseConfig)
+        assert isinstance(read_release(settings), ReleaseSpec)
     except ConfigError as error:
         words = str(error)
         assert ": " in words

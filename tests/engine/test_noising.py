@@ -26,7 +26,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies, tolerances
 from tests.helpers.raw import raw_of

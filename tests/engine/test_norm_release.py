@@ -28,7 +28,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers import released_sketch
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type

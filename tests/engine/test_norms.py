@@ -26,7 +26,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import norms as norm_choosing
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.norms import calibrate_choice, choose_norm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise

@@ -30,8 +30,9 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.engine import calibration
 from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy import side_counters
@@ -192,7 +193,7 @@ def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
 def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
     """Return the release, or a row, of a sketch without data."""
     part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64))
-    (found,) = release_parts([part], terms, row=0 if isinstance(terms, RowTerms) else None)
+    (found,) = release_parts([part], Calibration.of(raw.spec, terms), row=0 if isinstance(terms, RowTerms) else None)
     return found
 
 
@@ -365,7 +366,7 @@ def tables_without_shares(patch: pytest.MonkeyPatch) -> None:
         def tables(self, spec: Any) -> list[Any]:
             return [(cells, signs, Fraction(1)) for cells, signs, _ in self.kind.tables(spec)]
 
-    patch.setattr(noising, "raw_type", lambda spec: Whole(raw_type(spec)))
+    patch.setattr(calibration, "raw_type", lambda spec: Whole(raw_type(spec)))
 
 
 def the_choice_with_all_of_rho(patch: pytest.MonkeyPatch) -> None:
@@ -394,7 +395,7 @@ def limits_without_cells(patch: pytest.MonkeyPatch) -> None:
 
 
 def votes_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(noising, "sketch_share", lambda spec, terms: terms.share_left)
+    patch.setattr(calibration, "sketch_share", lambda spec, terms: terms.share_left)
 
 
 def votes_with_less_noise(patch: pytest.MonkeyPatch) -> None:
@@ -405,7 +406,7 @@ def votes_with_less_noise(patch: pytest.MonkeyPatch) -> None:
         note = choice and dataclasses.replace(choice.note, sigma_squared=choice.note.sigma_squared * 3 / 4)
         return choice and choice._replace(note=note)
 
-    patch.setattr(noising, "choose_keys", less)
+    patch.setattr(calibration, "choose_keys", less)
 
 
 FAULTS: dict[str, Plant] = {

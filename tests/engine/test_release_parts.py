@@ -26,6 +26,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_part, release_parts
 from beam_dpsketch.errors import BudgetExceededError, FormatError
 from beam_dpsketch.privacy import mechanism
@@ -52,6 +53,7 @@ TERMS = {
     "nothing aside": ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None)),
 }
 SECRETS = [KeyedRandomness(b"a secret of more than thirty-two bytes", bytes([number])) for number in range(4)]
+OF_RECORDS = Calibration.of(SPECS["count_sketch"], TERMS["records"])
 
 
 def parts_of(spec: Any, terms: ReleaseTerms) -> list[Part]:
@@ -70,7 +72,7 @@ def parts_of(spec: Any, terms: ReleaseTerms) -> list[Part]:
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_keyed_releases_together_have_the_bytes_of_each_alone(spec: Any, terms: ReleaseTerms) -> None:
     parts = parts_of(spec, terms)
-    together = [each.to_bytes() for each in release_parts(parts, terms, SECRETS)]
+    together = [each.to_bytes() for each in release_parts(parts, Calibration.of(spec, terms), SECRETS)]
     alone = [
         release_part(part.raw, part.side, terms, secret, run=part.run, part=part.name).to_bytes()
         for part, secret in zip(parts, SECRETS, strict=True)
@@ -83,7 +85,7 @@ def test_keyed_releases_together_have_the_bytes_of_each_alone(spec: Any, terms: 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_releases_that_travel_together_come_back(spec: Any, terms: ReleaseTerms) -> None:
     """What is made without the checks of constructors passes them, and is the same."""
-    releases = release_parts(parts_of(spec, terms), terms)
+    releases = release_parts(parts_of(spec, terms), Calibration.of(spec, terms))
     expected = list(releases)
     assert [ReleasedSketch.from_bytes(each.to_bytes()) for each in expected] == expected
     assert [PrivacyStatement(**vars(each.privacy)) for each in expected] == [each.privacy for each in expected]
@@ -101,7 +103,7 @@ def test_counters_of_any_size_come_back(largest: int) -> None:
     spec = SPECS["count_sketch"]
     counters = np.zeros((3, spec.cells), dtype=np.int64)
     counters[0, 0], counters[1, 1] = largest, -largest
-    (one,) = release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], TERMS["records"])
+    (one,) = release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], OF_RECORDS)
     for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
         ids, side = [bytes([number]) * 48 for number in order], np.zeros((3, 1), dtype=np.int64)
         sent = Releases("count_sketch", spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
@@ -111,14 +113,14 @@ def test_counters_of_any_size_come_back(largest: int) -> None:
 
 
 def test_damaged_bytes_are_refused() -> None:
-    packed = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"]), TERMS["records"]).to_bytes()
+    packed = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"]), OF_RECORDS).to_bytes()
     data = zstandard.decompress(packed)
     with pytest.raises(FormatError, match="digest"):
         Releases.from_bytes(zstandard.compress(data[:100] + bytes([data[100] ^ 1]) + data[101:]))
 
 
 def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
-    (released,) = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"])[:1], TERMS["records"])
+    (released,) = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"])[:1], OF_RECORDS)
     right = {
         "release_ids": [bytes(48)],
         "side": np.zeros((1, 1), dtype=np.int64),
@@ -133,13 +135,13 @@ def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
         with pytest.raises(ValueError, match=name):
             Releases("count_sketch", released.spec, released.privacy, 0, **{**right, name: wrong})
     with pytest.raises(ValueError, match="run must have 16 bytes"):
-        release_parts([Part(CountSketch(released.spec), np.zeros(1, dtype=np.int64), run=b"short")], TERMS["records"])
+        release_parts([Part(CountSketch(released.spec), np.zeros(1, dtype=np.int64), run=b"short")], OF_RECORDS)
 
 
 @pytest.mark.parametrize("randomness", [None, SECRETS], ids=["system", "keyed"])
 def test_release_ids_of_equal_parts_differ(randomness: Any) -> None:
     parts = [Part(CountSketch(SPECS["count_sketch"]), np.zeros(1, dtype=np.int64), b"", b"r" * 16)] * 4
-    runs = [list(release_parts(parts, TERMS["records"], randomness)) for _ in range(4)]
+    runs = [list(release_parts(parts, OF_RECORDS, randomness)) for _ in range(4)]
     assert len({each.privacy.release_ids for each in runs[0]}) == 4
     assert len({each.counters.tobytes() for each in runs[0]}) == 4
     # One value comes with a probability of 0.03 at most: 16 times in a row with 1e-22.
@@ -151,15 +153,15 @@ def test_a_part_of_a_budget_pays_for_one_release() -> None:
     parts = [Part(raw, np.zeros(1, dtype=np.int64), bytes([number])) for number in range(2)]
     budget = PrivacyBudget(rho=1.0)
     with pytest.raises(BudgetExceededError, match="has paid for another release"):
-        release_parts(parts, ReleaseTerms(budget.spend(0.5)))
-    assert len(release_parts(parts[:1], ReleaseTerms(budget.spend(0.5)))) == 1
+        release_parts(parts, Calibration.of(raw.spec, ReleaseTerms(budget.spend(0.5))))
+    assert len(release_parts(parts[:1], Calibration.of(raw.spec, ReleaseTerms(budget.spend(0.5))))) == 1
 
 
 def test_parts_of_another_spec_are_refused() -> None:
     side = np.zeros(1, dtype=np.int64)
     parts = [Part(CountSketch(SketchSpec(depth=3, width=8, seed=seed)), side) for seed in range(2)]
     with pytest.raises(ValueError, match="one kind and spec"):
-        release_parts(parts, TERMS["records"])
+        release_parts(parts, OF_RECORDS)
 
 
 @pytest.mark.parametrize("terms", [TERMS["records"], TERMS["a norm"]], ids=["records", "a norm"])
@@ -196,7 +198,7 @@ SIGMA_SQUARED = Fraction(4 * 8, 2)  # Delta^2 = depth for one record added: 4 / 
 def alarms_of_many() -> set[str]:
     """The alarms about the noise of 400 equal sketches, those at even places against those at odd ones."""
     raw = CountSketch(WIDE).accumulate(range(100))
-    releases = release_parts([Part(raw, np.zeros(0, dtype=np.int64))] * 400, ONE_OF_MANY)
+    releases = release_parts([Part(raw, np.zeros(0, dtype=np.int64))] * 400, Calibration.of(WIDE, ONE_OF_MANY))
     (sigma_squared,) = {each.privacy.sigma_squared for each in releases}
     assert sigma_squared == SIGMA_SQUARED
     noise = np.array([(each.counters - raw.counters).ravel() for each in releases])

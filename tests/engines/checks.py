@@ -12,7 +12,7 @@ import pytest
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.engines.conftest import Engine
 from tests.helpers.max_windows import BOUNDS, FIXED, assert_within, per_key
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, Sink, seen_by_sink
@@ -57,7 +57,7 @@ def published(folder: Path) -> dict[Any, list[Any]]:
 
 
 def frequencies(idempotent: bool) -> beam.PTransform:
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
+    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), **PER_KEY, unit=PrivacyId("user", TIGHT))
     return transform.with_idempotent_noise(**TERMS) if idempotent else transform
 
 
@@ -69,8 +69,8 @@ class Rows(beam.PTransform):
         self._horizon = horizon
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        transform = PrivateContinualFrequencies.Globally(
-            SPEC, PrivacySpec(rho=0.1), self._horizon, unit=Record(), item="page"
+        transform = PrivateFrequencies(
+            SPEC, PrivacySpec(rho=0.1), windows=self._horizon, unit=Record(), item="page"
         ).with_idempotent_noise(release_id="rows", secret=EnvironmentSecret(SECRET))
         return pcoll | "NoWindows" >> beam.WindowInto(GlobalWindows()) | transform | "Keyed" >> beam.Map(without_key)
 

@@ -52,19 +52,17 @@ PRIVACY = PrivacySpec(rho=0.1)
 BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2)
 KEYS = AssumePublicKeys("user")
 TREES = {
-    "quantiles": PrivateQuantiles.Globally(
+    "quantiles": PrivateQuantiles(
         IntegerDomain(-1, 3),
         PRIVACY,
         item="seconds",
         unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=40)),
     ),
-    "quantiles under a norm": PrivateQuantiles.Globally(
+    "quantiles under a norm": PrivateQuantiles(
         IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", NormBound(5))
     ),
-    "quantiles per key": PrivateQuantiles.PerKey(
-        IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=Record(), keys=KEYS
-    ),
-    "top-k": PrivateTopK.Globally(TextDomain(8), PRIVACY, k=3, item="page", unit=Record()),
+    "quantiles per key": PrivateQuantiles(IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=Record(), keys=KEYS),
+    "top-k": PrivateTopK(TextDomain(8), PRIVACY, k=3, item="page", unit=Record()),
 }
 
 
@@ -88,7 +86,7 @@ def test_one_norm_covers_all_windows(engine: Engine) -> None:
     assert found == outputs(bounded, ExactCounters(transform), 60, runner=FN_API)
 
 
-CHOSEN = PrivateFrequencies.PerKey(
+CHOSEN = PrivateFrequencies(
     SPEC,
     PrivacySpec(rho=2),
     item="page",
@@ -133,7 +131,7 @@ def test_an_idempotent_norm_is_that_of_the_runner_in_memory(engine: Engine, monk
 def test_a_run_that_chose_no_key_leaves_what_it_spent(engine: Engine, tmp_path: Path) -> None:
     """A key of one person is chosen with less than 1e-10."""
     people, keys = PrivacyId("user", RecordBounds(1)), KeySelection(1e-10, "key")
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=people, item="item", keys=keys)
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=people, item="item", keys=keys)
     row = {"user": "u", "key": "k", "item": 1}
     transform.check([row])
     with beam.Pipeline(runner=engine.runner, options=PipelineOptions([*engine.options])) as pipeline:
@@ -256,7 +254,7 @@ def test_idempotent_noise_is_that_of_the_runner_in_memory(
 def test_neither_log_nor_error_has_elements(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
     """Of a job that succeeds, and of one that fails after the release."""
     planted = [(f"planted-{number}", "planted") for number in range(4711, 4731)]
-    count = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=PrivacyId(str, RecordBounds(1)))
+    count = PrivateFrequencies(SPEC, PRIVACY, item=str, unit=PrivacyId(str, RecordBounds(1)))
 
     def fails(pipeline: beam.Pipeline) -> beam.PCollection:
         return pipeline | beam.Create(planted) | count | beam.Map(len)

@@ -143,7 +143,7 @@ def test_continual_rows_have_one_value_though_a_worker_died(
     assert_rows(tmp_path, bounded, horizon, monkeypatch)
 
 
-CHOSEN = PrivateFrequencies.PerKey(
+CHOSEN = PrivateFrequencies(
     SPEC,
     PrivacySpec(rho=0.9, delta=0.5),
     item="user",

@@ -48,7 +48,7 @@ CHECKPOINTED = (
     "--checkpointing_interval=1000000000",
     "--finish_bundle_before_checkpointing",
 )
-BOUNDED = PrivateFrequencies.Globally(
+BOUNDED = PrivateFrequencies(
     SPEC, PrivacySpec(rho=0.1), item="kind", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=1))
 )
 HORIZON = Horizon(START, 1, SECONDS)

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, TimelineRow
-from beam_dpsketch.transforms import PrivateContinualFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies
 from tests.engines.checks import assert_nothing_lost
 from tests.engines.conftest import Engine
 from tests.engines.processes import busy
@@ -26,8 +26,8 @@ BUSY, TIMES = 10, int(os.environ.get("TIMES_UNDER_LOAD", "1"))
 IN_TIME = random.Random(1).sample(VISITS[::24], len(VISITS[::24]))  # windows come mixed
 WINDOW = 60
 KINDS: dict[str, beam.PTransform] = {
-    "continual": PrivateContinualFrequencies.Globally(
-        SPEC, PrivacySpec(rho=0.1), Horizon(0, WINDOW, END // WINDOW), item="page", unit=Record()
+    "continual": PrivateFrequencies(
+        SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, WINDOW, END // WINDOW), item="page", unit=Record()
     ),
     "windows": CASES["global"][1](),
     "range": CASES["declared"][1](),

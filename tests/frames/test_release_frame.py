@@ -28,11 +28,12 @@ from beam_dpsketch import (
     ReleasedCountSketch,
     ReleasedSketch,
     SketchSpec,
-    TreeSpec,
     release_frame,
 )
-from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.config import read_release
+from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles
 from beam_dpsketch.records import unused
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 PLANTED = "planted-4711"
 PERSON = {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}}
@@ -143,25 +144,21 @@ def test_settings_that_cannot_work_are_refused_with_their_path(changes: dict[str
 
 def test_a_callable_is_refused_because_columns_have_names() -> None:
     unit = PrivacyId(lambda row: row, NormBound(1))
-    config = ReleaseConfig(
-        kind="frequencies", spec=SketchSpec(), privacy=read_release(SETTINGS).privacy, unit=unit, item="city"
-    )
+    config = ReleaseSpec(ItemFrequencies(SketchSpec()), read_release(SETTINGS).privacy, unit, "city")
     with pytest.raises(ConfigError, match=r"^unit\.privacy_id: must be the name of a column"):
         release_frame(TABLE, config)
 
 
 @pytest.mark.parametrize(
-    ("spec", "bounds", "message"),
+    ("count", "bounds", "message"),
     [
-        (SketchSpec(), RecordBounds(1, max_partitions=2), "max_partitions must be 1 without keys"),
-        (TreeSpec.for_memory(IntegerDomain(0, 99)), AutoNorm(), "bounds must be a NormBound for a tree"),
+        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_partitions=2), "max_partitions must be 1 without keys"),
+        (Quantiles(IntegerDomain(0, 99)), AutoNorm(), "bounds must be a NormBound for a tree"),
     ],
 )
-def test_arguments_that_a_transform_refuses_are_refused(spec: Any, bounds: Any, message: str) -> None:
-    unit, kind = PrivacyId("person", bounds), "frequencies" if isinstance(spec, SketchSpec) else "quantiles"
-    config = ReleaseConfig(kind=kind, spec=spec, privacy=PrivacySpec(rho=1), unit=unit, item="person")
+def test_arguments_that_a_transform_refuses_are_refused(count: Any, bounds: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        release_frame(TABLE, config)
+        release_frame(TABLE, ReleaseSpec(count, PrivacySpec(rho=1), PrivacyId("person", bounds), "person"))
 
 
 @pytest.mark.parametrize("form", [lambda table: table, pa.Table.to_pandas, pa.Table.to_reader], ids=["a", "b", "c"])
@@ -215,12 +212,8 @@ def test_an_empty_table_gives_what_must_exist_regardless_of_the_data(table: Any)
 
 def test_a_part_of_a_budget_pays_for_one_call() -> None:
     budget = PrivacyBudget(rho=1)
-    config = ReleaseConfig(
-        kind="frequencies",
-        spec=SketchSpec(width=32),
-        privacy=budget.spend(0.5),
-        unit=PrivacyId("person", NormBound(1)),
-        item="city",
+    config = ReleaseSpec(
+        ItemFrequencies(SketchSpec(width=32)), budget.spend(0.5), PrivacyId("person", NormBound(1)), item="city"
     )
     for wrong in (TABLE.rename_columns(["person", "town"]), [1]):
         with pytest.raises((ConfigError, TypeError)):
@@ -232,11 +225,10 @@ def test_a_part_of_a_budget_pays_for_one_call() -> None:
 
 def test_chosen_keys_take_their_delta_from_the_budget() -> None:
     budget = PrivacyBudget(rho=1, keys_delta=1e-8)
-    config = ReleaseConfig(
-        kind="frequencies",
-        spec=SketchSpec(width=32),
-        privacy=budget.spend(0.5),
-        unit=PrivacyId("person", NormBound(1, max_keys=1)),
+    config = ReleaseSpec(
+        ItemFrequencies(SketchSpec(width=32)),
+        budget.spend(0.5),
+        PrivacyId("person", NormBound(1, max_keys=1)),
         item="city",
         keys=KeySelection(1e-8, "city"),
     )

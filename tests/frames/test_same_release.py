@@ -14,11 +14,12 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Disclosure
-from beam_dpsketch.frames import noise, shards, sums, tables
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.frames import noise, releasing, shards, sums, tables
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
 from tests.helpers.frame_cases import (
     CONFIGS,
@@ -138,7 +139,8 @@ def scaled_by_another_norm(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_of_another_norm(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(noise, "_terms_of", lambda each, terms: terms.with_norm(each.max_norm - Fraction(1, 16)))
+    exact = Calibration.with_norm
+    patch.setattr(Calibration, "with_norm", lambda given, norm: exact(given, norm and norm - Fraction(1, 16)))
 
 
 def noise_of_another_secret(patch: pytest.MonkeyPatch) -> None:
@@ -149,17 +151,18 @@ def noise_of_another_secret(patch: pytest.MonkeyPatch) -> None:
 def another_relation(patch: pytest.MonkeyPatch) -> None:
     exact = noise.release_parts
 
-    def wrong(parts: Any, terms: Any, secrets: Any) -> Any:
+    def wrong(parts: Any, calibration: Any, secrets: Any) -> Any:
+        terms = calibration.terms
         relation = REPLACE_ONE if terms.privacy.relation is ADD_OR_REMOVE_ONE else ADD_OR_REMOVE_ONE
         privacy = terms.privacy.without_budget()
         object.__setattr__(privacy, "relation", relation)
-        return exact(parts, dataclasses.replace(terms, privacy=privacy), secrets)
+        return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets)
 
     patch.setattr(noise, "release_parts", wrong)
 
 
 def another_statement(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Declaration, "discloses", lambda _, windows_are_public: Disclosure.WINDOWS)
+    patch.setattr(ReleaseSpec, "discloses", lambda _, windows_are_public: Disclosure.WINDOWS)
 
 
 def another_part_of_the_run(patch: pytest.MonkeyPatch) -> None:
@@ -172,13 +175,14 @@ def no_votes_are_needed(patch: pytest.MonkeyPatch) -> None:
 
 
 def groups_below_the_threshold(patch: pytest.MonkeyPatch) -> None:
-    exact = noise.Counting.of
+    exact = noise.release_counts
 
-    def wrong(*given: Any) -> Any:
-        counting = exact(*given)
-        return counting._replace(note=dataclasses.replace(counting.note, threshold=1))
+    def wrong(counts: Any, resolved: Any, secret: Any) -> Any:
+        counting = resolved.calibrated
+        planted = counting._replace(note=dataclasses.replace(counting.note, threshold=1))
+        return exact(counts, dataclasses.replace(resolved, calibrated=planted), secret)
 
-    patch.setattr(noise.Counting, "of", wrong)
+    patch.setattr(releasing, "release_counts", wrong)
 
 
 @pytest.mark.pipeline

@@ -24,7 +24,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import calibration, noising
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
@@ -38,10 +38,10 @@ BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_w
 SPECS = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in KINDS}
 
 
-def record_path(sketch: str) -> PrivateFrequencies.PerKey:
+def record_path(sketch: str) -> PrivateFrequencies:
     """Delta^2 = 4 C^2 depth = 16 for CountSketch and 2 C^2 depth = 8 for Count-Min, under REPLACE_ONE."""
     squared_sensitivity = {"count_sketch": 16, "count_min": 8}[sketch]
-    return PrivateFrequencies.PerKey(
+    return PrivateFrequencies(
         SPECS[sketch],
         PrivacySpec(rho=Fraction(squared_sensitivity, 2 * 144), relation=REPLACE_ONE, side_counters=None),
         item=second_of,
@@ -50,9 +50,9 @@ def record_path(sketch: str) -> PrivateFrequencies.PerKey:
     )
 
 
-def privacy_id_path(sketch: str) -> PrivateFrequencies.PerKey:
+def privacy_id_path(sketch: str) -> PrivateFrequencies:
     """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
-    return PrivateFrequencies.PerKey(
+    return PrivateFrequencies(
         SPECS[sketch],
         PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE, side_counters=None),
         item=second_of,
@@ -69,7 +69,7 @@ def second_of(value: tuple[str, str]) -> str:
     return value[1]
 
 
-def alarms(transform: PrivateFrequencies.PerKey, sketch: str) -> set[str]:
+def alarms(transform: PrivateFrequencies, sketch: str) -> set[str]:
     """The alarms of one run."""
     words = [word for key, (_, word) in PAIRS if key == "first"]
     exact = raw_type(SPECS[sketch])(SPECS[sketch]).accumulate(words).counters
@@ -102,21 +102,21 @@ def sigma_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scale_sigma(monkeypatch: pytest.MonkeyPatch, factor: Fraction) -> None:
-    right = noising.calibrate
+    right = calibration.calibrate
 
     def wrong(*terms: Any, **names: Any) -> tuple[Fraction, ...]:
         return tuple(variance * factor**2 for variance in right(*terms, **names))
 
-    monkeypatch.setattr(noising, "calibrate", wrong)
+    monkeypatch.setattr(calibration, "calibrate", wrong)
 
 
 def depth_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noising.squared_l2_sensitivity
+    right = calibration.squared_l2_sensitivity
 
     def wrong(*, cells_per_item: int, **names: Any) -> int:
         return right(cells_per_item=cells_per_item - 1, **names)
 
-    monkeypatch.setattr(noising, "squared_l2_sensitivity", wrong)
+    monkeypatch.setattr(calibration, "squared_l2_sensitivity", wrong)
 
 
 def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:

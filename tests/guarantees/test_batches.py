@@ -56,7 +56,7 @@ def _four_in_each_window(found: list[Any]) -> None:
 @pytest.mark.parametrize("argument", ["item", "weight", "privacy_id", "key"])
 def test_callables_are_refused_on_batches(argument: str) -> None:
     selector: dict[str, Any] = {"item": "item", "weight": "n", "privacy_id": "user", "key": "key", argument: len}
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         SketchSpec(depth=1, width=8),
         PRIVACY,
         item=selector["item"],
@@ -76,9 +76,9 @@ def test_callables_are_refused_on_batches(argument: str) -> None:
 def test_every_transform_takes_batches(make: Any) -> None:
     domain, elements = IntegerDomain(0, 9), [make(COLUMNS), make(COLUMNS)]
     transforms = {
-        "frequencies": PrivateFrequencies.Globally(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit=Record()),
-        "quantiles": PrivateQuantiles.Globally(domain, PRIVACY, item="item", unit=PrivacyId("user", TWO)),
-        "top": PrivateTopK.Globally(domain, PRIVACY, k=1, item="item", unit=PrivacyId("user", TWO)),
+        "frequencies": PrivateFrequencies(SketchSpec(depth=1, width=8), PRIVACY, item="item", unit=Record()),
+        "quantiles": PrivateQuantiles(domain, PRIVACY, item="item", unit=PrivacyId("user", TWO)),
+        "top": PrivateTopK(domain, PRIVACY, k=1, item="item", unit=PrivacyId("user", TWO)),
     }
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         batches = pipeline | beam.Create(elements)

@@ -28,7 +28,6 @@ from beam_dpsketch import (
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
-    PrivateContinualFrequencies,
     PrivateFrequencies,
     PrivateQuantiles,
     PrivateSketchFn,
@@ -47,11 +46,11 @@ def spent() -> PrivacySpec:
 
 
 def frequencies(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateFrequencies.Globally(SPEC, privacy, unit=Record())
+    return PrivateFrequencies(SPEC, privacy, unit=Record())
 
 
 def continual(privacy: PrivacySpec) -> beam.PTransform:
-    return PrivateContinualFrequencies.Globally(SPEC, privacy, HORIZON, unit=Record())
+    return PrivateFrequencies(SPEC, privacy, windows=HORIZON, unit=Record())
 
 
 def elements(pipeline: beam.Pipeline | None = None) -> beam.PCollection:
@@ -111,9 +110,9 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     "make",
     [
         frequencies,
-        lambda privacy: PrivateQuantiles.Globally(IntegerDomain(0, 99), privacy, unit=Record()),
-        lambda privacy: PrivateTopK.Globally(TextDomain(2), privacy, k=1, unit=Record()),
-        lambda privacy: PrivateTopK.Globally(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateQuantiles(IntegerDomain(0, 99), privacy, unit=Record()),
+        lambda privacy: PrivateTopK(TextDomain(2), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateTopK(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
     ],
     ids=["frequencies", "quantiles", "texts", "numbers"],
 )
@@ -121,7 +120,7 @@ def test_to_explain_spends_nothing(make: Any) -> None:
     transform = make(spent())
     assert transform.explain(100_000)
     assert transform.explain(100_000)
-    assert transform._declaration.privacy.paying_for("visits") == spent()
+    assert transform._declared.privacy.paying_for("visits") == spent()
 
 
 RUN_AGAIN = pytest.raises(BudgetExceededError, match="this pipeline has run already, and its budget has paid for one")
@@ -130,7 +129,7 @@ CHOSEN = KeySelection(1e-8, str)
 PAID: dict[str, Callable[[PrivacySpec], Any]] = {
     "frequencies": frequencies,
     "continual": continual,
-    "groups": lambda privacy: PrivateTopK.Globally(
+    "groups": lambda privacy: PrivateTopK(
         TextDomain(2), privacy, k=1, unit=OF_PEOPLE, method=Groups(Fraction(1, 10**8))
     ),
     "keys": lambda privacy: SelectKeys(privacy, unit=OF_PEOPLE, keys=CHOSEN),

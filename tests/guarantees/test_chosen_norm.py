@@ -67,11 +67,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def per_key(spec: Any = SPEC, **arguments: Any) -> Any:
     listed: dict[str, Any] = {"keys": PublicKeys(KEYS, "key"), "item": "item", "weight": "n"} | arguments
-    return PrivateFrequencies.PerKey(spec, PRIVACY, unit=PrivacyId("user", AUTO), **listed)
+    return PrivateFrequencies(spec, PRIVACY, unit=PrivacyId("user", AUTO), **listed)
 
 
 def globally(spec: Any = SPEC) -> Any:
-    return PrivateFrequencies.Globally(spec, PRIVACY, unit=PrivacyId("user", AUTO), item="item", weight="n")
+    return PrivateFrequencies(spec, PRIVACY, unit=PrivacyId("user", AUTO), item="item", weight="n")
 
 
 def in_places(timed: Iterable[Any], transform: Any, windows: int | None) -> Callable[[beam.Pipeline], Any]:
@@ -102,7 +102,7 @@ def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str,
     transform = make(SPECS[spec])
     seen = seen_by_sink(in_places(timed, transform, windows))
     assert len(seen) == len({place[:2] for place in seen}) == count
-    squared = 2 if isinstance(transform._declaration.spec, ListedItems) else 4 * 3
+    squared = 2 if isinstance(transform._declared.spec, ListedItems) else 4 * 3
     for *_, released in seen:
         assert released.privacy.bounds == NormBound(NORM, max_weight=9)
         assert released.privacy.norm_spend == Fraction(1, 20)
@@ -209,7 +209,7 @@ VISITS = [Counted(f"user {number % 40}", key, f"word {number % 97}") for number 
 
 def alarms(relation: Any) -> set[str]:
     """What is wrong with the noise of one run, whose norm is chosen: 16 b^2 / (2 rho) for one replaced."""
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         WIDE,
         PrivacySpec(RHO, relation=relation),
         item="item",
@@ -244,7 +244,7 @@ def test_noise_of_all_of_rho_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def side_alarms() -> set[str]:
     """The side counters whose noise is not as their notes say, of 400 keys without data."""
     keys = PublicKeys([f"key {number}" for number in range(400)], "key")
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         ListedItems(["a"]), PrivacySpec(Fraction(1, 1000)), unit=PrivacyId("user", NormBound(5)), keys=keys
     )
     notes = [note for _, released in run([], transform) for note in released.privacy.side]

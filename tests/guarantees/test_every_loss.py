@@ -33,7 +33,7 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import calibration
 from beam_dpsketch.privacy import sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.composition import Loss
@@ -325,7 +325,7 @@ def the_choice_is_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def votes_are_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(noising, "sketch_share", lambda spec, terms: terms.share_left)
+    patch.setattr(calibration, "sketch_share", lambda spec, terms: terms.share_left)
 
 
 def windows_are_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def selecting(unit: Any, delta: float, relation: Any = ADD_OR_REMOVE_ONE) -> Any
     privacy = PrivacySpec(rho, delta=0.5, relation=relation, side_counters=None)
     keys = KeySelection(delta, "key", share=Fraction(1, 2))
     weight = {"weight": "n"} if isinstance(unit, Record) else {}
-    return PrivateFrequencies.PerKey(ListedItems([1]), privacy, unit=unit, keys=keys, item="item", **weight)
+    return PrivateFrequencies(ListedItems([1]), privacy, unit=unit, keys=keys, item="item", **weight)
 
 
 def expected_share(delta: float, variance: int, grid: int = GRID) -> float:

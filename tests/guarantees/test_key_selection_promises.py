@@ -36,7 +36,6 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
-from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.privacy import composition, zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
 from beam_dpsketch.privacy.key_selection import SelectionRule
@@ -56,7 +55,7 @@ BY_ID = PrivacyId("user", RecordBounds(1, max_partitions=4))
 
 def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settings: Any) -> Any:
     arguments = {"keys": KeySelection(delta, "key"), "item": "item"} | settings
-    return PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=1) if privacy is None else privacy, unit=unit, **arguments)
+    return PrivateFrequencies(SPEC, PrivacySpec(rho=1) if privacy is None else privacy, unit=unit, **arguments)
 
 
 # What is refused.
@@ -77,7 +76,7 @@ def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settin
             "max_keys must be left out without KeySelection",
         ),
         (
-            lambda: PrivateFrequencies.Globally(SPEC, PrivacySpec(1), unit=PrivacyId("user", NormBound(5, max_keys=2))),
+            lambda: PrivateFrequencies(SPEC, PrivacySpec(1), unit=PrivacyId("user", NormBound(5, max_keys=2))),
             "max_keys must be left out without KeySelection",
         ),
         (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta of KeySelection"),
@@ -302,13 +301,13 @@ def test_representations_show_no_votes() -> None:
     ((_, (votes, *words)),) = run(MANY, ExactCounters(per_key(unit=Record()), hidden))
     assert votes == [UNITS * 48, UNITS]
     transform = per_key(unit=Record())
-    choice = choose_keys(SPEC, transform._terms())
+    choice = transform._declared.resolved.calibrated.choice
     assert not MARKS.search(" ".join([*words, repr(choice), str(transform.display_data())]))
 
 
 def test_a_second_firing_shows_no_votes_and_decides_nothing() -> None:
     transform = per_key(unit=Record())
-    once = ReleaseOnce(transform._terms(), per_key=True, choice=choose_keys(SPEC, transform._terms()))
+    once = ReleaseOnce(transform._declared.resolved.calibrated, per_key=True)
     pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.ON_TIME, 1, 0)
     with pytest.raises(Exception, match="fired") as raised:
         once.process(("popular", None), pane, beam.transforms.window.GlobalWindow())

@@ -52,7 +52,7 @@ Votes = dict[Any, tuple[int, int]]
 
 def per_key(unit: Any, **arguments: Any) -> Any:
     listed: dict[str, Any] = {"item": "item", "keys": KeySelection(1e-8, "key")}
-    return lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, **listed | arguments)
+    return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **listed | arguments)
 
 
 def case(unit: Any, *, over: Any = None, unit_of: Any = lambda start: None, **arguments: Any) -> Case:
@@ -93,7 +93,7 @@ def weight_of(count: int, most: int) -> int:
 
 def wanted(tested: Case) -> Votes:
     """The votes of each place, and how many units cast them, record by record."""
-    unit, records = tested.make()._declaration.unit, accepted(tested)
+    unit, records = tested.make()._declared.unit, accepted(tested)
     found: Counter[Any] = Counter()
     voters: Counter[Any] = Counter()
     if isinstance(unit, Record):
@@ -220,7 +220,7 @@ def test_votes_in_state_are_those_of_a_batch(name: str, merged: str, monkeypatch
 def test_pairs_of_a_key_and_a_tuple_give_the_votes_of_the_units(unit: Any) -> None:
     owner = unit if isinstance(unit, Record) else PrivacyId(lambda each: each[0], unit)
     by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8), **by_position)
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8), **by_position)
     pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
     found = dict(run(pairs, ExactCounters(transform, read_votes)))
     tested = case(unit if isinstance(unit, Record) else by_id(unit), **WEIGHT)
@@ -244,7 +244,7 @@ def test_ids_in_more_keys_than_they_may_vote_for_choose_among_them() -> None:
 
 def test_trees_and_pairs_of_windows_have_votes_too() -> None:
     rows = [{"user": user, "key": user % 2, "item": user} for user in range(20)]
-    transform = PrivateQuantiles.PerKey(
+    transform = PrivateQuantiles(
         IntegerDomain(0, 100),
         PRIVACY,
         unit=by_id(NormBound(5, max_keys=1)),

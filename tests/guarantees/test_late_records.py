@@ -24,7 +24,7 @@ from beam_dpsketch import (
     SketchTimeline,
     WindowingError,
 )
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.windows import guard
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
 
@@ -55,9 +55,8 @@ CASES = [
 def released(unit: str, which: str, over_time: bool) -> list[Any]:
     """Return all releases of one visit in time, and one at the end of its window."""
     keys = {"keys": KEYS} if which == "PerKey" else {}
-    family: Any = PrivateContinualFrequencies if over_time else PrivateFrequencies
-    horizon = [HORIZON] if over_time else []
-    transform = getattr(family, which)(SPEC, PRIVACY, *horizon, unit=UNITS[unit], **COLUMNS, **keys).check([VISIT])
+    windows: Any = HORIZON if over_time else None
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=UNITS[unit], windows=windows, **COLUMNS, **keys).check([VISIT])
     source = Stream().advance_watermark_to(0).add_elements([TimestampedValue(VISIT, 10)]).advance_watermark_to(60)
     source = source.add_elements([TimestampedValue(VISIT, 20)]).advance_watermark_to_infinity()
 

@@ -77,7 +77,7 @@ def counters(case: str, records: list[Counted]) -> dict[Any, np.ndarray]:
     """The exact counters of each key, out of a pipeline."""
     arguments: dict[str, Any] = {"unit": PrivacyId("user", NORM), "keys": PublicKeys(KEYS, "key")}
     rows = [{"user": each.person, "key": each.place, "item": each.item, "n": each.weight} for each in records]
-    make: Any = PrivateQuantiles.PerKey if case == "tree" else PrivateFrequencies.PerKey
+    make: Any = PrivateQuantiles if case == "tree" else PrivateFrequencies
     return exact_vectors(rows, make(SPECS[case], PRIVACY, item="item", weight="n", **arguments))
 
 
@@ -256,7 +256,7 @@ PATHS = {
 def noise_alarms(path: Path) -> set[str]:
     """The alarms of one run, whose noise is looked at in parts of a record."""
     spec = WIDE[path.sketch]
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         spec, path.privacy, item="item", unit=PrivacyId("user", SIX), keys=PublicKeys(KEYS, "key")
     )
     rows = [{"user": each.person, "key": each.place, "item": each.item} for each in VISITS]

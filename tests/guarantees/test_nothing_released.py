@@ -41,13 +41,11 @@ FEW = [{"person": f"p{n}", "key": f"k{n}", "item": "x"} for n in range(3)]  # a 
 CROWD = [{"person": f"p{n}", "key": "many", "item": "x"} for n in range(2000)]  # and missed with less than 1e-50
 BY_RECORDS = PrivacyId("person", RecordBounds(1))
 MADE: dict[str, Callable[[], Any]] = {
-    "records": lambda: PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=KeySelection(LOST, "key")
-    ),
-    "norm": lambda: PrivateFrequencies.PerKey(
+    "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=KeySelection(LOST, "key")),
+    "norm": lambda: PrivateFrequencies(
         SPEC, PRIVACY, unit=PrivacyId("person", NormBound(1, max_keys=1)), item="item", keys=KeySelection(LOST, "key")
     ),
-    "groups": lambda: PrivateTopK.PerKey(
+    "groups": lambda: PrivateTopK(
         TextDomain(3), PRIVACY, k=2, unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"), method=Groups(LOST)
     ),
 }
@@ -105,8 +103,8 @@ def test_files_say_what_was_spent_with_keys_and_without(name: str, keyed: bool, 
 
 @pytest.mark.pipeline
 def test_nothing_is_added_where_keys_are_public(tmp_path: Path) -> None:
-    listed = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=PublicKeys(["k0"], "key"))
-    assumed = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"))
+    listed = PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=PublicKeys(["k0"], "key"))
+    assumed = PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=AssumePublicKeys("key"))
     write(listed, FEW, tmp_path / "listed" / "part")
     write(assumed, FEW[:1], tmp_path / "assumed" / "part")
     for name in ("listed", "assumed"):

@@ -15,7 +15,7 @@ import pytest
 
 from beam_dpsketch import KeySelection, ListedItems, PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -33,14 +33,14 @@ LISTED = ListedItems([1])
 def transform(delta: Any = DELTA, *, release_id: str | None = None, **settings: Any) -> Any:
     privacy = PrivacySpec(rho=1, delta=0.5)
     keys = KeySelection(delta, "key", share=Fraction(1, 20), **settings)
-    made = PrivateFrequencies.PerKey(LISTED, privacy, unit=PrivacyId("user", RecordBounds(1)), keys=keys, item="item")
+    made = PrivateFrequencies(LISTED, privacy, unit=PrivacyId("user", RecordBounds(1)), keys=keys, item="item")
     if release_id is None:
         return made
     return made.with_idempotent_noise(release_id=release_id, secret=EnvironmentSecret(VARIABLE))
 
 
 def choice_of(**settings: Any) -> KeyChoice:
-    choice = choose_keys(LISTED, transform(**settings)._terms())
+    choice = transform(**settings)._declared.resolved.calibrated.choice
     assert choice is not None
     return choice
 

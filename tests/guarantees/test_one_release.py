@@ -27,6 +27,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine import noising
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rule import MergeTables
@@ -58,7 +59,7 @@ class WithoutReshuffle(beam.PTransform):
         self._private, self._keyed = private, keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        once = beam.ParDo(ReleaseOnce(ReleaseTerms(PRIVACY), per_key=self._keyed))
+        once = beam.ParDo(ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)), per_key=self._keyed))
         return exact_sums(pcoll, self._private) | once | "Each" >> beam.FlatMap(each_release)
 
 
@@ -72,14 +73,14 @@ def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
 
 
 def per_key() -> beam.PTransform:
-    return PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b", "c"]))
+    return PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b", "c"]))
 
 
 def test_a_sink_sees_one_release_per_key_of_replayed_bundles() -> None:
     pairs = [("a", "x"), ("b", "x"), ("a", "y")]
     seen = released_ids(run(pairs, per_key(), REPLAYED))
     assert {key: len(releases) for key, releases in seen.items()} == {"a": 1, "b": 1, "c": 1}
-    globally = PrivateFrequencies.Globally(WIDE, PRIVACY, unit=PrivacyId(lambda word: word, RecordBounds(1)))
+    globally = PrivateFrequencies(WIDE, PRIVACY, unit=PrivacyId(lambda word: word, RecordBounds(1)))
     assert len(released_ids(run(["x", "y"], globally, REPLAYED))[None]) == 1
 
 
@@ -90,8 +91,8 @@ def test_without_the_reshuffle_a_sink_sees_several_releases() -> None:
 
 def test_empty_input_and_every_public_key_give_one_release() -> None:
     for transform in (
-        PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()),
-        PrivateFrequencies.Globally(WIDE, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
+        PrivateFrequencies(WIDE, PRIVACY, unit=Record()),
+        PrivateFrequencies(WIDE, PRIVACY, unit=PrivacyId("user", RecordBounds(1))),
     ):
         (released,) = run([], transform)
         assert isinstance(released, ReleasedSketch)
@@ -106,7 +107,7 @@ def test_forty_keys_on_two_processes_have_noise_of_their_own(importable_in_worke
     keys = [f"key {i}" for i in range(40)]
     outputs = run(
         [(key, "x") for key in keys],
-        PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
+        PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
         "--direct_running_mode=multi_processing",
         "--direct_num_workers=2",
     )
@@ -178,7 +179,7 @@ SHIPPED = [
     PrivateSketchFn(WIDE, PRIVACY),
     PrivateSketchFn(dataclasses.replace(WIDE, kind="count_min"), PRIVACY, item="word"),
     RawSketchFn(INPUT, Selectors()),
-    ReleaseOnce(ReleaseTerms(PRIVACY)),
+    ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY))),
     KeyRecords(RECORDS, INPUT),
     ShardRecords(RECORDS, BOUND, INPUT),
     ShardWindowedRecords(RECORDS, BOUND, INPUT),
@@ -186,8 +187,8 @@ SHIPPED = [
     SumBundle(RawSketchFn(INPUT, Selectors()), per_key=True),
     MergeInState(MergeSums(INPUT)),
     MergeInState(MergeTables(BOUND)),
-    PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()),
-    PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys([1])),
+    PrivateFrequencies(WIDE, PRIVACY, unit=Record()),
+    PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys([1])),
     BoundContributions(PrivacyId("user", RecordBounds(1))),
 ]
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
@@ -215,14 +216,14 @@ def test_nothing_shipped_to_workers_holds_a_random_generator(shipped: Any) -> No
 
 
 def test_the_search_for_generators_would_find_one() -> None:
-    planted = ReleaseOnce(ReleaseTerms(PRIVACY))
+    planted = ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)))
     planted._planted = {"rng": [np.random.default_rng(1)]}
     assert [each for each in reachable(planted) if isinstance(each, GENERATORS)]
 
 
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle_pickler], ids=["pickle", "cloudpickle"])
 def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
-    fn, once = PrivateSketchFn(WIDE, PRIVACY), ReleaseOnce(ReleaseTerms(PRIVACY))
+    fn, once = PrivateSketchFn(WIDE, PRIVACY), ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)))
     counters = []
     for shipped in [pickler.dumps((fn, once))] * 2:
         copied_fn, copied_once = pickler.loads(shipped)

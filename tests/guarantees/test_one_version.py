@@ -36,7 +36,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.statement.release_id import RUN_BYTES
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateTopK, SelectKeys
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK, SelectKeys
 from tests.helpers.pipelines import FN_API, Sink
 
 REPLAYED = ["--direct_runner_bundle_repeat=2"]
@@ -53,7 +53,7 @@ SELECTION = KeySelection(Fraction(1, 10), "key")
 HORIZON = Horizon(0, 10, 4)
 TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
     "chosen norm": (
-        lambda: PrivateFrequencies.PerKey(
+        lambda: PrivateFrequencies(
             SPEC,
             PrivacySpec(Fraction(1, 10**4)),
             unit=WEEK,
@@ -64,17 +64,15 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
         True,
     ),
     "chosen keys": (
-        lambda: PrivateFrequencies.PerKey(
-            SPEC, PRIVACY, unit=PrivacyId("user", RecordBounds(1)), keys=SELECTION, item="item"
-        ),
+        lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("user", RecordBounds(1)), keys=SELECTION, item="item"),
         False,
     ),
     "chosen keys over time": (
-        lambda: PrivateContinualFrequencies.PerKey(SPEC, PRIVACY, HORIZON, unit=UNIT, keys=SELECTION, item="item"),
+        lambda: PrivateFrequencies(SPEC, PRIVACY, windows=HORIZON, unit=UNIT, keys=SELECTION, item="item"),
         False,
     ),
     "grouped counts": (
-        lambda: PrivateTopK.PerKey(
+        lambda: PrivateTopK(
             TextDomain(4),
             PrivacySpec(rho=1, delta=0.5),
             k=9,

@@ -174,11 +174,12 @@ def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
     """The largest loss of neighbours over rho, and the largest probability of an item of one unit over delta."""
     unit, windowing, keyed = GROUPED[name]
     keys = {"keys": PublicKeys(list(KEYS), "key") if windowing is None else AssumePublicKeys("key")} if keyed else {}
-    family = PrivateTopK.PerKey if keyed else PrivateTopK.Globally
 
     def make() -> Any:
         privacy = PrivacySpec(rho=RHO, delta=0.01, relation=relation)
-        return family(TextDomain(4), privacy, k=9, unit=unit, item="item", weight="n", method=Groups(DELTA), **keys)
+        return PrivateTopK(
+            TextDomain(4), privacy, k=9, unit=unit, item="item", weight="n", method=Groups(DELTA), **keys
+        )
 
     period = unit.period_micros // 1_000_000 or (STEP if windowing is FIXED else None)
     found = released([[*OTHERS, *each] for each in units(windowing, period, len(name))], make, windowing)
@@ -283,10 +284,11 @@ def worst_of_choices(
     unit = PrivacyId("user", AUTO, **({} if period is None else {"period": period}))
     declared: dict[str, Any] = {} if windowing is None else {"windows": TimeRange(0, END + 2 * STEP)}
     declared |= {"keys": PublicKeys(list(KEYS), "key")} if keyed else {}
-    family = PrivateFrequencies.PerKey if keyed else PrivateFrequencies.Globally
 
     def make() -> Any:
-        return family(spec, PrivacySpec(RHO, relation=relation), unit=unit, item="item", weight="n", **declared)
+        return PrivateFrequencies(
+            spec, PrivacySpec(RHO, relation=relation), unit=unit, item="item", weight="n", **declared
+        )
 
     inputs = [[*OTHERS, *each] for each in units(windowing, period, len(name))]
     found = released(inputs, make, windowing)

@@ -32,12 +32,7 @@ from beam_dpsketch import (
     TimeRange,
     WindowingError,
 )
-from beam_dpsketch.transforms import (
-    BoundContributions,
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateSketchFn,
-)
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from tests.helpers.pipelines import COUNT_MIN, FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
@@ -46,11 +41,11 @@ RECORD = Record(max_weight=1)
 
 
 def globally(*, spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = RECORD, **arguments: Any) -> Any:
-    return PrivateFrequencies.Globally(spec, privacy, unit=unit, **arguments)
+    return PrivateFrequencies(spec, privacy, unit=unit, **arguments)
 
 
 def per_key(*, keys: Any, unit: Any = RECORD, **arguments: Any) -> Any:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=keys, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=keys, **arguments)
 
 
 def pipeline(*options: str) -> beam.Pipeline:
@@ -160,18 +155,18 @@ def test_records_copied_by_earlier_windows_are_refused() -> None:
     twice = sliding | "Twice" >> beam.WindowInto(window.SlidingWindows(60, 30))
     for name, copied in (("fixed", fixed), ("shuffled", shuffled), ("flat", flat), ("twice", twice)):
         with pytest.raises(WindowingError, match=message):
-            copied | f"{name} one" >> globally()
+            copied | f"{name} one" >> globally(item=len)
         with pytest.raises(WindowingError, match=message):
             copied | f"{name} keys" >> per_key(keys=AssumePublicKeys())
         by_id = PrivacyId(len, RecordBounds(1), max_windows=2, period=3600)
-        assert copied | f"{name} id" >> globally(unit=by_id) is not None
+        assert copied | f"{name} id" >> globally(unit=by_id, item=len) is not None
     with pytest.raises(WindowingError, match=message):
         (
             sliding
             | "Global" >> beam.WindowInto(window.GlobalWindows())
-            | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), unit=Record())
+            | PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=Record(), item=len)
         )
-    assert sliding | "charged" >> globally() is not None
+    assert sliding | "charged" >> globally(item=len) is not None
 
 
 def test_at_least_once_delivery_is_refused() -> None:
@@ -306,7 +301,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "rho must be at most 6",
     ),
-    "no unit": (lambda: PrivateFrequencies.Globally(SPEC, PRIVACY), TypeError, "missing .* argument: 'unit'"),
+    "no unit": (lambda: PrivateFrequencies(SPEC, PRIVACY), TypeError, "missing .* argument: 'unit'"),
     "nobody": (
         lambda: globally(unit=None),
         TypeError,
@@ -345,16 +340,6 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: PrivateSketchFn(SPEC, PRIVACY, unit=BY_ID),
         TypeError,
         "unit must be a Record, got PrivacyId",
-    ),
-    "no decision on keys": (
-        lambda: per_key(keys=None),
-        TypeError,
-        r"keys must be PublicKeys\(\[...\]\), KeySelection.* or AssumePublicKeys.* show who is in",
-    ),
-    "no keys": (
-        lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD),
-        TypeError,
-        "missing .* argument: 'keys'",
     ),
     "a list as the keys": (
         lambda: per_key(keys=["a"]),
@@ -403,9 +388,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch",
     ),
     "an automatic norm over a horizon": (
-        lambda: PrivateContinualFrequencies.Globally(
-            SPEC, PRIVACY, Horizon(0, 60, 4), unit=PrivacyId("user", AutoNorm())
-        ),
+        lambda: PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=PrivacyId("user", AutoNorm())),
         ValueError,
         r"bounds must not be AutoNorm\(\) in continual release: take the norm of an earlier release",
     ),
@@ -426,7 +409,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "max_weight must be given where weight is",
     ),
-    "a pair as the windows": (lambda: globally(windows=(0, 60)), TypeError, "windows must be a TimeRange, got tuple"),
+    "a pair as the windows": (lambda: globally(windows=(0, 60)), TypeError, "a TimeRange or Horizon, got tuple"),
     "a range that ends before it starts": (lambda: TimeRange(60, 0), ValueError, "end must be after start"),
     "a period of nothing": (
         lambda: PrivacyId("user", RecordBounds(1), period=60),

@@ -26,9 +26,9 @@ from beam_dpsketch import Horizon, PrivacySpec, PublicKeys, Record, SketchTimeli
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.statement.accounting import add_up
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release, release_once
-from beam_dpsketch.transforms.steps.over_time import continual_release, rows_over_time
+from beam_dpsketch.transforms.steps.over_time import rows_over_time
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink
 
 pytestmark = pytest.mark.pipeline
@@ -67,12 +67,9 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transform_of(case: Case) -> Any:
-    family: Any = PrivateContinualFrequencies if case.over_time else PrivateFrequencies
-    make = family.PerKey if case.keyed else family.Globally
-    horizon = [HORIZON] if case.over_time else []
-    given: dict[str, Any] = {} if case.over_time else {"windows": TimeRange(0, WINDOWS * SIZE)}
+    given: dict[str, Any] = {"windows": HORIZON if case.over_time else TimeRange(0, WINDOWS * SIZE)}
     given |= {"keys": PublicKeys(KEYS, "key")} if case.keyed else {}
-    made = make(SPEC, PrivacySpec(rho=1), *horizon, unit=Record(), item="item", **given)
+    made = PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=Record(), item="item", **given)
     made.check([VISITS[0][0]])
     return made.with_idempotent_noise(**TERMS) if case.secret else made
 
@@ -179,8 +176,8 @@ def test_no_mixture_of_any_case_costs_more_than_is_said(case: Case, tmp_path: Pa
 
 
 def named_while_built(patch: pytest.MonkeyPatch) -> None:
-    for module in (private_release, continual_release):
-        patch.setattr(module, "draw_run", lambda pipeline: pipeline | "Named" >> beam.Create([bytes(range(16))]))
+    fixed = lambda pipeline: pipeline | "Named" >> beam.Create([bytes(range(16))])  # noqa: E731
+    patch.setattr(private_release, "draw_run", fixed)
 
 
 def one_name_for_all_streams(patch: pytest.MonkeyPatch) -> None:

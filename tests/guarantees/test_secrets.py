@@ -41,12 +41,12 @@ def failing_selectors() -> Iterator[tuple[str, beam.PTransform, list[Any]]]:
     """Pipelines that go through with records that hold the secret in every place and type."""
     rows = [{"user": SECRET, "item": SECRET, "n": SECRET}, {"user": [SECRET], "item": {SECRET}, "n": 1.5}]
     names = {"item": "item", "weight": "n"}
-    yield ("record", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=Record(max_weight=1)), rows)
-    yield "id", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
-    yield "callable", PrivateFrequencies.Globally(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
-    yield "norm", PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=PrivacyId("user", NORM)), rows
+    yield ("record", PrivateFrequencies(SPEC, PRIVACY, **names, unit=Record(max_weight=1)), rows)
+    yield "id", PrivateFrequencies(SPEC, PRIVACY, **names, unit=PrivacyId("user", WIDE)), rows
+    yield "callable", PrivateFrequencies(SPEC, PRIVACY, item=fails, unit=PrivacyId(fails, ONE)), rows
+    yield "norm", PrivateFrequencies(SPEC, PRIVACY, **names, unit=PrivacyId("user", NORM)), rows
     keyed = {"unit": Record(max_weight=1), "keys": AssumePublicKeys("user"), **names}
-    yield "key", PrivateFrequencies.PerKey(SPEC, PRIVACY, **keyed), rows
+    yield "key", PrivateFrequencies(SPEC, PRIVACY, **keyed), rows
     yield "bounding", BoundContributions(PrivacyId("user", WIDE), item="item"), [rows[1]]
 
 
@@ -82,7 +82,7 @@ UNUSABLE = {
 def test_errors_about_columns_show_no_value(name: str, bounds: Any) -> None:
     batch, item, user = UNUSABLE[name]
     with pytest.raises(Exception, match=r"column") as caught:
-        run([batch], PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=PrivacyId(user, bounds)))
+        run([batch], PrivateFrequencies(SPEC, PRIVACY, item=item, unit=PrivacyId(user, bounds)))
     shown = "".join(traceback.format_exception(caught.value))
     assert SECRET not in shown
 
@@ -93,7 +93,7 @@ def test_records_that_a_norm_scales_are_not_logged(caplog: pytest.LogCaptureFixt
     rows += [{"user": f"{SECRET} too", "item": SECRET, "n": weight} for weight in (3, -3)]
     with caplog.at_level(logging.DEBUG, logger="beam_dpsketch"):
         (released,) = run(
-            rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", weight="n", unit=PrivacyId("user", NORM))
+            rows, PrivateFrequencies(SPEC, PRIVACY, item="item", weight="n", unit=PrivacyId("user", NORM))
         )
     assert not [record for record in caplog.records if record.name.startswith("beam_dpsketch")]
     shown = repr(released) + str(released.privacy) + str(released.privacy.as_dict())
@@ -111,10 +111,10 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     spec = SketchSpec(depth=3, width=16, seed=471_108_150, item_hash="blake2b", item_key=SECRET[:16].encode())
     pipeline = beam.Pipeline(runner="FnApiRunner")
     source = pipeline | beam.Create([("key", "x")])
-    source | PrivateFrequencies.PerKey(
+    source | PrivateFrequencies(
         spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, WIDE), keys=PublicKeys(["planted-public"])
     )
-    source | PrivateFrequencies.Globally(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM))
+    source | PrivateFrequencies(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM))
     source | beam.CombineGlobally(PrivateSketchFn(spec, PRIVACY))
     shown: list[str] = []
 

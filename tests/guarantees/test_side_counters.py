@@ -71,12 +71,12 @@ PRIVACY = PrivacySpec(rho=Fraction(1, 10))
 
 
 def globally(unit: Any, **arguments: Any) -> Callable[[], Any]:
-    return lambda: PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **{"item": "item"} | arguments)
+    return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **{"item": "item"} | arguments)
 
 
 def per_key(unit: Any, **arguments: Any) -> Callable[[], Any]:
     listed: dict[str, Any] = {"item": "item", "keys": PublicKeys([*KEYS, "absent"], "key")}
-    return lambda: PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, **listed | arguments)
+    return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **listed | arguments)
 
 
 def by_norm(max_cells: int | None) -> Callable[[list[Counted], Any], Sides]:
@@ -250,7 +250,7 @@ def test_plain_tuples_and_pairs_give_the_sums_over_the_records(unit: Any) -> Non
     """Pairs of a key and a tuple, read by position."""
     by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
     owner = SINGLE if unit is None else PrivacyId(lambda each: each[0], unit)
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=owner, keys=PublicKeys([*KEYS, "absent"]), **by_position)
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=PublicKeys([*KEYS, "absent"]), **by_position)
     pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
     records = [
         Counted(user, key, item, n)
@@ -291,7 +291,7 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     case = CASES[name]
     monkeypatch.setattr(norm_choosing, "choose_norm", lambda counts, *_: seen.append(counts.tolist()) or Fraction(2))
     seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case))
-    bounds = case.make()._declaration.unit.bounds.bound(1)
+    bounds = case.make()._declared.unit.bounds.bound(1)
     wanted = [0] * bin_count(bounds.max_weight)
     for places in net(accepted(case), bounds).values():
         wanted[max(each for each in range(64) if 1 << each <= squared_norm(SPEC, places))] += 1

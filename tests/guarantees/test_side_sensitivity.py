@@ -83,12 +83,12 @@ class Case(NamedTuple):
 
 
 def globally(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
-    return lambda privacy: PrivateFrequencies.Globally(SPEC, privacy, unit=unit, item="item", weight="n", **arguments)
+    return lambda privacy: PrivateFrequencies(SPEC, privacy, unit=unit, item="item", weight="n", **arguments)
 
 
 def per_key(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
     listed: dict[str, Any] = {"keys": PublicKeys(KEYS, "key"), "item": "item", "weight": "n"}
-    return lambda privacy: PrivateFrequencies.PerKey(SPEC, privacy, unit=unit, **listed | arguments)
+    return lambda privacy: PrivateFrequencies(SPEC, privacy, unit=unit, **listed | arguments)
 
 
 def limits(units: int, norm: Fraction = NORM) -> dict[str, Fraction]:

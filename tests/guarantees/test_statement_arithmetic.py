@@ -40,13 +40,13 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.one_bundle import released_by
@@ -78,12 +78,12 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
     pipeline.visit(visitor)
-    accumulator = SketchAccumulator(SketchInput(transform._declaration.spec, RecordBounds(1)))
+    accumulator = SketchAccumulator(SketchInput(transform._declared.spec, RecordBounds(1)))
     element, run = accumulator, None
-    if isinstance(transform, PrivateContinualFrequencies.Globally):
+    if transform._declared.horizon is not None:
         accumulator.row, run = 0, bytes(RUN_BYTES)
         element = (run, accumulator) if unbounded else accumulator  # on streams each row comes with the name of its run
-    keyed = isinstance(transform, PrivateFrequencies.PerKey)
+    keyed = transform._declared.is_keyed
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
         (
@@ -104,8 +104,8 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
 def frequencies(spec: SketchSpec, privacy: PrivacySpec, *, keys: Any, is_keyed: bool, **arguments: Any) -> Any:
     """The transform, per key if there are several."""
     if is_keyed:
-        return PrivateFrequencies.PerKey(spec, privacy, keys=keys, **arguments)
-    return PrivateFrequencies.Globally(spec, privacy, **arguments)
+        return PrivateFrequencies(spec, privacy, keys=keys, **arguments)
+    return PrivateFrequencies(spec, privacy, **arguments)
 
 
 def held(bounds: RecordBounds) -> list[np.ndarray]:
@@ -270,7 +270,7 @@ def test_a_record_in_overlapping_windows(
         PrivacySpec(rho=RHO, relation=relation, side_counters=None),
         Record(max_weight=max_weight, signed=signed),
     )
-    transform = PrivateFrequencies.Globally(TINY[sketch], privacy, unit=unit)
+    transform = PrivateFrequencies(TINY[sketch], privacy, unit=unit)
     windows = window.SlidingWindows(size, step)
     statement = declared(transform, windows)
     assert statement.unit is PrivacyUnit.RECORD
@@ -293,7 +293,7 @@ def test_all_rows_of_a_horizon(
         bounds = unit.bounds
     assume(len(held(bounds)) ** reached * windows**reached <= MOST_INPUTS)
     privacy, horizon = PrivacySpec(rho=RHO, relation=relation, side_counters=None), Horizon(0, 10, windows, "tree")
-    transform = PrivateContinualFrequencies.Globally(TINY[sketch], privacy, horizon, unit=unit)
+    transform = PrivateFrequencies(TINY[sketch], privacy, windows=horizon, unit=unit)
     statement = declared(transform, None, unbounded=unbounded)
     assert statement.unit is (PrivacyUnit.RECORD_OVER_HORIZON if record else PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
     change = worst_over_time(
@@ -321,12 +321,12 @@ def transforms(**limit: int) -> dict[str, beam.PTransform]:
     of_all: dict[str, Any] = {**values, "unit": PrivacyId("user", ONE_KEY, **limit)}
     of_keys: dict[str, Any] = {**values, "unit": PrivacyId("user", BOUNDS, **limit), "keys": AssumePublicKeys("key")}
     return {
-        "frequencies": PrivateFrequencies.Globally(spec, privacy, **of_all),
-        "frequencies per key": PrivateFrequencies.PerKey(spec, privacy, **of_keys),
-        "quantiles": PrivateQuantiles.Globally(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_all),
-        "quantiles per key": PrivateQuantiles.PerKey(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_keys),
-        "top-K": PrivateTopK.Globally(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_all),
-        "top-K per key": PrivateTopK.PerKey(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_keys),
+        "frequencies": PrivateFrequencies(spec, privacy, **of_all),
+        "frequencies per key": PrivateFrequencies(spec, privacy, **of_keys),
+        "quantiles": PrivateQuantiles(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_all),
+        "quantiles per key": PrivateQuantiles(TreeSpec.for_memory(DOMAIN, 1 << 10), privacy, **of_keys),
+        "top-K": PrivateTopK(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_all),
+        "top-K per key": PrivateTopK(TreeSpec.for_search(DOMAIN, 1 << 10), privacy, k=1, **of_keys),
     }
 
 

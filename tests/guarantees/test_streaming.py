@@ -84,7 +84,7 @@ def test_a_stream_says_what_a_batch_says_of_its_releases(name: str) -> None:
 @pytest.mark.usefixtures(state_everywhere.__name__)
 def test_quantiles_of_a_stream_are_those_of_a_batch() -> None:
     def transform() -> beam.PTransform:
-        return PrivateQuantiles.Globally(
+        return PrivateQuantiles(
             TreeSpec.for_memory(IntegerDomain(0, 99), 1 << 12),
             PRIVACY,
             item=lambda visit: len(visit.user),

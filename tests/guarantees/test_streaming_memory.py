@@ -81,7 +81,7 @@ def kept_of_a_window(
     """Bytes in states near the end of a window with these elements, of one key."""
     timed = [*((f"{i:05d}", 50 * i / elements) for i in range(elements)), (MARKER, 59)]
     privacy = PrivacySpec(rho=0.1, side_counters=side_counters)
-    transform = PrivateFrequencies.PerKey(SMALL, privacy, unit=unit, weight=weight, keys=AssumePublicKeys(len))
+    transform = PrivateFrequencies(SMALL, privacy, unit=unit, weight=weight, keys=AssumePublicKeys(len))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         source = pipeline | stepped(timed, 60, 60, bundle=50)
@@ -124,7 +124,7 @@ def growth(unit: str, windows: int, spec: SketchSpec, *, keep: bool = False) -> 
     """How much more memory and state the last quarter of a day of windows takes than the second, at most."""
     length = DAY // windows
     timed = [(f"page {i % 97}", 1 + i * length / 3) for i in range(3 * windows)]
-    transform = PrivateFrequencies.Globally(spec, PrivacySpec(rho=0.1), unit=UNITS[unit])
+    transform = PrivateFrequencies(spec, PrivacySpec(rho=0.1), unit=UNITS[unit])
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         released = pipeline | stepped(timed, length, DAY) | in_windows(length) | transform

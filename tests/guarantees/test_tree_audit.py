@@ -26,7 +26,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     TreeSpec,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import calibration
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
@@ -48,7 +48,7 @@ VALUES = [value * 911 % (1 << 18) for value in range(500)]
 
 def residuals() -> list[list[np.ndarray]]:
     """Of each key, level by level."""
-    transform = PrivateQuantiles.PerKey(SPEC, PRIVACY, unit=Record(), keys=PublicKeys(KEYS))
+    transform = PrivateQuantiles(SPEC, PRIVACY, unit=Record(), keys=PublicKeys(KEYS))
     released = dict(run([(key, value) for value in VALUES for key in KEYS], transform, runner=FN_API))
     exact = DyadicCountSketch(SPEC).accumulate(VALUES)
     ends = np.cumsum([level.counters.size for level in exact.levels])[:-1]
@@ -80,7 +80,7 @@ def test_levels_are_independent_of_each_other() -> None:
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("number", range(3))
 def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noising.calibrate
+    right = calibration.calibrate
 
     def wrong(spec: TreeSpec, terms: ReleaseTerms) -> Any:
         swapped = (number - 1) % 3
@@ -88,7 +88,7 @@ def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypat
         shares[number] *= spec.levels[number].share / spec.levels[swapped].share
         return tuple(shares)
 
-    monkeypatch.setattr(noising, "calibrate", wrong)
+    monkeypatch.setattr(calibration, "calibrate", wrong)
     found = alarms()
     assert "variance" in found[number]
     assert all(found[other] == set() for other in range(3) if other != number)
@@ -99,5 +99,5 @@ def test_the_seed_changes_where_values_go_and_not_the_noise() -> None:
     first, second = (DyadicCountSketch(spec).accumulate(VALUES) for spec in (SPEC, other))
     np.testing.assert_array_equal(first.levels[0].counters, second.levels[0].counters)
     assert not np.array_equal(first.levels[1].counters, second.levels[1].counters)
-    noise = [noising.calibrate(spec, ReleaseTerms(PRIVACY)) for spec in (SPEC, other)]
+    noise = [calibration.calibrate(spec, ReleaseTerms(PRIVACY)) for spec in (SPEC, other)]
     assert noise[0] == noise[1] == SIGMA_SQUARED

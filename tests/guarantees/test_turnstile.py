@@ -81,12 +81,12 @@ def logs(draw: Any, most: int = 1 << 40) -> tuple[list[Change], list[Change]]:
 
 # What is counted of a change, by name: its number or its text.
 TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
-    "frequencies": lambda of, **arguments: of(PrivateFrequencies)(SPEC, PRIVACY, item="item", **arguments),
-    "quantiles": lambda of, **arguments: of(PrivateQuantiles)(IntegerDomain(0, 5), PRIVACY, item="item", **arguments),
-    "top of numbers": lambda of, **arguments: of(PrivateTopK)(
+    "frequencies": lambda **arguments: PrivateFrequencies(SPEC, PRIVACY, item="item", **arguments),
+    "quantiles": lambda **arguments: PrivateQuantiles(IntegerDomain(0, 5), PRIVACY, item="item", **arguments),
+    "top of numbers": lambda **arguments: PrivateTopK(
         TreeSpec.for_search(IntegerDomain(0, 5), 4096), PRIVACY, k=2, item="item", **arguments
     ),
-    "top of texts": lambda of, **arguments: of(PrivateTopK)(
+    "top of texts": lambda **arguments: PrivateTopK(
         PrefixSpec.for_memory(TextDomain(6), 4096), PRIVACY, k=2, item="text", **arguments
     ),
 }
@@ -111,10 +111,10 @@ def transform(ways: Ways) -> Any:
     unit, make = UNITS[ways.unit], TRANSFORMS[ways.kind]
     arguments = {"weight": "weight", "windows": TimeRange(0, 120) if ways.windowed else None}
     if not ways.keyed:
-        return make(lambda private: private.Globally, unit=unit, **arguments)
+        return make(unit=unit, **arguments)
     if isinstance(unit, PrivacyId):
         unit = dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_partitions=len(KEYS)))
-    return make(lambda private: private.PerKey, unit=unit, keys=PublicKeys(KEYS, "key"), **arguments)
+    return make(unit=unit, keys=PublicKeys(KEYS, "key"), **arguments)
 
 
 class _Named(beam.DoFn):
@@ -289,7 +289,7 @@ SMALL, SAMPLES = SketchSpec(depth=1, width=3), 1000
 def small_releases(log: list[pa.Table]) -> np.ndarray:
     """The noisy counters of many small releases, of shape (SAMPLES, width)."""
     keys = [f"k{sample}" for sample in range(SAMPLES)]
-    private = PrivateFrequencies.PerKey(
+    private = PrivateFrequencies(
         SMALL,
         PrivacySpec(rho=2),
         item="item",

@@ -85,7 +85,7 @@ def test_sketches_by_hand_refuse_it_or_leave_it_out_and_do_not_show_it() -> None
 
 def test_a_check_says_that_it_is_nothing() -> None:
     unit = PrivacyId("person", NormBound(1))
-    private = PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=1), unit=unit, item="city")
+    private = PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=unit, item="city")
     good = pa.table({"person": ["a"], "city": ["Oslo"]})
     private.check([good])
     with pytest.raises(ValueError, match=r"row 1 of .*item='city' is None: such a record is dropped"):

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms.windows.guard import check_windowing

@@ -19,9 +19,11 @@ from beam_dpsketch import (
     ReleaseTerms,
     WindowingError,
 )
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
@@ -38,7 +40,7 @@ UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_contr
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit)
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=unit)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | with_late_data() | beam.WindowInto(window.FixedWindows(60))
@@ -57,7 +59,7 @@ def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
 
 
 def once(keyed: bool = False) -> ReleaseOnce:
-    return ReleaseOnce(ReleaseTerms(PRIVACY), per_key=keyed)
+    return ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)), per_key=keyed)
 
 
 def pane(timing: int, index: int) -> PaneInfo:
@@ -108,11 +110,11 @@ def test_early_panes_that_reach_the_release_fail_the_pipeline() -> None:
         trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
         accumulation_mode=beam.trigger.AccumulationMode.ACCUMULATING,
     )
-    declaration = Declaration(SPEC, PRIVACY, Record())
-    plan = WindowPlan(declaration.terms(), starts=None, periods=None, is_global=False)
+    declared = ReleaseSpec(AnySketch(SPEC), PRIVACY, Record())
+    plan = WindowPlan(declared.terms, starts=None, periods=None, is_global=False)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return pipeline | with_late_data() | early | ExactSums(declaration, plan, None) | beam.ParDo(once())
+        return pipeline | with_late_data() | early | ExactSums(declared, plan, None) | beam.ParDo(once())
 
     with pytest.raises(Exception, match="a window fired more than once"):
         seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)

@@ -17,7 +17,7 @@ from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy.over_time.horizon import Mechanism
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.transforms import PrivateContinualFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
 
 START, SIZE, WINDOWS = 1007, 10, 11
@@ -55,10 +55,10 @@ def frequencies(
     horizon: Horizon = HORIZON,
     mechanism: Mechanism = "binned",
     **arguments: Any,
-) -> PrivateContinualFrequencies.Globally:
+) -> PrivateFrequencies:
     """The transform, of records if no unit is given."""
-    return PrivateContinualFrequencies.Globally(
-        spec, privacy, made_by(mechanism, horizon), **{"item": "item", "unit": Record()} | arguments
+    return PrivateFrequencies(
+        spec, privacy, windows=made_by(mechanism, horizon), **{"item": "item", "unit": Record()} | arguments
     )
 
 
@@ -69,10 +69,10 @@ def per_key(
     horizon: Horizon = HORIZON,
     mechanism: Mechanism = "binned",
     **arguments: Any,
-) -> PrivateContinualFrequencies.PerKey:
+) -> PrivateFrequencies:
     """The transform of each key, of records if no unit is given."""
-    return PrivateContinualFrequencies.PerKey(
-        spec, privacy, made_by(mechanism, horizon), keys=keys, **{"item": "item", "unit": Record()} | arguments
+    return PrivateFrequencies(
+        spec, privacy, windows=made_by(mechanism, horizon), keys=keys, **{"item": "item", "unit": Record()} | arguments
     )
 
 

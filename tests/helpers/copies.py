@@ -29,7 +29,7 @@ def release() -> beam.PTransform:
     """Return a release of how often each record counts: one cell a name."""
     one_cell = SketchSpec(kind="count_min", depth=1, width=1)
     names = AssumePublicKeys(lambda pair: pair[1])
-    return PrivateFrequencies.PerKey(one_cell, PRIVACY, unit=Record(), keys=names, item=lambda pair: pair[0])
+    return PrivateFrequencies(one_cell, PRIVACY, unit=Record(), keys=names, item=lambda pair: pair[0])
 
 
 def refusal(elements: beam.PCollection) -> str | None:

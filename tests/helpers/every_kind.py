@@ -84,18 +84,18 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
         counters = pipeline | f"Create {name}" >> beam.Create(elements) | name >> ExactCounters(transform)
         outputs.append(counters | f"Name {name}" >> beam.Map(named, name))
 
-    globally, per_key, by_user = PrivateFrequencies.Globally, PrivateFrequencies.PerKey, PrivacyId("user", WIDE)
+    by_user = PrivacyId("user", WIDE)
     for kind in kinds:
         elements = KINDS[kind]
-        branch(f"{kind}, unbounded", elements, globally(SPEC, PRIVACY, **NAMES, unit=SINGLE))
-        branch(f"{kind}, bounded", elements, globally(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
+        branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=SINGLE))
+        branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
         for name, unit in {"unbounded": SINGLE, "bounded": by_user}.items() if kind in KEYED else ():
-            keyed = per_key(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))
+            keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))
             branch(f"{kind}, of *, {name}", elements, keyed)
-    pairs = per_key(SPEC, PRIVACY, **NAMES, unit=by_user, keys=AssumePublicKeys())
+    pairs = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=by_user, keys=AssumePublicKeys())
     branch("pairs, of *, bounded", [(visit.user, visit) for visit in VISITS], pairs)
     for name, items in ITEMS.items():
-        branch(name, items, globally(SPEC, PRIVACY, unit=Record()))
+        branch(name, items, PrivateFrequencies(SPEC, PRIVACY, unit=Record()))
     return outputs | beam.Flatten()
 
 

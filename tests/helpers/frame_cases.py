@@ -11,14 +11,14 @@ import pandas as pd
 import pyarrow as pa
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch.config import ReleaseConfig, read_release
-from beam_dpsketch.frames.plan import FramePlan
+from beam_dpsketch.config import read_release
+from beam_dpsketch.frames.plan import columns_of, resolve
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.rows.make import private_transform
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
@@ -153,11 +153,11 @@ class _Sums(beam.PTransform):
         self._private = private
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        declaration = self._private._declaration
-        if not isinstance(declaration, GroupedDeclaration):
+        declared = self._private._declared
+        if not declared.count.by_item:
             return exact_sums(pcoll, self._private)
-        plan = WindowPlan.of(pcoll, declaration)
-        return pcoll | "Counts" >> CountPairs(declaration, plan, self._private._noise(pcoll, plan.terms))
+        plan = WindowPlan.of(pcoll, declared)
+        return pcoll | "Counts" >> CountPairs(declared, plan, self._private._noise(pcoll, plan.terms))
 
 
 def counters(summed: Any) -> Any:
@@ -172,7 +172,7 @@ def of_pipeline(names: list[str], elements: list[Any], counted: list[str]) -> tu
         read, outputs = pipeline | beam.Create(elements), []
         for name in names:
             private, is_keyed = transform(name), CONFIGS[name].keys is not None
-            is_pair = is_keyed or CONFIGS[name].method is not None
+            is_pair = is_keyed or CONFIGS[name].count.by_item
             if name in counted:
                 sums = read | f"Sums {name}" >> _Sums(private)
                 outputs.append(sums | f"Counters {name}" >> beam.Map(_sums_of, name, is_pair))
@@ -198,11 +198,11 @@ def _release_of(output: Any, name: str, is_keyed: bool) -> tuple[int, str, Any, 
 
 def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     """The exact counters that a table leads to, by key, or by pair of key and item."""
-    plan = FramePlan.of(CONFIGS[name])
-    opened = open_table(table, plan.columns.values())
-    secret = keyed(name).derive(plan.declaration.identify(plan.terms))
-    sums = ExactSums(plan, [opened.empty, *opened.parts], Unused(plan.declaration.selectors), secret)
-    found: Any = sums.by_pair() if CONFIGS[name].method else sums.by_key()
+    declared, resolved = CONFIGS[name], resolve(CONFIGS[name])
+    opened = open_table(table, columns_of(declared.selectors).values())
+    secret = keyed(name).derive(declared.identify(resolved.terms))
+    sums = ExactSums(resolved, [opened.empty, *opened.parts], Unused(declared.selectors), secret)
+    found: Any = sums.by_pair() if declared.count.by_item else sums.by_key()
     return {key: counters(summed) for key, summed in found.items()}
 
 
@@ -213,7 +213,7 @@ def bytes_of_frame(name: str, table: Any) -> dict[Any, bytes]:
     return {key: each.to_bytes() for key, each in by_key.items()}
 
 
-def config_of(**changes: Any) -> ReleaseConfig:
+def config_of(**changes: Any) -> ReleaseSpec:
     """The settings of a small release, with some of them changed."""
     return read_release({**SETTINGS["records"], **changes})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import norms, side_sums

@@ -48,11 +48,13 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.domains.base import short_keys
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.planning.planner import check_declared
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
@@ -62,11 +64,9 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.side_sums import sums_of_kept
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import VOTERS, VOTES
-from beam_dpsketch.records.over_time import check_over_time
 from beam_dpsketch.records.pairs import join_pairs
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.key_note import KeyNote
@@ -141,7 +141,7 @@ class Setting(NamedTuple):
     unit: Any
     layout: Layout
 
-    def declaration(self, privacy: PrivacySpec) -> Declaration:
+    def declared(self, privacy: PrivacySpec) -> ReleaseSpec:
         """Return the declaration; raise as the transforms do if it cannot be."""
         keys: Any = {
             "none": None,
@@ -151,30 +151,23 @@ class Setting(NamedTuple):
             "chosen": KeySelection(DELTA, field="key"),
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
-        windows = TimeRange(0, 240) if self.layout.declared else None
-        arguments: dict[str, Any] = {"item": "item", "weight": weight, "keys": keys, "windows": windows}
-        if self.kind == "groups":
-            made: Declaration = GroupedDeclaration(
-                SPECS[self.kind], privacy, self.unit, **arguments, method=Groups(DELTA)
-            )
-        else:
-            made = Declaration(SPECS[self.kind], privacy, self.unit, **arguments)
-        made.check_max_partitions()
-        return made
+        windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
+        spec = SPECS[self.kind]
+        count = GroupedCounts(spec.domain, 1, Groups(DELTA)) if self.kind == "groups" else AnySketch(spec)
+        return ReleaseSpec(count, privacy, self.unit, "item", weight, keys, windows)
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
         """Return the windows and terms of the transforms."""
-        declaration, elements = self.declaration(privacy), _elements(self.layout)
+        declared, elements = self.declared(privacy), _elements(self.layout)
         if self.layout.horizon is None:
-            return WindowPlan.of(elements, declaration)
-        check_over_time(declaration, self.layout.horizon.windows)
-        return horizon_plan(elements, declaration, self.layout.horizon)
+            return WindowPlan.of(elements, declared)
+        return horizon_plan(elements, declared, self.layout.horizon)
 
     def is_possible(self) -> bool:
         """Return whether the transforms accept it."""
         privacy = PrivacySpec(RHO, relation=ADD_OR_REMOVE_ONE)
         try:
-            check_declared(self.declaration(privacy), self.plan(privacy).terms)
+            self.declared(privacy).count.calibrate(self.plan(privacy).terms)
         except (ValueError, WindowingError, TypeError):
             return False
         return True
@@ -278,7 +271,7 @@ def _statement(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
         return rows.privacy
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64))
-    (released,) = release_parts([part], terms, row=0 if isinstance(terms, RowTerms) else None)
+    (released,) = release_parts([part], Calibration.of(spec, terms), row=0 if isinstance(terms, RowTerms) else None)
     return released.privacy
 
 
@@ -436,7 +429,7 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     groups = {_encode(*unit): (_protected(each, plan), each.end) for unit, each in zip(bounded, records, strict=True)}
     if not joint:
         table = table.drop_columns(["window"])
-    sketch_input = dataclasses.replace(setting.declaration(PrivacySpec(RHO)).sketch_input, over_time=plan.rows)
+    sketch_input = dataclasses.replace(setting.declared(PrivacySpec(RHO)).sketch_input, over_time=plan.rows)
     if isinstance(bounds, AutoNorm):
         yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
         terms, bounds = terms.with_norm(NORM), bounds.bound(NORM)
@@ -486,7 +479,7 @@ def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:
 
 def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what records count that are units of their own."""
-    counted = setting.declaration(PrivacySpec(RHO)).sketch_input
+    counted = setting.declared(PrivacySpec(RHO)).sketch_input
     sketch_input = dataclasses.replace(counted, counters=plan.terms.counters, selection=_selection(setting, plan))
     for number, key, end, item, weight in records:
         clamped = sketch_input.clamp(np.array([weight]))

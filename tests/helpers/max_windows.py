@@ -23,11 +23,11 @@ Totals = dict[tuple[float, Any], int]
 
 def per_key(
     bounds: RecordBounds = BOUNDS, *, max_windows: int | None = 2, period: Any = None, **arguments: Any
-) -> PrivateFrequencies.PerKey:
+) -> PrivateFrequencies:
     """A transform with one counter in each release, which adds up weights."""
     unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
     arguments = {"keys": AssumePublicKeys("key"), "item": "item", "unit": unit} | arguments
-    return PrivateFrequencies.PerKey(ONE_COUNTER, PRIVACY, **arguments)
+    return PrivateFrequencies(ONE_COUNTER, PRIVACY, **arguments)
 
 
 def row(user: Any, key: str = "k", weight: int = 1) -> dict[str, Any]:

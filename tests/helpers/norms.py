@@ -30,7 +30,7 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput

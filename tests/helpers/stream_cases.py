@@ -40,11 +40,11 @@ Case = tuple[Any, Callable[[], beam.PTransform]]
 
 
 def globally(**arguments: Any) -> beam.PTransform:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, item="page", **arguments)
 
 
 def per_key(**arguments: Any) -> beam.PTransform:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, **arguments)
 
 
 RECORDS: dict[str, Case] = {

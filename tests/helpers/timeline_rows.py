@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
@@ -44,11 +45,11 @@ def _rows(
 ) -> Iterator[Any]:
     mechanism = mechanism_of(kind, horizon.windows)
     terms = RowTerms(PrivacySpec(rho=rho), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=mechanism)
-    encoder = RowEncoder(mechanism)
+    encoder, calibration = RowEncoder(mechanism), Calibration.of(leaves[0].spec, terms)
     for window, (leaf, count) in enumerate(zip(leaves, records, strict=True)):
         vector = np.append(leaf.to_vector(), np.full(len(terms.counters), count))
         for number, row in encoder.push(vector):
             exact, side = np.split(row, [leaf.spec.cells])
             name = part_name(("row", number), *horizon.edges(window))
             part = Part(type(leaf).from_vector(leaf.spec, exact), side, name, run)
-            yield from release_parts([part], terms, row=number)
+            yield from release_parts([part], calibration, row=number)

@@ -75,7 +75,7 @@ def by_id(bounds: Any, **limits: Any) -> PrivacyId:
 def accepted(case: Case) -> list[Counted]:
     """The records that count, each in its windows, by the words of the documentation."""
     transform = case.make()
-    keys, by_id = transform._declaration.keys, transform._declaration.privacy_id is not None
+    keys, by_id = transform._declared.keys, transform._declared.privacy_id is not None
     listed = None if keys is None else keys.listed
     found = []
     for (user, key, item, n), time in VISITS:
@@ -86,7 +86,7 @@ def accepted(case: Case) -> list[Counted]:
         ):
             continue
         for start in starts_of(time, case.windows):
-            if start is None or transform._declaration.windows is None or start >= 0:
+            if start is None or transform._declared.windows is None or start >= 0:
                 place = start, key if keys is not None else None
                 found.append(Counted((user, case.unit_of(start or 0)), place, item, n if case.weighted else 1))
     return found

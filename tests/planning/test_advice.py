@@ -33,7 +33,7 @@ from beam_dpsketch import (
     plan,
     release,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
@@ -42,7 +42,7 @@ from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.norms import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS: dict[str, Any] = {
     "listed items": ListedItems(range(500)),
@@ -235,9 +235,9 @@ def test_transforms_advise_in_words() -> None:
         "item": "page",
     }
     transforms = {
-        "half width": PrivateFrequencies.Globally(SPECS["count_sketch"], **common),
-        "rank error": PrivateQuantiles.Globally(SPECS["exact tree"], **common),
-        "detection limit": PrivateTopK.Globally(TextDomain(3), k=5, **common),
+        "half width": PrivateFrequencies(SPECS["count_sketch"], **common),
+        "rank error": PrivateQuantiles(SPECS["exact tree"], **common),
+        "detection limit": PrivateTopK(TextDomain(3), k=5, **common),
     }
     for measure, transform in transforms.items():
         explained = transform.explain(wanted_error=0.025)
@@ -248,8 +248,12 @@ def test_transforms_advise_in_words() -> None:
 
 
 def test_continual_release_has_no_advice() -> None:
-    transform = PrivateContinualFrequencies.Globally(
-        SPECS["count_sketch"], PrivacySpec(rho=1), Horizon(0, window_size=60, windows=8), unit=Record(), item="page"
+    transform = PrivateFrequencies(
+        SPECS["count_sketch"],
+        PrivacySpec(rho=1),
+        windows=Horizon(0, window_size=60, windows=8),
+        unit=Record(),
+        item="page",
     )
     assert "from the noise alone, by" not in transform.explain()
 

@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.planning import expected_answers
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot

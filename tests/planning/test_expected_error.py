@@ -18,7 +18,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.estimators.tree import least_squares
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
 from beam_dpsketch.estimators.tree.least_squares import fitted_tree

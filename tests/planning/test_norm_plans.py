@@ -133,9 +133,9 @@ def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
 @pytest.mark.parametrize(
     "transform",
     [
-        lambda **common: PrivateFrequencies.Globally(SPECS["count_sketch"], **common),
-        lambda **common: PrivateQuantiles.Globally(SPECS["mixed tree"], **common),
-        lambda **common: PrivateTopK.Globally(TextDomain(3), k=5, **common),
+        lambda **common: PrivateFrequencies(SPECS["count_sketch"], **common),
+        lambda **common: PrivateQuantiles(SPECS["mixed tree"], **common),
+        lambda **common: PrivateTopK(TextDomain(3), k=5, **common),
     ],
     ids=["frequencies", "quantiles", "top k"],
 )

@@ -12,10 +12,11 @@ import pytest
 
 from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.cli.settings.checking import in_words
-from beam_dpsketch.config import ReleaseConfig, read_release
+from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.planning import plan_text
 from beam_dpsketch.planning.plan_text import noise_of_answers
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
@@ -48,7 +49,7 @@ CASES = [
 ]
 
 
-def config_of(unit: dict[str, Any], place: dict[str, Any], **others: Any) -> ReleaseConfig:
+def config_of(unit: dict[str, Any], place: dict[str, Any], **others: Any) -> ReleaseSpec:
     keys = KEYS if "max_partitions" in unit.get("records", {}) else {}
     counted = {"kind": "frequencies", "item": "c", "items": ["a", "b"]}
     return read_release(
@@ -56,13 +57,13 @@ def config_of(unit: dict[str, Any], place: dict[str, Any], **others: Any) -> Rel
     )
 
 
-def statement_of(config: ReleaseConfig) -> PrivacyStatement:
+def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     """Return the statement of a release without data."""
-    terms, spec = config.terms, config.declaration.spec
+    terms, spec = config.terms, config.spec
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
     row = {} if config.horizon is None else {"row": 0}
-    (released,) = release_parts([part], terms, **row)
+    (released,) = release_parts([part], config.resolved.calibrated, **row)
     return released.privacy
 
 
@@ -93,7 +94,7 @@ def check_answers(kind: dict[str, Any], windows: int) -> None:
         }
     )
     assert config.horizon is not None
-    spec, middle = config.declaration.spec, windows // 2
+    spec, middle = config.spec, windows // 2
     rows = released_rows([raw_type(spec)(spec)] * windows, config.horizon)
     timeline = SketchTimeline(rows, config.horizon)
     answers = (timeline.between(middle, middle), timeline.prefix(middle - 1), timeline.prefix(windows - 1))

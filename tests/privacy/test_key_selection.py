@@ -32,8 +32,8 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
-from beam_dpsketch.engine.noising import calibrate
 from beam_dpsketch.privacy import key_selection
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared

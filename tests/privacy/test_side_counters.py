@@ -23,7 +23,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.norms import AutoNorm

@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from tests.helpers import strategies, trees
 
 DOMAIN = IntegerDomain(0, 3)

@@ -135,10 +135,10 @@ def every_form(_: int) -> Iterable[Any]:
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "frequencies": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="page", weight="n", **rest),
-    "frequencies of numbers": lambda **rest: PrivateFrequencies.PerKey(SPEC, PRIVACY, item="size", **rest),
-    "quantiles": lambda **rest: PrivateQuantiles.PerKey(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK.PerKey(WORDS, PRIVACY, k=1, item="page", **rest),
+    "frequencies": lambda **rest: PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", **rest),
+    "frequencies of numbers": lambda **rest: PrivateFrequencies(SPEC, PRIVACY, item="size", **rest),
+    "quantiles": lambda **rest: PrivateQuantiles(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
+    "top": lambda **rest: PrivateTopK(WORDS, PRIVACY, k=1, item="page", **rest),
 }
 WORDS = PrefixSpec.for_memory(TextDomain(3), 4096)
 UNITS = {
@@ -273,7 +273,7 @@ class _EachWay(beam.PTransform):
         ways = {"record": Record(max_weight=1), "id": PrivacyId("user", RecordBounds(1, max_weight=1))}
         return [
             pcoll
-            | way >> ExactCounters(PrivateFrequencies.Globally(SPEC, PRIVACY, item="page", weight="n", unit=unit))
+            | way >> ExactCounters(PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", unit=unit))
             | f"name {way}" >> beam.Map(lambda counters, way=way: (way, counters))
             for way, unit in ways.items()
         ] | beam.Flatten()

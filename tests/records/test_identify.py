@@ -17,6 +17,7 @@ from beam_dpsketch import (
     AutoNorm,
     FloatDomain,
     Groups,
+    Horizon,
     IntegerDomain,
     KeySelection,
     ListedItems,
@@ -34,13 +35,10 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
-from beam_dpsketch.records import declaration
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration
-from beam_dpsketch.records.over_time import row_terms
-from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.records import release_spec
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 PEOPLE = PrivacyId("person", RecordBounds(2, max_partitions=2))
 BASE: dict[str, Any] = {
@@ -101,8 +99,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "time range": {"windows": TimeRange(0, 60)},
     "later time range": {"windows": TimeRange(60, 120)},
 }
-GROUPS = {**BASE, "spec": GroupedItems(TextDomain(3)), "method": Groups(Fraction(1, 10**7))}
-GROUPED: dict[str, dict[str, Any]] = {"groups": {}, "groups at another delta": {"method": Groups(Fraction(1, 10**8))}}
+GROUPED: dict[str, Any] = {
+    "groups": GroupedCounts(TextDomain(3), 5, Groups(Fraction(1, 10**7))),
+    "groups at another delta": GroupedCounts(TextDomain(3), 5, Groups(Fraction(1, 10**8))),
+}
 WINDOWS = [(60, 0), (60, 30), (30, 0), (60, 0, 20)]
 SPELLED: dict[str, dict[str, Any]] = {
     "a fraction": {"privacy": PrivacySpec(rho=Fraction(1, 2), side_counters=SideCounters(units=Fraction(1, 50)))},
@@ -111,21 +111,23 @@ SPELLED: dict[str, dict[str, Any]] = {
 }
 
 
+def declared(**changes: Any) -> ReleaseSpec:
+    """The declaration with these changes; `spec` stands for any kind of release with it."""
+    given = {**BASE, **changes}
+    return ReleaseSpec(**{"count": AnySketch(given.pop("spec")), **given})
+
+
 def digests() -> dict[str, bytes]:
     """The digest of each case."""
-    found = {}
-    for name, changes in CHANGES.items():
-        declared = Declaration(**{**BASE, **changes})
-        found[name] = declared.identify(declared.terms())
-    for name, changes in GROUPED.items():
-        grouped = GroupedDeclaration(**{**GROUPS, **changes})
-        found[name] = grouped.identify(grouped.terms())
-    plain = Declaration(**BASE)
+    cases = {name: declared(**changes) for name, changes in CHANGES.items()}
+    cases |= {name: declared(count=count) for name, count in GROUPED.items()}
+    found = {name: each.identify(each.terms) for name, each in cases.items()}
+    plain = declared()
     for windows in WINDOWS:
-        found[f"windows {windows}"] = plain.identify(plain.terms(), windows)
-    over_time = Declaration(**{**BASE, "unit": dataclasses.replace(PEOPLE, max_windows=2)})
-    for mechanism in (BinnedRoot.over(4), BinnedRoot.over(5), BinaryTree(4)):
-        found[f"rows {mechanism}"] = over_time.identify(row_terms(over_time, mechanism), (60, 0))
+        found[f"windows {windows}"] = plain.identify(plain.terms, windows)
+    for horizon in (Horizon(0, 60, 4), Horizon(0, 60, 5), Horizon(0, 60, 4, mechanism="tree")):
+        over_time = declared(unit=dataclasses.replace(PEOPLE, max_windows=2), windows=horizon)
+        found[f"rows {horizon.rows}"] = over_time.identify(over_time.terms, (60, 0))
     return found
 
 
@@ -138,19 +140,19 @@ def test_whatever_differs_changes_the_digest() -> None:
 
 @pytest.mark.parametrize("name", SPELLED)
 def test_equal_settings_have_one_digest(name: str) -> None:
-    first, second = Declaration(**BASE), Declaration(**{**BASE, **SPELLED[name]})
-    assert first.identify(first.terms()) == second.identify(second.terms())
+    first, second = declared(), declared(**SPELLED[name])
+    assert first.identify(first.terms) == second.identify(second.terms)
 
 
 def test_an_epsilon_may_be_a_whole_number_or_a_float() -> None:
-    spelled = [Declaration(**{**BASE, "privacy": PrivacySpec(epsilon=each, delta=1e-6)}) for each in (2, 2.0)]
-    assert len({each.identify(each.terms()) for each in spelled}) == 1
+    spelled = [declared(privacy=PrivacySpec(epsilon=each, delta=1e-6)) for each in (2, 2.0)]
+    assert len({each.identify(each.terms) for each in spelled}) == 1
 
 
 def test_functions_are_not_told_apart() -> None:
     """The address of one is another in each process."""
-    spelled = [Declaration(**{**BASE, "item": each}) for each in (str, lambda element: element)]
-    assert len({each.identify(each.terms()) for each in spelled}) == 1
+    spelled = [declared(item=each) for each in (str, lambda element: element)]
+    assert len({each.identify(each.terms) for each in spelled}) == 1
 
 
 def test_the_digest_never_changes() -> None:
@@ -184,7 +186,7 @@ GOLDEN = {
     ids=["spec", "terms", "keys", "fields", "windows", "range"],
 )
 def test_planted_faults_are_found(leave_out: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = declaration.canonical
-    monkeypatch.setattr(declaration, "canonical", lambda declared: exact(leave_out(declared)))
+    exact = release_spec.canonical
+    monkeypatch.setattr(release_spec, "canonical", lambda declared: exact(leave_out(declared)))
     found = digests()
     assert len(set(found.values())) < len(found)

@@ -22,7 +22,7 @@ from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPri
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.reading import total_weights
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
 
@@ -203,12 +203,10 @@ class Windowed(beam.PTransform):
 
 
 PIPELINES = {
-    "globally": PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=USER),
-    "per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, item="item", unit=USER, keys=PublicKeys(["a", "b"], "key")),
-    "windows": PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=USER),
-    "over windows": PrivateFrequencies.Globally(
-        SPEC, PRIVACY, item="item", unit=PrivacyId("user", USER.bounds, max_windows=2)
-    ),
+    "globally": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
+    "per key": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER, keys=PublicKeys(["a", "b"], "key")),
+    "windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
+    "over windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", USER.bounds, max_windows=2)),
 }
 
 
@@ -231,9 +229,9 @@ def test_running_again_releases_identical_bytes(name: str) -> None:
 
 def test_first_windows_of_a_stream_are_no_function_of_the_secret() -> None:
     in_periods = PrivacyId("user", USER.bounds, max_windows=2, period=100)
-    limited = PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=in_periods)
+    limited = PrivateFrequencies(SPEC, PRIVACY, item="item", unit=in_periods)
     of_horizon = PrivacyId("user", USER.bounds, max_windows=2)
-    continual = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 10, 4), item="item", unit=of_horizon)
+    continual = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 10, 4), item="item", unit=of_horizon)
     for transform, windows in ((limited, window.FixedWindows(20)), (continual, window.GlobalWindows())):
 
         def build(pipeline: beam.Pipeline, transform: Any = transform, windows: Any = windows) -> beam.PCollection:

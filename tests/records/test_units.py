@@ -24,15 +24,16 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ONE = RecordBounds(1)
 PRIVACY = PrivacySpec(rho=0.1)
 
 
-def declared(**changes: Any) -> Declaration:
+def declared(**changes: Any) -> ReleaseSpec:
     """Return a declaration with these parts and ordinary others."""
-    return Declaration(**{"spec": SketchSpec(), "privacy": PRIVACY, "unit": Record(), **changes})
+    return ReleaseSpec(**{"count": ItemFrequencies(SketchSpec()), "privacy": PRIVACY, "unit": Record(), **changes})
 
 
 def test_a_record_has_the_bounds_of_one_record() -> None:
@@ -58,7 +59,7 @@ def test_the_terms_name_the_unit_and_its_windows() -> None:
     found = [
         (terms.unit, terms.bounds, terms.window_count, terms.period_micros)
         for unit in (Record(), PrivacyId("user", RecordBounds(3)), in_windows, in_periods)
-        for terms in [declared(unit=unit).terms()]
+        for terms in [declared(unit=unit).terms]
     ]
     assert found == [
         (PrivacyUnit.RECORD, ONE, 1, 0),
@@ -100,7 +101,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r'unit must be PrivacyId\("field", NormBound\(...\)\), .*, or Record\(\), .*; got str',
     ),
     "a number as privacy": (lambda: declared(privacy=0.1), "privacy must be a PrivacySpec, got float"),
-    "a pair as windows": (lambda: declared(windows=(0, 60)), "windows must be a TimeRange, got tuple"),
+    "a pair as windows": (lambda: declared(windows=(0, 60)), "windows must be a TimeRange or Horizon, got tuple"),
     "weights of any size": (
         lambda: declared(weight="n"),
         r"max_weight must be given where weight is, as in Record\(max_weight=100\) or NormBound\(10, max_weight=100\)",

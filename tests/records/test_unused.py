@@ -25,7 +25,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.records import unused
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies, PrivateQuantiles
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -36,12 +36,12 @@ USER, RECORD = PrivacyId("user", ONE), Record(max_weight=9)
 MISSPELT = PrivacyId("usr", ONE)
 
 
-def frequencies(unit: Any, **arguments: Any) -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **arguments)
+def frequencies(unit: Any, **arguments: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
 
 
-def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies.PerKey:
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key), **arguments)
+def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key), **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +70,10 @@ def warning(argument: str) -> str:
 DROPPED = {
     "item='town'": frequencies(RECORD, item="town"),
     "item (a callable)": frequencies(RECORD, item=lambda row: row["town"]),
-    "item='share'": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item="share", unit=RECORD),
+    "item='share'": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="share", unit=RECORD),
     "weight='share'": frequencies(RECORD, item="city", weight="share"),
     "key='share'": per_key("share", RECORD, item="city"),
-    "key='user'": PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="city", unit=RECORD, keys=PublicKeys(["listed"], "user")
-    ),
+    "key='user'": PrivateFrequencies(SPEC, PRIVACY, item="city", unit=RECORD, keys=PublicKeys(["listed"], "user")),
     "privacy_id='usr'": frequencies(MISSPELT, item="city"),
     "item='place'": frequencies(USER, item="place"),
     "weight='n'": frequencies(USER, item="city", weight="n"),
@@ -146,6 +144,6 @@ def test_elements_without_timestamps_are_refused_in_windows(name: str) -> None:
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "id"])
 def test_continual_release_refuses_elements_without_timestamps(unit: Any) -> None:
     over_time = unit if unit is RECORD else dataclasses.replace(unit, max_windows=2)
-    transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), item="city", unit=over_time)
+    transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), item="city", unit=over_time)
     with pytest.raises(Exception, match="elements have no timestamps"):
         seen_by_sink(lambda pipeline: pipeline | beam.Create(ROWS[:3]) | transform)

@@ -44,26 +44,30 @@ Pair = tuple[Callable[[], beam.PTransform], Callable[[], beam.PTransform]]
 GLOBAL: dict[str, Pair] = {
     "frequencies": (
         lambda: rows.PrivateFrequencies("city", PRIVACY, UNIT, spec={"depth": 3, "width": 16}),
-        lambda: transforms.PrivateFrequencies.Globally(
+        lambda: transforms.PrivateFrequencies(
             SketchSpec(depth=3, width=16), SPEND, unit=PrivacyId("person", ONE), item="city"
         ),
     ),
     "items of keys": (
         lambda: rows.PrivateFrequencies("ip", PRIVACY, KEYED, items=["10.0.0.1"], keys=PUBLIC),
-        lambda: transforms.PrivateFrequencies.PerKey(
+        lambda: transforms.PrivateFrequencies(
             ListedItems(["10.0.0.1"]), SPEND, unit=PrivacyId("person", ALL), item="ip", keys=KEYS
         ),
     ),
     "top_k": (
         lambda: rows.PrivateTopK("city", TEXT_SETTINGS, 1, PRIVACY, UNIT, ask="releases"),
-        lambda: transforms.PrivateTopK.Globally(TEXT, SPEND, unit=PrivacyId("person", ONE), item="city", k=1),
+        lambda: transforms.PrivateTopK(TEXT, SPEND, unit=PrivacyId("person", ONE), item="city", k=1),
     ),
     "over time": (
         lambda: rows.PrivateContinualFrequencies(
             "city", HORIZON, PRIVACY, {**UNIT, "max_windows": 2}, items=["Oslo", "Bern"]
         ),
-        lambda: transforms.PrivateContinualFrequencies.Globally(
-            ListedItems(["Oslo", "Bern"]), SPEND, HOURS, unit=PrivacyId("person", ONE, max_windows=2), item="city"
+        lambda: transforms.PrivateFrequencies(
+            ListedItems(["Oslo", "Bern"]),
+            SPEND,
+            windows=HOURS,
+            unit=PrivacyId("person", ONE, max_windows=2),
+            item="city",
         ),
     ),
 }
@@ -72,7 +76,7 @@ HOURLY: dict[str, Pair] = {
         lambda: rows.PrivateQuantiles(
             "delay", DELAY_SETTINGS, PRIVACY, {**KEYED, "max_windows": 2}, keys=PUBLIC, windows=WINDOWS
         ),
-        lambda: transforms.PrivateQuantiles.PerKey(
+        lambda: transforms.PrivateQuantiles(
             DELAYS, SPEND, unit=PrivacyId("person", ALL, max_windows=2), item="delay", keys=KEYS, windows=RANGE
         ),
     )

@@ -37,7 +37,7 @@ from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateContinualQuantiles
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers.continual import (
     HORIZON,
     SIZE,
@@ -365,8 +365,8 @@ def test_listed_items_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quantiles_over_time(which: Mechanism) -> None:
     """Sigma of ranks is about 40 of 25,000: bounds of 2 % are more than ten times as far off."""
     horizon = Horizon(START, SIZE, 8, which)
-    transform = PrivateContinualQuantiles.Globally(
-        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), horizon, unit=Record()
+    transform = PrivateQuantiles(
+        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), windows=horizon, unit=Record()
     )
     values = [window.TimestampedValue(i % 1000, START + (i // 1000) * 2) for i in range(40_000)]
     rows = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
@@ -391,7 +391,7 @@ def test_explanation_and_settings() -> None:
     assert "over all counters and keys, in each of 5 window(s); up to 20 record(s)" in norm
     assert "window(s)" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
     assert frequencies().display_data()["windows"] == WINDOWS
-    assert frequencies().default_label() == "PrivateContinualFrequencies.Globally"
+    assert frequencies().default_label() == "PrivateFrequencies"
 
 
 WINDOWED = {
@@ -473,8 +473,8 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) ->
 
 
 def test_a_horizon_must_be_given() -> None:
-    with pytest.raises(TypeError, match="horizon must be a Horizon, got tuple"):
-        PrivateContinualFrequencies.Globally(SPEC, LOUD, (START, SIZE, WINDOWS), unit=Record())  # type: ignore
+    with pytest.raises(TypeError, match="windows must be a TimeRange or Horizon, got tuple"):
+        PrivateFrequencies(SPEC, LOUD, windows=(START, SIZE, WINDOWS), unit=Record())  # type: ignore
 
 
 @pytest.mark.parametrize("is_bounded", [True, False], ids=["bounded", "unbounded"])

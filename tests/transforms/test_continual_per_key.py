@@ -28,7 +28,7 @@ from beam_dpsketch import (
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualQuantiles
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateQuantiles
 from beam_dpsketch.transforms.outputs import key_and_release
 from tests.helpers import tolerances
 from tests.helpers.by_hand import ROW
@@ -197,8 +197,8 @@ def test_names_of_rows_are_those_of_their_key() -> None:
 @pytest.mark.slow
 def test_quantiles_per_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise the total of each range is exact."""
-    transform = PrivateContinualQuantiles.PerKey(
-        IntegerDomain(0, 9), PrivacySpec(rho=0.1), HORIZON, unit=Record(), keys=LISTED, item=lambda visit: 3
+    transform = PrivateQuantiles(
+        IntegerDomain(0, 9), PrivacySpec(rho=0.1), windows=HORIZON, unit=Record(), keys=LISTED, item=lambda visit: 3
     )
     lines = SketchTimeline.by_key(exact(monkeypatch, bounded(transform)), HORIZON)
     for key, line in lines.items():

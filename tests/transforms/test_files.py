@@ -30,14 +30,7 @@ from beam_dpsketch import (
     WindowingError,
     release,
 )
-from beam_dpsketch.transforms import (
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    ReadReleases,
-    WriteReleases,
-    read_releases,
-    window_file,
-)
+from beam_dpsketch.transforms import PrivateFrequencies, ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.files import _to_record
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
@@ -65,7 +58,7 @@ def test_releases_with_and_without_keys_come_back_from_files(tmp_path: Path) -> 
 
 def test_a_pipeline_may_end_in_files(tmp_path: Path) -> None:
     with beam.Pipeline(runner=FN_API) as pipeline:
-        released = pipeline | beam.Create(["x"]) | PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
+        released = pipeline | beam.Create(["x"]) | PrivateFrequencies(SPEC, PRIVACY, unit=Record())
         released | WriteReleases(str(tmp_path / "out"))
     (read,) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "out*")))
     assert read.spec == SPEC
@@ -95,9 +88,7 @@ def unbounded(pipeline: beam.Pipeline) -> beam.PCollection:
 @pytest.mark.parametrize(("source", "runner"), [(bounded, FN_API), (bounded, BUNDLE_BASED), (unbounded, BUNDLE_BASED)])
 def test_each_window_has_one_file_that_says_which_it_is(source: Any, runner: str, tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"of an earlier run")
-    released = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]), windows=TimeRange(0, 7200)
-    )
+    released = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]), windows=TimeRange(0, 7200))
     with beam.Pipeline(runner=runner) as pipeline:
         windowed = source(pipeline) | beam.WindowInto(window.FixedWindows(3600))
         windowed | released | WriteReleases(str(tmp_path / "out"), overwrite=True)
@@ -128,7 +119,7 @@ def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Pa
     """When a window closes, its row is in its file."""
     horizon = Horizon(start=0, window_size=3600, windows=2)
     with beam.Pipeline(runner=runner) as pipeline:
-        rows = source(pipeline) | PrivateContinualFrequencies.Globally(SPEC, PRIVACY, horizon, unit=Record())
+        rows = source(pipeline) | PrivateFrequencies(SPEC, PRIVACY, windows=horizon, unit=Record())
         rows | WriteReleases(str(tmp_path / "out"))
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     first, both = (read_releases(str(tmp_path / pattern)) for pattern in (NAMES[0], "out-*"))
@@ -141,7 +132,7 @@ def test_rows_over_time_come_back_as_rows(source: Any, runner: str, tmp_path: Pa
 
 def test_rows_of_keys_come_back_with_their_keys(tmp_path: Path) -> None:
     horizon, keys = Horizon(start=0, window_size=3600, windows=2), PublicKeys(["a", 7])
-    per_key = PrivateContinualFrequencies.PerKey(SPEC, PRIVACY, horizon, unit=Record(), keys=keys)
+    per_key = PrivateFrequencies(SPEC, PRIVACY, windows=horizon, unit=Record(), keys=keys)
     with beam.Pipeline(runner=FN_API) as pipeline:
         pairs = bounded(pipeline) | beam.Map(lambda item: ("a", item))
         pairs | per_key | WriteReleases(str(tmp_path / "out"))

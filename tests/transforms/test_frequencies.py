@@ -53,7 +53,7 @@ def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> N
     """sigma^2 = Delta^2 / (2 rho); to exchange one costs Count-Min twice and CountSketch four times Delta^2."""
     replaced, privacy = relation is REPLACE_ONE, PrivacySpec(rho=0.5, relation=relation, side_counters=None)
     bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
-    transform = PrivateFrequencies.Globally(COUNT_MIN, privacy, item=second, unit=PrivacyId(first, bounds))
+    transform = PrivateFrequencies(COUNT_MIN, privacy, item=second, unit=PrivacyId(first, bounds))
     (released,) = run([("u", "x")], transform)
     assert isinstance(released, ReleasedCountMin)
     statement = released.privacy
@@ -63,7 +63,7 @@ def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> N
     assert statement.unit is PrivacyUnit.PRIVACY_ID
     assert statement.disclosed is Disclosure.NONE
     assert statement.sigma_squared == (2 if replaced else 1) * 3 * 8**2  # Delta^2 = depth C^2
-    (released,) = run(["x"], PrivateFrequencies.Globally(SPEC, privacy, unit=Record()))
+    (released,) = run(["x"], PrivateFrequencies(SPEC, privacy, unit=Record()))
     assert isinstance(released, ReleasedCountSketch)
     assert released.privacy.unit is PrivacyUnit.RECORD
     assert released.privacy.sigma_squared == (4 if replaced else 1) * 3
@@ -71,7 +71,7 @@ def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> N
 
 def test_estimates_are_near_the_truth() -> None:
     """The noise of a counter exceeds 14 sigma with probability < 1e-40; no other item is there to collide."""
-    (released,) = run(["x"] * 1000, PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()))
+    (released,) = run(["x"] * 1000, PrivateFrequencies(SPEC, PRIVACY, unit=Record()))
     (estimate,) = released.estimate(["x"])
     assert abs(estimate - 1000) < 14 * math.sqrt(3)
 
@@ -86,7 +86,7 @@ WIDE = PrivacyId(lambda item: f"all of {item}", RecordBounds(10, max_partitions=
 @pytest.mark.parametrize("unit", [Record(), WIDE], ids=["record", "id"])
 def test_listed_keys_all_get_a_release_and_others_none(unit: Any) -> None:
     pairs = [("a", "x"), ("a", "y"), (1, "x"), (np.int64(1), "y"), (b"a", "z"), (("a", 1), "x"), ("other", "x")]
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=PublicKeys(PUBLIC))
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=PublicKeys(PUBLIC))
     counters = exact(pairs, transform)
     expected = {"a": ["x", "y"], 1: ["x", "y"], b"a": ["z"], ("a", 1): ["x"], "absent": []}
     assert set(counters) == set(PUBLIC)
@@ -102,7 +102,7 @@ def test_listed_keys_all_get_a_release_and_others_none(unit: Any) -> None:
 
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         SPEC, PRIVACY, unit=PrivacyId(lambda item: "one", ONE), keys=PublicKeys(["listed", "other"])
     )
     counters = exact(pairs, transform)
@@ -111,7 +111,7 @@ def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
 
 
 def test_assumed_keys_are_those_of_the_data_and_disclosed() -> None:
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     outputs = dict(run([("a", "x"), (2, "x")], transform))
     assert set(outputs) == {"a", 2}
     assert all(released.privacy.disclosed is Disclosure.KEYS for released in outputs.values())
@@ -120,9 +120,7 @@ def test_assumed_keys_are_those_of_the_data_and_disclosed() -> None:
 
 def test_a_key_may_be_a_field() -> None:
     rows = [{"carrier": "AA", "dest": "x"}, {"carrier": "BB", "dest": "y"}, {"dest": "z"}, {"carrier": None}]
-    transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, item="dest", unit=Record(), keys=PublicKeys(["AA", "BB"], "carrier")
-    )
+    transform = PrivateFrequencies(SPEC, PRIVACY, item="dest", unit=Record(), keys=PublicKeys(["AA", "BB"], "carrier"))
     counters = exact(rows, transform)
     np.testing.assert_array_equal(counters["AA"], CountSketch(SPEC).accumulate(["x"]).counters)
     np.testing.assert_array_equal(counters["BB"], CountSketch(SPEC).accumulate(["y"]).counters)
@@ -135,7 +133,7 @@ TIMES = [(("u", "x"), 1), (("u", "y"), 2), (("v", "x"), 3), (("u", "x"), 61), ((
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 def test_fixed_windows_have_one_release_each(runner: str) -> None:
     """It protects an id within each of them."""
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=second, unit=PrivacyId(first, ONE))
+    transform = PrivateFrequencies(SPEC, PRIVACY, item=second, unit=PrivacyId(first, ONE))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = at_times(pipeline, TIMES, window.FixedWindows(60))
@@ -161,7 +159,7 @@ def test_fixed_windows_have_one_release_each(runner: str) -> None:
 
 
 def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
-    transform = PrivateFrequencies.PerKey(
+    transform = PrivateFrequencies(
         SPEC, PRIVACY, unit=PrivacyId(str, RecordBounds(1, max_partitions=2)), keys=AssumePublicKeys()
     )
     outputs = seen_by_sink(
@@ -176,7 +174,7 @@ def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
 
 
 def test_sliding_windows_charge_a_record_for_each_it_is_in() -> None:
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record())
     outputs = seen_by_sink(lambda pipeline: at_times(pipeline, [("x", 100)], window.SlidingWindows(60, 25)) | transform)
     assert len(outputs) in (2, 3)
     for released in outputs:
@@ -189,9 +187,9 @@ def test_outputs_have_type_hints_and_may_have_labels(keyed: bool) -> None:
     pipeline = beam.Pipeline(runner=FN_API)
     pairs = pipeline | beam.Create([("a", "x")])
     if keyed:
-        transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+        transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), keys=AssumePublicKeys())
     else:
-        transform = PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record())
+        transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item=lambda pair: pair[1])
     released, again = pairs | "One" >> transform, pairs | "Two" >> transform
     for output in (released, again):
         assert "ReleasedSketch" in str(output.element_type)
@@ -200,7 +198,7 @@ def test_outputs_have_type_hints_and_may_have_labels(keyed: bool) -> None:
 
 def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
     wide = SketchSpec(depth=3, width=200)
-    transform = PrivateFrequencies.Globally(wide, PRIVACY, unit=Record())
+    transform = PrivateFrequencies(wide, PRIVACY, unit=Record())
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         words = pipeline | beam.Create(["x"])
@@ -212,7 +210,7 @@ def test_two_labelled_transforms_share_a_pipeline_and_no_noise() -> None:
 
 def test_display_data_show_settings_and_neither_seed_nor_keys() -> None:
     secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
-    transform = PrivateFrequencies.PerKey(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
+    transform = PrivateFrequencies(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
     items = {item.key: item.value for item in DisplayData.create_from(transform).items}
     assert {
         "sketch": "count_sketch",
@@ -236,7 +234,7 @@ def key_of(number: int) -> Any:
 
 @pytest.mark.parametrize("unit", [Record(), PrivacyId(str, ONE)], ids=["record", "id"])
 def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: Any) -> None:
-    transform = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key_of))
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key_of))
     assert list(exact(range(4), transform)) == [WHOLE]
     for key in NOT_UTF_8:
         with pytest.raises(ValueError, match="keys must be text that UTF-8 can hold"):

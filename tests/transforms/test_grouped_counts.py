@@ -50,9 +50,9 @@ from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine import counting
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.pairs import join_pairs, split_pair, sum_by_pair
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.transforms import (
     Ask,
@@ -79,12 +79,12 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "add_noise", lambda counts, sigma_squared, *, random_bytes: counts)
 
 
-def globally(unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK.Globally:  # noqa: B008
-    return PrivateTopK.Globally(domain, more.pop("privacy", PRIVACY), k=9, unit=unit, method=METHOD, **more)
+def globally(unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
+    return PrivateTopK(domain, more.pop("privacy", PRIVACY), k=9, unit=unit, method=METHOD, **more)
 
 
-def per_key(keys: Any, unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK.PerKey:  # noqa: B008
-    return PrivateTopK.PerKey(domain, PRIVACY, k=9, unit=unit, keys=keys, method=METHOD, **more)
+def per_key(keys: Any, unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
+    return PrivateTopK(domain, PRIVACY, k=9, unit=unit, keys=keys, method=METHOD, **more)
 
 
 def counts(top: Any) -> dict[Any, float]:
@@ -242,7 +242,7 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     (privacy,) = {(each.release.privacy.sigma_squared, each.release.privacy.keys.threshold) for each in outputs}
     assert privacy[0] == Fraction(2 * 2, 2)
     alone = Counting.of(
-        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_partitions=2)))._terms()
+        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_partitions=2)))._declared.terms
     )
     assert privacy[1] > alone.note.threshold
     assert {each.release.privacy.unit for each in outputs} == {PrivacyUnit.PRIVACY_ID}
@@ -383,10 +383,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: per_key(KeySelection(1e-8), PrivacyId("user", RecordBounds(1))),
         "keys must be PublicKeys or AssumePublicKeys with method=Groups",
     ),
-    "no keys": (lambda: per_key(None), "keys must be PublicKeys"),
     "all of delta": (lambda: globally(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
     "a name": (
-        lambda: PrivateTopK.Globally(TEXT, PRIVACY, k=1, unit=Record(), method="groups"),
+        lambda: PrivateTopK(TEXT, PRIVACY, k=1, unit=Record(), method="groups"),
         "method must be a Groups, got str|method must be",
     ),
     "delta of 0": (lambda: Groups(0), "delta must be"),
@@ -415,8 +414,8 @@ def test_items_beyond_max_keys_would_be_seen(monkeypatch: pytest.MonkeyPatch) ->
     transform = globally(PrivacyId("user", NormBound(2, max_keys=2)), item="word")
     (top,) = run(rows, transform)
     assert sum(counts(top).values()) == 200
-    unlimited = SketchInput(GroupedItems(TEXT), transform._declaration.unit.bounds)
-    monkeypatch.setattr(GroupedDeclaration, "sketch_input", unlimited)
+    unlimited = SketchInput(GroupedItems(TEXT), transform._declared.unit.bounds)
+    monkeypatch.setattr(ReleaseSpec, "sketch_input", unlimited)
     (more,) = run(rows, globally(PrivacyId("user", NormBound(2, max_keys=2)), item="word"))
     assert sum(counts(more).values()) == 400
 

@@ -33,14 +33,7 @@ from beam_dpsketch import (
     read_releases,
 )
 from beam_dpsketch.records import unused
-from beam_dpsketch.transforms import (
-    Ask,
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateSketchFn,
-    QueryReleases,
-    WriteReleases,
-)
+from beam_dpsketch.transforms import Ask, PrivateFrequencies, PrivateSketchFn, QueryReleases, WriteReleases
 from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
 from tests.helpers.timed import at_times
@@ -68,7 +61,7 @@ def test_the_visits_tell_listed_pages_apart() -> None:
 @pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
-    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, **NAMES, unit=unit)
+    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=unit)
     assert exact(KINDS[kind], transform).tolist() == counted(VISITS)
 
 
@@ -76,13 +69,13 @@ def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
 @pytest.mark.parametrize("kind", KEYED)
 def test_every_key_has_its_own_counters(kind: str, unit: Any) -> None:
     keys = PublicKeys(["user 0", "user 5", "nobody"], "user")
-    transform = PrivateFrequencies.PerKey(PAGES, PRIVACY, **NAMES, unit=unit, keys=keys)
+    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=unit, keys=keys)
     for key, counters in exact(KINDS[kind], transform).items():
         assert counters.tolist() == counted(visit for visit in VISITS if visit.user == key), key
 
 
 def test_pairs_are_counted_by_key() -> None:
-    transform = PrivateFrequencies.PerKey(ListedItems([1, "1"]), PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    transform = PrivateFrequencies(ListedItems([1, "1"]), PRIVACY, unit=Record(), keys=AssumePublicKeys())
     pairs = [("a", 1), ("a", "1"), ("a", 1), ("b", "1"), ("b", b"1"), ("c", 2)]
     counters = {key: value.tolist() for key, value in exact(pairs, transform).items()}
     assert counters == {"a": [2, 1], "b": [0, 1], "c": [0, 0]}
@@ -95,7 +88,7 @@ LOOSE = [*ALIKE, 1, np.int64(1), True, 1.0, None, "absent", (True,), [1], ("1", 
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
 @pytest.mark.parametrize("unit", [Record(), PrivacyId(lambda element: 7, RecordBounds(99))], ids=["record", "id"])
 def test_items_that_look_alike_are_different(unit: Any, runner: str) -> None:
-    transform = PrivateFrequencies.Globally(ListedItems(ALIKE), PRIVACY, item=first, unit=unit)
+    transform = PrivateFrequencies(ListedItems(ALIKE), PRIVACY, item=first, unit=unit)
     elements = [(item,) for item in LOOSE]
     assert exact(elements, transform, runner=runner).tolist() == [3, 1, 1, 1, 2, 1, 1]
 
@@ -115,24 +108,24 @@ COLUMNS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_are_read_like_rows(name: str) -> None:
-    transform = PrivateFrequencies.Globally(ListedItems([1, 3]), PRIVACY, item="item", unit=Record())
+    transform = PrivateFrequencies(ListedItems([1, 3]), PRIVACY, item="item", unit=Record())
     assert exact([COLUMNS[name]], transform).tolist() == [2, 0]
 
 
 def test_unlisted_items_use_up_none_of_the_bounds() -> None:
     rows = [beam.Row(user="u", page=f"unlisted {number}", n=5) for number in range(50)]
     rows += [beam.Row(user="u", page="page 7", n=2)] * 3
-    bounded = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(2)), item="page")
+    bounded = PrivateFrequencies(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(2)), item="page")
     assert exact(rows, bounded).tolist() == [2, 0, 0, 0]
     weighted = PrivacyId("user", RecordBounds(3, max_weight=9))
-    bounded = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=weighted, item="page", weight="n")
+    bounded = PrivateFrequencies(PAGES, PRIVACY, unit=weighted, item="page", weight="n")
     assert exact(rows, bounded).tolist() == [6, 0, 0, 0]
 
 
 def test_a_release_answers_and_states_what_was_asked_for() -> None:
     """Each counter is off by more than 14 sigma with probability < 1e-40."""
     rows = [beam.Row(user=f"u{number % 300}", page="page 7") for number in range(900)]
-    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(3)), item="page")
+    transform = PrivateFrequencies(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(3)), item="page")
     for released in (*run(rows, transform), *run(rows, transform, runner=BUNDLE_BASED)):
         assert isinstance(released, ReleasedListedItems)
         assert released.spec == PAGES
@@ -146,7 +139,7 @@ def test_a_bundle_without_a_listed_item_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unused._warn_once.cache_clear()
-    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(99)), item="page")
+    transform = PrivateFrequencies(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(99)), item="page")
     with caplog.at_level(logging.WARNING):
         run([beam.Row(user="u", page="unlisted")] * 99 + [beam.Row(user="u", page="page 7")], transform)
         assert not [record for record in caplog.records if "can be used" in record.message]
@@ -156,7 +149,7 @@ def test_a_bundle_without_a_listed_item_is_logged_once(
     assert "Jenny" not in logged
 
 
-CHECKED = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), item="page")
+CHECKED = PrivateFrequencies(PAGES, PRIVACY, unit=Record(), item="page")
 
 
 @pytest.mark.parametrize(
@@ -185,16 +178,16 @@ def test_sample_items_that_cannot_be_counted_are_still_an_error(value: Any) -> N
 @pytest.mark.parametrize("spec", [["Oslo"], "Oslo", None, {"Oslo"}, ("Oslo",)], ids=repr)
 def test_a_plain_list_is_refused(spec: Any) -> None:
     for make in (
-        lambda: PrivateFrequencies.Globally(spec, PRIVACY, unit=Record()),
-        lambda: PrivateFrequencies.PerKey(spec, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
-        lambda: PrivateContinualFrequencies.Globally(spec, PRIVACY, Horizon(0, 10, 4), unit=Record()),
+        lambda: PrivateFrequencies(spec, PRIVACY, unit=Record()),
+        lambda: PrivateFrequencies(spec, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
+        lambda: PrivateFrequencies(spec, PRIVACY, windows=Horizon(0, 10, 4), unit=Record()),
     ):
         with pytest.raises(TypeError, match="spec must be a SketchSpec or ListedItems, got"):
             make()
 
 
 def test_it_is_shown_and_explained_without_its_items() -> None:
-    transform = PrivateFrequencies.Globally(ListedItems(["Jenny", "Joe"]), PRIVACY, unit=Record(), item="page")
+    transform = PrivateFrequencies(ListedItems(["Jenny", "Joe"]), PRIVACY, unit=Record(), item="page")
     data = {item.key: item.value for item in DisplayData.create_from(transform).items}
     assert (data["sketch"], data["counters"]) == ("listed_items", 2)
     assert "depth" not in data
@@ -208,9 +201,7 @@ def test_it_is_shown_and_explained_without_its_items() -> None:
 
 
 def test_files_hold_a_release_for_each_key(tmp_path: Path) -> None:
-    transform = PrivateFrequencies.PerKey(
-        PAGES, PRIVACY, **NAMES, unit=SINGLE, keys=PublicKeys(["user 0", "nobody"], "user")
-    )
+    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=SINGLE, keys=PublicKeys(["user 0", "nobody"], "user"))
     with beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create(KINDS["rows"]) | transform | WriteReleases(str(tmp_path / "pages"))
     pairs = dict(read_releases(tmp_path / "pages-*", ReleasedListedItems, keyed=True))
@@ -223,7 +214,7 @@ def test_files_hold_a_release_for_each_key(tmp_path: Path) -> None:
 
 
 def test_questions_are_answered_in_a_pipeline() -> None:
-    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), item="page")
+    transform = PrivateFrequencies(PAGES, PRIVACY, unit=Record(), item="page")
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         releases = pipeline | "Rows" >> beam.Create([beam.Row(page="page 0")] * 500) | transform
@@ -234,7 +225,7 @@ def test_questions_are_answered_in_a_pipeline() -> None:
 
 
 def test_windows_get_a_release_each() -> None:
-    transform = PrivateFrequencies.Globally(PAGES, PRIVACY, unit=Record(), windows=TimeRange(0, 30))
+    transform = PrivateFrequencies(PAGES, PRIVACY, unit=Record(), windows=TimeRange(0, 30))
     windows = window.FixedWindows(10)
     timed = [("page 0", 1.0)] * 400 + [("page 7", 25.0)] * 400
     releases = seen_by_sink(lambda pipeline: at_times(pipeline, timed, windows) | transform)
@@ -245,7 +236,7 @@ def test_windows_get_a_release_each() -> None:
 def test_ranges_of_windows_are_answered() -> None:
     """Noise of sigma^2 below 2: off by more than 40, 28 sigma, with probability < 1e-50."""
     horizon = Horizon(0, 10, 4)
-    transform = PrivateContinualFrequencies.Globally(PAGES, PrivacySpec(rho=1), horizon, unit=Record())
+    transform = PrivateFrequencies(PAGES, PrivacySpec(rho=1), windows=horizon, unit=Record())
     timed = [("page 0", 1.0)] * 400 + [("page 7", 12.0)] * 100 + [("page 0", 35.0)] * 200 + [("other", 3.0)] * 999
     rows: list[TimelineRow] = seen_by_sink(
         lambda pipeline: at_times(pipeline, timed, window.GlobalWindows()) | transform

@@ -13,25 +13,13 @@ import pytest
 
 import beam_dpsketch
 from beam_dpsketch import transforms
-from beam_dpsketch.transforms import (
-    BoundContributions,
-    PrivateContinualFrequencies,
-    PrivateContinualQuantiles,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 MODULES = [beam_dpsketch, transforms]
-FAMILIES = [PrivateFrequencies, PrivateQuantiles, PrivateTopK, PrivateContinualFrequencies, PrivateContinualQuantiles]
-MAX_PARAMETERS, MAX_IN_ALL = 9, 60
+DOORS = [PrivateFrequencies, PrivateQuantiles, PrivateTopK]
+MAX_PARAMETERS, MAX_IN_ALL = 9, 30
 MADE_BY_THE_PACKAGE = {"Plan", "PrivacyStatement"}
 """Results that users read and do not construct; their fields are as many as there is to say."""
-
-
-def members(family: type) -> dict[str, type]:
-    """Return the transforms that a family names, by their public name."""
-    return {f"{family.__name__}.{name}": value for name, value in vars(family).items() if inspect.isclass(value)}
 
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -52,7 +40,7 @@ def callables(module: ModuleType) -> dict[str, Callable[..., Any]]:
     for name in module.__all__:
         value = getattr(module, name)
         if inspect.isclass(value) and not issubclass(value, (BaseException, enum.Enum)):
-            found |= (members(value) if value in FAMILIES else {name: value}) | dict(alternatives(value))
+            found |= {name: value} | dict(alternatives(value))
         elif inspect.isfunction(value):
             found[name] = value
     return {name: value for name, value in found.items() if name not in MADE_BY_THE_PACKAGE}
@@ -76,13 +64,8 @@ def documentation(value: Any) -> str:
     return "" if inspect.isclass(value) and own.startswith(f"{value.__name__}(") else own
 
 
-def test_all_transforms_have_at_most_sixty_parameters_together_and_those_over_time_and_keys_seven_each() -> None:
-    constructors = [member for family in FAMILIES for member in members(family).values()]
-    assert len(constructors) == 10
-    over_time_and_keys = (PrivateContinualFrequencies.PerKey, PrivateContinualQuantiles.PerKey)
-    others = [each for each in constructors if each not in over_time_and_keys]
-    assert sum(len(parameters(each)) for each in [*others, BoundContributions]) <= MAX_IN_ALL
-    assert [len(parameters(each)) for each in over_time_and_keys] == [7, 7]
+def test_all_transforms_have_at_most_thirty_parameters_together() -> None:
+    assert sum(len(parameters(each)) for each in [*DOORS, BoundContributions]) <= MAX_IN_ALL
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
@@ -103,22 +86,9 @@ def test_long_calls_and_bags_of_options_would_be_found() -> None:
         pass
 
     assert [faults(each) for each in (long, bag, settings)] == [["10 parameters"], ["**options"], ["options is a dict"]]
-    assert {"PrivateTopK.PerKey", "PrivacyId", "TreeSpec.for_memory", "plan"} <= (
+    assert {"PrivateTopK", "PrivacyId", "TreeSpec.for_memory", "plan"} <= (
         callables(beam_dpsketch) | callables(transforms)
     ).keys()
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family.__name__))
-def test_a_family_is_not_called_and_names_its_transforms(family: type) -> None:
-    for arguments in ((), (beam_dpsketch.SketchSpec(), beam_dpsketch.PrivacySpec(rho=1.0))):
-        with pytest.raises(TypeError, match=f"{family.__name__} names several transforms: use ") as caught:
-            family(*arguments)
-        assert set(re.findall(r"\w+\.\w+(?=\(\.\.\.\))", str(caught.value))) == members(family).keys()
-
-
-def test_globally_and_per_key_are_both_named() -> None:
-    with pytest.raises(TypeError, match=r"PrivateFrequencies\.Globally\(.*PrivateFrequencies\.PerKey\("):
-        PrivateFrequencies(beam_dpsketch.SketchSpec(), beam_dpsketch.PrivacySpec(rho=1.0), unit=beam_dpsketch.Record())
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
@@ -136,20 +106,19 @@ def test_exported_names_are_sorted_and_no_more_are_public(module: ModuleType) ->
     assert public == set(module.__all__) - {"__version__"}
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family.__name__))
-def test_every_parameter_of_a_transform_is_documented(family: type) -> None:
-    for name, member in members(family).items():
-        described = re.search(r"Args:\n(.*)", documentation(member), re.DOTALL)
-        assert described, name
-        words = re.findall(r"^\s+([\w, ]+):", described.group(1), re.MULTILINE)
-        assert {parameter.name for parameter in parameters(member)} <= set(", ".join(words).split(", ")), name
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: str(door.__name__))
+def test_every_parameter_of_a_transform_is_documented(door: type) -> None:
+    described = re.search(r"Args:\n(.*)", documentation(door), re.DOTALL)
+    assert described
+    words = re.findall(r"^\s+([\w, ]+):", described.group(1), re.MULTILINE)
+    assert {parameter.name for parameter in parameters(door)} <= set(", ".join(words).split(", "))
 
 
 def test_names_without_words_of_their_own_would_be_found() -> None:
     class Bare:
         pass
 
-    class Inherited(PrivateFrequencies.Globally):
+    class Inherited(PrivateFrequencies[Any]):
         pass
 
     def silent() -> NoReturn:

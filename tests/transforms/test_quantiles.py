@@ -92,14 +92,14 @@ UNITS = {"record": Record(), "privacy id": PrivacyId("tail", WIDE)}
 def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
     """Values outside are clamped and nulls dropped; listed keys without data get zeros, others nothing."""
     keys = ["AA", "BB", "absent"]
-    keyed = PrivateQuantiles.PerKey(DELAYS, PRIVACY, item="delay", unit=UNITS[unit], keys=PublicKeys(keys, "carrier"))
+    keyed = PrivateQuantiles(DELAYS, PRIVACY, item="delay", unit=UNITS[unit], keys=PublicKeys(keys, "carrier"))
     assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
 
 
 @pytest.mark.parametrize("unit", [Record(), PrivacyId("tail", BOUND)], ids=UNITS)
 def test_kinds_of_elements_may_be_mixed_without_keys(unit: Any) -> None:
     elements = [element for kind in batches().values() for element in kind]
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="delay", unit=unit)
+    transform = PrivateQuantiles(DELAYS, PRIVACY, item="delay", unit=unit)
     everything = [value for values in VALUES.values() for value in values] * len(batches())
     np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
 
@@ -107,7 +107,7 @@ def test_kinds_of_elements_may_be_mixed_without_keys(unit: Any) -> None:
 @pytest.mark.parametrize("unit", [Record(), PrivacyId(str, WIDE)], ids=UNITS)
 def test_pairs_give_the_same_exact_counters(unit: Any) -> None:
     pairs = [(key, value) for key, values in VALUES.items() for value in [*values, None, "text", 2.5]]
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=unit, keys=PublicKeys(["AA", "absent"]))
+    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=unit, keys=PublicKeys(["AA", "absent"]))
     assert same(exact_vectors(pairs, transform), expected_by_key(["AA", "absent"]))
 
 
@@ -140,7 +140,7 @@ BY_SIGNED_USER = PrivacyId("user", RecordBounds(1, signed=True))
 def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: Any) -> None:
     domain, values, kind = DOMAINS[name]
     rows = [{"value": value, "user": number} for number, value in enumerate([*values, None])]
-    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", unit=unit)
+    transform = PrivateQuantiles(domain, PRIVACY, item="value", unit=unit)
     column = pa.array([row["value"] for row in rows], kind)
     users = [np.arange(len(rows)) + 100 * form for form in (1, 2)]  # another set in each form, so that none is bounded
     tables = [pa.table({"value": column, "user": each}) for each in users]
@@ -148,8 +148,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     np.testing.assert_array_equal(exact_vectors([*rows, tables[0], tables[1].to_pandas()], transform), 3 * expected)
     if unit is BY_RECORD:
         np.testing.assert_array_equal(
-            exact_vectors([row["value"] for row in rows], PrivateQuantiles.Globally(domain, PRIVACY, unit=Record())),
-            expected,
+            exact_vectors([row["value"] for row in rows], PrivateQuantiles(domain, PRIVACY, unit=Record())), expected
         )
 
 
@@ -167,7 +166,7 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
     ],
 )
 def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: Any) -> None:
-    transform = PrivateQuantiles.Globally(domain, PRIVACY, item="value", unit=unit)
+    transform = PrivateQuantiles(domain, PRIVACY, item="value", unit=unit)
     message = f"the item column must hold values of {type(domain).__name__}, got"
     with pytest.raises(Exception, match=message):
         run([pa.table({"value": column, "user": [1]})], transform)
@@ -175,13 +174,13 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, colu
 
 def test_weights_count_and_are_clamped() -> None:
     rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=10))
+    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=10))
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
 
 
 def test_the_statement_says_what_was_asked_for() -> None:
     spec = TreeSpec.for_memory(DELAYS, arity=4, leaf_share=Fraction(1, 2))
-    transform = PrivateQuantiles.Globally(
+    transform = PrivateQuantiles(
         spec,
         PrivacySpec(0.5, relation=ADD_OR_REMOVE_ONE, side_counters=None),
         item="delay",
@@ -199,23 +198,21 @@ def test_the_statement_says_what_was_asked_for() -> None:
 
 def test_answers_are_near_the_truth() -> None:
     """sigma^2 = 2 a level; the error of a rank is far below 4 x 12 x 14 sigma with probability > 1 - 1e-9."""
-    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles.Globally(DELAYS, PRIVACY, unit=Record()))
+    (released,) = run([10] * 3000 + [20] * 1000, PrivateQuantiles(DELAYS, PRIVACY, unit=Record()))
     assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
     assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
-    (empty,) = run([], PrivateQuantiles.Globally(DELAYS, PRIVACY, unit=Record()))
+    (empty,) = run([], PrivateQuantiles(DELAYS, PRIVACY, unit=Record()))
     assert empty.total().estimate < 200
 
 
 def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
     pairs = [("a", 5)] * 2000 + [("b", 9)]
-    outputs = dict(
-        run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"])))
-    )
+    outputs = dict(run(pairs, PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"]))))
     assert set(outputs) == {"a", "absent"}
     assert outputs["a"].quantile(0.5) == 5
     assert outputs["absent"].counters.any()
     assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.NONE}
-    outputs = dict(run(pairs, PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=AssumePublicKeys())))
+    outputs = dict(run(pairs, PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=AssumePublicKeys())))
     assert set(outputs) == {"a", "b"}
     assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.KEYS}
 
@@ -223,7 +220,7 @@ def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
     bounds = RecordBounds(max_contributions_per_partition=7)
-    transform = PrivateQuantiles.Globally(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
+    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
     spec = TreeSpec.for_memory(DELAYS)
     levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
@@ -242,9 +239,7 @@ def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
         for sign in (1, -1)
         for number in range(40)
     ]
-    transform = PrivateQuantiles.Globally(
-        domain, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS)
-    )
+    transform = PrivateQuantiles(domain, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS))
     expected = vector_of([row["value"] for row in kept], domain)
     np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
     np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
@@ -257,9 +252,7 @@ def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
 def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
     rows = [{"user": "one", "value": value, "weight": sign} for value in range(100) for sign in (1, -1)]
     rows += [{"user": "one", "value": 150, "weight": 2}]
-    transform = PrivateQuantiles.Globally(
-        DELAYS, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS)
-    )
+    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS))
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([150], weights=[2]))
 
 
@@ -274,7 +267,7 @@ def test_accumulators_of_trees_survive_their_bytes() -> None:
 
 
 def test_replayed_bundles_show_the_sink_one_value() -> None:
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
+    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
     seen = seen_by_sink(
         lambda pipeline: pipeline | beam.Create([("a", 1), ("b", 2)]) | transform, "--direct_runner_bundle_repeat=3"
     )
@@ -283,7 +276,7 @@ def test_replayed_bundles_show_the_sink_one_value() -> None:
 
 
 def test_trees_come_back_from_files(tmp_path: Path) -> None:
-    transform = PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", 7]))
+    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", 7]))
     with beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create([("a", 1)] * 900) | transform | WriteReleases(str(tmp_path / "trees"))
     read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "trees*"))))
@@ -292,7 +285,7 @@ def test_trees_come_back_from_files(tmp_path: Path) -> None:
 
 
 def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = BY_RECORD, **arguments: Any) -> Any:
-    return PrivateQuantiles.Globally(domain, privacy, unit=unit, **arguments)
+    return PrivateQuantiles(domain, privacy, unit=unit, **arguments)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -314,16 +307,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "little memory": (lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)), "memory must be at least 5120 bytes"),
     "a number as item": (lambda: globally(item=5), "item must be a field name, a callable or None, got int"),
     "little noise": (lambda: globally(privacy=PrivacySpec(1000.0)), "sigma is at least 0.5"),
-    "no keys": (
-        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=BY_RECORD, keys=None),
-        r"keys must be PublicKeys\(\[...\]\), KeySelection.* or AssumePublicKeys.* show who is in it; got NoneType",
-    ),
     "a list as keys": (
-        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=BY_RECORD, keys=["a"]),
+        lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=BY_RECORD, keys=["a"]),
         r"keys must be PublicKeys\(\[...\]\), KeySelection.* got list",
     ),
     "more partitions than keys": (
-        lambda: PrivateQuantiles.PerKey(DELAYS, PRIVACY, unit=PrivacyId("u", WIDE), keys=PublicKeys(["a"])),
+        lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=PrivacyId("u", WIDE), keys=PublicKeys(["a"])),
         "bounds.max_partitions must be at most 1, the number of keys, got 2",
     ),
 }

@@ -92,8 +92,8 @@ def test_releases_and_lists_of_the_same_pipeline_are_asked() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         pairs = pipeline | "Data" >> beam.Create([("a", 5)] * 3000 + [("b", 90)] * 3000)
         keys = PublicKeys(["a", "b"])
-        quantiles = PrivateQuantiles.PerKey(IntegerDomain(0, 99), PrivacySpec(1.0), unit=Record(), keys=keys)
-        top = PrivateTopK.PerKey(IntegerDomain(0, 99), PrivacySpec(1.0), k=1, unit=Record(), keys=keys)
+        quantiles = PrivateQuantiles(IntegerDomain(0, 99), PrivacySpec(1.0), unit=Record(), keys=keys)
+        top = PrivateTopK(IntegerDomain(0, 99), PrivacySpec(1.0), k=1, unit=Record(), keys=keys)
         medians = pairs | quantiles | QueryReleases(Ask("quantiles", (0.5,)))
         items = pairs | top | QueryReleases(Ask("items", (5,)))
         return (medians, items) | beam.Flatten()

@@ -119,7 +119,7 @@ def test_no_data_gives_no_keys() -> None:
 def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     privacy = PrivacySpec(epsilon=2, delta=1e-6, relation=relation)
     transform = SelectKeys(privacy, unit=UNIT, keys=KeySelection(5e-7, "key"))
-    terms = transform._terms()
+    terms = transform._declared.terms
     note = choose_keys_alone(terms).note
     moved = 1 if relation is ADD_OR_REMOVE_ONE else 2  # units whose votes change
     assert note.sigma_squared == Fraction(48**2 * moved) / (2 * terms.privacy.rho)
@@ -134,7 +134,7 @@ def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "SELECT_KEYS_SECRET", "00112233445566778899aabbccddeeff" * 2)
     keys, seen = KeySelection(1e-6, "key"), []
     transform = SelectKeys(PrivacySpec(rho=0.5, delta=0.01), unit=Record(), keys=keys)
-    note = choose_keys_alone(transform._terms()).note
+    note = choose_keys_alone(transform._declared.terms).note
     elements = [{"key": key} for key in range(100) for _ in range(note.half // note.grid)]
     exact = choose_once.find_chosen
 

@@ -49,7 +49,7 @@ def prefix_vector(domain: BytesDomain, items: Any, weights: Any = None) -> np.nd
 
 
 def test_the_heaviest_addresses_are_found() -> None:
-    (top,) = run(ADDRESSES, PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=2, unit=Record()))
+    (top,) = run(ADDRESSES, PrivateTopK(IPv4Domain(), PRIVACY, k=2, unit=Record()))
     assert found(top) == ["10.0.0.1", "10.0.0.2"]
     assert isinstance(top.release, ReleasedDyadicCountSketch)
     spec = top.release.spec
@@ -61,7 +61,7 @@ def test_the_heaviest_addresses_are_found() -> None:
 
 def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     """Counts differ by 1,000 and more, at 10 for the detection limit: a miss has probability < 1e-9."""
-    (top,) = run(WORDS, PrivateTopK.Globally(TextDomain(5), PRIVACY, k=5, unit=Record()))
+    (top,) = run(WORDS, PrivateTopK(TextDomain(5), PRIVACY, k=5, unit=Record()))
     assert isinstance(top.release, ReleasedPrefixTree)
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
@@ -73,7 +73,7 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
-    keyed = PrivateTopK.PerKey(
+    keyed = PrivateTopK(
         TextDomain(5), PRIVACY, k=3, item="word", unit=unit, keys=PublicKeys(["k0", "k1", "absent"], "key")
     )
     table = pa.Table.from_pylist(rows)
@@ -90,7 +90,7 @@ def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> No
             np.testing.assert_array_equal(vector, expected[key])
     if unit == Record():
         pairs = [(row["key"], row["word"]) for row in rows]
-        paired = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["k0", "k1", "absent"]))
+        paired = PrivateTopK(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["k0", "k1", "absent"]))
         for key, vector in exact_vectors(pairs, paired).items():
             np.testing.assert_array_equal(vector, expected[key])
 
@@ -104,7 +104,7 @@ def test_the_bounded_path_keeps_every_byte_of_strange_items(signed: bool) -> Non
     """Zero bytes at the end are what arrays of fixed-size bytes lose."""
     rows = [{"user": number, "item": item} for number, item in enumerate(BYTES)]
     bounds = RecordBounds(1, signed=signed)
-    transform = PrivateTopK.Globally(BytesDomain(4), PRIVACY, k=1, item="item", unit=PrivacyId("user", bounds))
+    transform = PrivateTopK(BytesDomain(4), PRIVACY, k=1, item="item", unit=PrivacyId("user", bounds))
     expected = prefix_vector(BytesDomain(4), BYTES)
     for elements in (rows, [pa.Table.from_pylist(rows)]):
         np.testing.assert_array_equal(exact_vectors(elements, transform), expected)
@@ -114,9 +114,7 @@ def test_deleted_words_might_never_have_been_there() -> None:
     """Netting is by what the tree sees: a long word and another of the same beginning are one item."""
     bounds = RecordBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
     rows = [("u", "kept", 3), ("u", "gone", 5), ("u", "gone", -5), ("v", "longest", 4), ("v", "longer", -4)]
-    transform = PrivateTopK.Globally(
-        TextDomain(4), PRIVACY, k=1, item=second, weight=third, unit=PrivacyId(first, bounds)
-    )
+    transform = PrivateTopK(TextDomain(4), PRIVACY, k=1, item=second, weight=third, unit=PrivacyId(first, bounds))
     np.testing.assert_array_equal(exact_vectors(rows, transform), prefix_vector(TextDomain(4), ["kept"], [3]))
 
 
@@ -135,7 +133,7 @@ def third(row: Any) -> Any:
 def test_each_privacy_id_counts_as_often_as_allowed() -> None:
     rows = [("one", f"w{number}") for number in range(100)] + [("two", "x")]
     bounds = RecordBounds(max_contributions_per_partition=3)
-    transform = PrivateTopK.Globally(TextDomain(4), PRIVACY, k=1, item=second, unit=PrivacyId(first, bounds))
+    transform = PrivateTopK(TextDomain(4), PRIVACY, k=1, item=second, unit=PrivacyId(first, bounds))
     tree = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), exact_vectors(rows, transform))
     # All words of "one" share their first byte; "x" may share its column in a row.
     rows_of_first_level = np.abs(tree.levels[0].counters).sum(axis=1)
@@ -145,7 +143,7 @@ def test_each_privacy_id_counts_as_often_as_allowed() -> None:
 @pytest.mark.slow
 def test_keys_get_a_list_each_absent_ones_too() -> None:
     pairs = [("a", word) for word in WORDS] + [("b", "other")] * 2000
-    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=PublicKeys(["a", "absent"]))
+    transform = PrivateTopK(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=PublicKeys(["a", "absent"]))
     outputs = dict(run(pairs, transform))
     assert set(outputs) == {"a", "absent"}
     assert found(outputs["a"]) == ["to"]
@@ -153,7 +151,7 @@ def test_keys_get_a_list_each_absent_ones_too() -> None:
 
 @pytest.mark.slow
 def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
-    transform = PrivateTopK.Globally(IPv4Domain(), PRIVACY, k=3, unit=Record())
+    transform = PrivateTopK(IPv4Domain(), PRIVACY, k=3, unit=Record())
     spec = TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
     np.testing.assert_array_equal(
         exact_vectors(ADDRESSES, transform), DyadicCountSketch(spec).accumulate(ADDRESSES).to_vector()
@@ -161,7 +159,7 @@ def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
 
 
 def test_replayed_bundles_show_the_sink_one_list() -> None:
-    transform = PrivateTopK.Globally(TextDomain(5), PRIVACY, k=3, unit=Record())
+    transform = PrivateTopK(TextDomain(5), PRIVACY, k=3, unit=Record())
     seen = seen_by_sink(
         lambda pipeline: pipeline | beam.Create(WORDS[::100]) | transform, "--direct_runner_bundle_repeat=3"
     )
@@ -170,7 +168,7 @@ def test_replayed_bundles_show_the_sink_one_list() -> None:
 
 @pytest.mark.slow
 def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
-    transform = PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
+    transform = PrivateTopK(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
@@ -188,7 +186,7 @@ def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("domain", [TextDomain(5), IPv4Domain()])
 def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
-    keyed = PrivateTopK.PerKey(domain, PRIVACY, k=3, unit=Record(), keys=AssumePublicKeys())
+    keyed = PrivateTopK(domain, PRIVACY, k=3, unit=Record(), keys=AssumePublicKeys())
     for transform in (globally(domain, unit=Record()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
         assert "n adds what about n records would give" in transform.explain()
@@ -197,7 +195,7 @@ def test_explain_says_what_will_be_found_and_never_refuses(domain: Any) -> None:
 
 
 def globally(domain: Any = TextDomain(5), k: Any = 3, unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
-    return PrivateTopK.Globally(domain, PRIVACY, k=k, unit=unit, **arguments)
+    return PrivateTopK(domain, PRIVACY, k=k, unit=unit, **arguments)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -217,11 +215,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a type as domain": (lambda: globally(str), "domain must be a Domain, got"),
     "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
     "no keys": (
-        lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=None),
+        lambda: PrivateTopK(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=None),
         r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): .*; got NoneType",
     ),
     "no values of keys": (
-        lambda: PrivateTopK.PerKey(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),
+        lambda: PrivateTopK(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),
         "k must be between 1 and",
     ),
 }

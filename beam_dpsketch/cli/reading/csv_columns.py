@@ -16,19 +16,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.config.scalars import read_time
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
 _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
 
 
-def column_types(config: ReleaseConfig) -> dict[str, pa.DataType]:
+def column_types(declared: ReleaseSpec) -> dict[str, pa.DataType]:
     """Return the type of each column that a release reads."""
-    columns = columns_of(config.declaration.selectors)
-    kinds = {"item": _item_type(config), "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(config)}
+    columns = columns_of(declared.selectors)
+    kinds = {"item": _item_type(declared), "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(declared)}
     types: dict[str, pa.DataType] = {}
     for argument, field in columns.items():
         if types.setdefault(field, kinds[argument]) != kinds[argument]:
@@ -39,19 +39,19 @@ def column_types(config: ReleaseConfig) -> dict[str, pa.DataType]:
     return types
 
 
-def declared_schema(path: str, names: Sequence[str], config: ReleaseConfig) -> pa.Schema:
+def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> pa.Schema:
     """Return the columns that a release reads of a file, with their types.
 
     A first line that lacks one, or has it twice, is refused. It may be a record, so it is not shown.
     """
-    columns = columns_of(config.declaration.selectors)
+    columns = columns_of(declared.selectors)
     for argument, field in columns.items():
         if field not in names:
             words = f"is not in the first line of {path!a}, which must name the columns"
             raise ConfigError(f"{PATHS[argument]}: {field!r} {words}{nearest(field, names, columns)}")
         if names.count(field) > 1:
             raise ConfigError(f"{PATHS[argument]}: {field!r} is in the first line of {path!a} twice")
-    return pa.schema([*column_types(config).items()])
+    return pa.schema([*column_types(declared).items()])
 
 
 def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -66,15 +66,15 @@ def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array([_read(text, _READERS[kind]) for text in column.to_pylist()], kind)
 
 
-def _item_type(config: ReleaseConfig) -> pa.DataType:
-    spec = config.declaration.spec
+def _item_type(declared: ReleaseSpec) -> pa.DataType:
+    spec = declared.spec
     if spec.is_listed:
         return _listed_type(spec.items, "items")
     return spec.domain.column_type if spec.domain else TEXT
 
 
-def _key_type(config: ReleaseConfig) -> pa.DataType:
-    listed = config.declaration.public_keys
+def _key_type(declared: ReleaseSpec) -> pa.DataType:
+    listed = declared.public_keys
     return _listed_type(listed, "keys.public") if listed else TEXT
 
 

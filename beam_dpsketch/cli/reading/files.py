@@ -12,8 +12,8 @@ import pyarrow as pa
 from beam_dpsketch.cli.reading.csv_columns import convert, declared_schema
 from beam_dpsketch.cli.reading.csv_files import CsvFile
 from beam_dpsketch.cli.text import UsageError
-from beam_dpsketch.config import ReleaseConfig
 from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ENDINGS = (".parquet", ".csv")
 _ROWS = 1 << 17
@@ -31,12 +31,12 @@ class Input(NamedTuple):
     reader: pa.RecordBatchReader
 
 
-def open_files(names: Sequence[str], config: ReleaseConfig, on_read: Callable[[float], None]) -> Input:
+def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: Callable[[float], None]) -> Input:
     """Return the rows of files, with the columns that a release reads where they are there.
 
     Args:
       names: paths, and patterns with wildcards; all of one kind, by their ending.
-      config: of the release.
+      declared: the release.
       on_read: is called with the share of the input that is read, 0 to 1. It depends on the sizes of files alone.
 
     Raises `UsageError` for files that cannot be read as one table, `ConfigError`, and `OSError`.
@@ -48,7 +48,7 @@ def open_files(names: Sequence[str], config: ReleaseConfig, on_read: Callable[[f
         raise UsageError(f"the files to release must all end with {' or all with '.join(ENDINGS)}")
     kind = _Parquet if endings == {".parquet"} else _Csv
     try:
-        source = kind(paths, config)
+        source = kind(paths, declared)
     except (UsageError, ConfigError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
@@ -61,12 +61,12 @@ def open_files(names: Sequence[str], config: ReleaseConfig, on_read: Callable[[f
 class _Parquet:
     """Parquet files whose columns have the same types."""
 
-    def __init__(self, paths: list[str], config: ReleaseConfig) -> None:
+    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
         import pyarrow.parquet as pq  # only here: it takes time to import
 
         self._paths = paths
         self._files = [pq.ParquetFile(path, pre_buffer=True) for path in paths]
-        schemas = [_wanted(file.schema_arrow, config) for file in self._files]
+        schemas = [_wanted(file.schema_arrow, declared) for file in self._files]
         self.schema, self._names = schemas[0], {*schemas[0].names}
         for path, schema in zip(paths, schemas, strict=True):
             if not schema.equals(self.schema):
@@ -93,10 +93,10 @@ class _Parquet:
 class _Csv:
     """CSV files with a header; an empty field is null."""
 
-    def __init__(self, paths: list[str], config: ReleaseConfig) -> None:
+    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
         self._files = {path: CsvFile(path) for path in paths}
         for path, file in self._files.items():
-            self.schema = declared_schema(path, file.header(), config)
+            self.schema = declared_schema(path, file.header(), declared)
 
     def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
         total, before = sum(map(os.path.getsize, self._files)) or 1, 0
@@ -108,9 +108,9 @@ class _Csv:
             before += os.path.getsize(path)
 
 
-def _wanted(schema: pa.Schema, config: ReleaseConfig) -> pa.Schema:
+def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:
     """Return the columns that a release reads, without metadata; all of them where one is missing, for its error."""
-    names = set(config.declaration.selectors.given.values())
+    names = set(declared.selectors.given.values())
     fields = [pa.field(each.name, each.type) for each in schema if each.name in names]
     return pa.schema(fields if names <= {each.name for each in fields} else [pa.field(x.name, x.type) for x in schema])
 

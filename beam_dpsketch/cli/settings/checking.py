@@ -12,11 +12,12 @@ from beam_dpsketch.cli.reading.csv_columns import TEXT, declared_schema
 from beam_dpsketch.cli.reading.csv_files import CsvFile
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, printable, write
-from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
-from beam_dpsketch.frames.plan import FramePlan
+from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.frames.plan import check_columns, columns_of
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 _ENDINGS = (".parquet", ".csv")
 
@@ -37,12 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     code = DONE
     for path in arguments.files:
         try:
-            config = read_release(read_settings_file(path))
+            declared = read_release(read_settings_file(path))
             if schema is not None:
                 csv = arguments.against.lower().endswith(".csv")
-                given = declared_schema(arguments.against, schema.names, config) if csv else schema
-                _check_columns(config, given, f"{path} against {arguments.against}")
-            write(sys.stdout, printable(f"{path}: OK: {in_words(config)}") + "\n")
+                given = declared_schema(arguments.against, schema.names, declared) if csv else schema
+                _check_columns(declared, given, f"{path} against {arguments.against}")
+            write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
         except UsageError as error:
             note(error)
             code = WRONG_USAGE
@@ -52,28 +53,29 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def in_words(config: ReleaseConfig) -> str:
+def in_words(declared: ReleaseSpec) -> str:
     """Return what is released, for whom, and what it spends, without a key or an item."""
-    terms = config.terms
-    counted = f"the {config.k} most frequent values of {config.item}" if config.k else f"{config.kind} of {config.item}"
-    weight = "" if config.weight is None else f", weighted by {config.weight}"
-    whose = "" if config.declaration.privacy_id is None else f" (in {config.declaration.privacy_id.field})"
+    terms, k = declared.terms, declared.count.wanted
+    counted = f"the {k} most frequent values" if k else declared.count.name
+    counted += f" of {declared.item}"
+    weight = "" if declared.weight is None else f", weighted by {declared.weight}"
+    whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
     rho, epsilon, delta = loss_in_words(terms)
     bounds = terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)
     return (
-        f"{counted}{weight}{_keys(config)}{_windows(config)}; protected: {terms.unit.value}{whose}; "
+        f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
         f"bounds enforced on each: {bounds}; {rho}, {epsilon} at {delta}, {terms.privacy.relation.name}"
     )
 
 
-def _keys(config: ReleaseConfig) -> str:
-    return "" if config.keys is None else f", for {config.keys.words}"
+def _keys(declared: ReleaseSpec) -> str:
+    return "" if declared.keys is None else f", for {declared.keys.words}"
 
 
-def _windows(config: ReleaseConfig) -> str:
-    if config.horizon is not None:
-        return f", over time in {config.horizon.windows} windows"
-    return "" if config.windows is None else ", in each window of a declared range"
+def _windows(declared: ReleaseSpec) -> str:
+    if declared.horizon is not None:
+        return f", over time in {declared.horizon.windows} windows"
+    return "" if declared.windows is None else ", in each window of a declared range"
 
 
 def read_schema(path: str) -> pa.Schema:
@@ -94,10 +96,9 @@ def read_schema(path: str) -> pa.Schema:
         raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
 
 
-def _check_columns(config: ReleaseConfig, schema: pa.Schema, title: str) -> None:
+def _check_columns(declared: ReleaseSpec, schema: pa.Schema, title: str) -> None:
     """Refuse columns that `dpsketch run` would refuse."""
     try:
-        plan = FramePlan(config.declaration, config.terms)
-        plan.check_columns(open_table(schema.empty_table(), plan.columns.values()))
+        check_columns(declared, open_table(schema.empty_table(), columns_of(declared.selectors).values()))
     except (ValueError, TypeError) as error:
         raise UsageError(f"{title}: {error}") from None

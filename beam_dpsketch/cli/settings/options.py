@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.cli.asking.values import read_lines
 from beam_dpsketch.cli.text import UsageError
-from beam_dpsketch.config import ConfigError, ReleaseConfig, read_release
+from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import plain
 from beam_dpsketch.config.release import KINDS
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
 Settings = dict[str, Any]
 
@@ -109,7 +110,7 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_config(arguments: argparse.Namespace) -> ReleaseConfig:
+def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
     """Return what the options of `add_settings_options` declare, checked together; raise `UsageError`."""
     given = _given(arguments)
     settings = {} if arguments.config is None else read_settings_file(arguments.config)

@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is known of the release."""
-    config = read_config(arguments)
+    declared = read_config(arguments)
     try:
-        planned = config.plan(arguments.n, wanted_error=arguments.wanted_error)
+        planned = declared.plan(arguments.n, wanted_error=arguments.wanted_error)
     except (ValueError, ArithmeticError) as error:
         raise UsageError(error) from None
     if arguments.format == "json":

@@ -49,6 +49,18 @@ def open_questions(selectors: Selectors, element_type: Any, *, domain: AnyDomain
     return [question for question in questions if question]
 
 
+def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
+    """Refuse (key, value) pairs where nothing says what is counted of them: whole pairs would be counted in silence."""
+    kind = convert_to_beam_type(element_type)
+    members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
+    pairs = [isinstance(each, typehints.TupleHint.TupleConstraint) and len(each.tuple_types) == 2 for each in members]
+    if selectors.item is None and all(pairs):
+        raise ValueError(
+            "keys must be given where elements are (key, value) pairs, as in keys=KeySelection(1e-8), for a release of "
+            "each key; or give item, as in item=lambda pair: pair[1], or item=lambda pair: pair to count whole pairs"
+        )
+
+
 def what_counts(argument: str, domain: AnyDomain) -> str:
     """Return which values of an argument can be used, in words."""
     if argument == "weight":

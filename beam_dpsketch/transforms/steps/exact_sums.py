@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.records.declaration import Declaration
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
 from beam_dpsketch.transforms.steps.choosing.norms import stamp
@@ -23,13 +21,10 @@ from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 class ExactSums(beam.PTransform):
     """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key."""
 
-    def __init__(self, declaration: Declaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
-        self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
-        terms = plan.terms
-        self._sketch_input = dataclasses.replace(
-            declaration.sketch_input, counters=terms.counters, selection=terms.key_selection, over_time=plan.rows
-        )
+        self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
+        self._sketch_input = declared.summed(plan.terms, plan.rows)
 
     @property
     def sketch_input(self) -> SketchInput:
@@ -37,12 +32,12 @@ class ExactSums(beam.PTransform):
         return self._sketch_input
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        starts, per_key, sketch_input = self._plan.starts, self._declaration.is_keyed, self._sketch_input
-        elements, selectors = pcoll, self._declaration.selectors
+        starts, per_key, sketch_input = self._plan.starts, self._declared.is_keyed, self._sketch_input
+        elements, selectors = pcoll, self._declared.selectors
         if starts is not None:
             in_range = beam.FlatMap(filter_to_time_range, starts).with_output_types(pcoll.element_type)
             elements = elements | "InTimeRange" >> in_range
-        reader = RecordReader(selectors, per_key=per_key, public_keys=self._declaration.public_keys)
+        reader = self._declared.reader
         bounded, norm = selectors.privacy_id is not None, None  # bounded records all come as a window ends
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
@@ -62,11 +57,11 @@ class ExactSums(beam.PTransform):
 
         A norm that the data chose goes with it: the noise of a release without data must not be another one.
         """
-        starts, keys, empty = self._plan.starts, self._declaration.public_keys, self._sketch_input.empty()
-        always = norm is not None and self._plan.is_global and not self._declaration.is_keyed
-        if keys is None and not always and (starts is None or self._declaration.is_keyed):
+        starts, keys, empty = self._plan.starts, self._declared.public_keys, self._sketch_input.empty()
+        always = norm is not None and self._plan.is_global and not self._declared.is_keyed
+        if keys is None and not always and (starts is None or self._declared.is_keyed):
             return values
-        every = [(key, empty) for key in keys or ()] if self._declaration.is_keyed else [empty]
+        every = [(key, empty) for key in keys or ()] if self._declared.is_keyed else [empty]
         if starts is not None:
             created = create_in_every_window(values.pipeline, starts, values.windowing, every)
         else:

@@ -4,7 +4,7 @@ Guarantee: each release is rho-zCDP against anyone who neither knows the secret 
 guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
 the same release id release the same bytes, on any runner and under any label, which costs nothing more. A release id
 names one transform on one input: different data under one release id cost another rho and show that they differ, and
-equal releases under it show that two inputs are equal. All randomness depends on `Declaration.identify` too. So
+equal releases under it show that two inputs are equal. All randomness depends on `ReleaseSpec.identify` too. So
 transforms with other settings are other runs, with unrelated noise, under one release id as well.
 """
 
@@ -43,7 +43,7 @@ def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline],
 class IdempotentNoise:
     """A release id, and where workers find the secret; see `Replayable.with_idempotent_noise`.
 
-    `transform` says which transform it is, once that is known: what `Declaration.identify` returns.
+    `transform` says which transform it is, once that is known: what `ReleaseSpec.identify` returns.
     """
 
     release_id: str

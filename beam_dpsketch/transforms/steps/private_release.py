@@ -4,50 +4,40 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn
+from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 
 from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import choose_keys
-from beam_dpsketch.engine.noising import calibrate
-from beam_dpsketch.planning.advice import USUAL_WANTED_ERROR
-from beam_dpsketch.planning.planner import check_declared, plan_declared
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.grouping import GroupedDeclaration
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR
+from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
 from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
+from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
+from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
 from beam_dpsketch.transforms.steps.runner_guard import allow_one_run, check_runner
 from beam_dpsketch.transforms.steps.sample_check import ReadsElements
+from beam_dpsketch.transforms.windows.guard import check_no_windowing
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan, edges_of
 
-
-class Family(type):
-    """Metaclass of a namespace of transforms, which is not called itself."""
-
-    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
-        members = " or ".join(f"{cls.__name__}.{name}(...)" for name in ("Globally", "PerKey") if hasattr(cls, name))
-        raise TypeError(f"{cls.__name__} names several transforms: use {members}")
+Self = TypeVar("Self", bound="PrivateRelease[Any]")
+Output = TypeVar("Output")
 
 
 class PrivateTransform(ReadsElements):
-    """Holds what releases and continual releases share: the declaration, and the checks before they run."""
+    """Holds what all private transforms share: the declaration, and the checks before they run."""
 
-    _is_search: ClassVar[bool] = False
-
-    def __init__(self, declaration: Declaration) -> None:
-        super().__init__(declaration)
-        self._check_settings()
-
-    def default_label(self) -> str:
-        """Return the name for users, such as `PrivateFrequencies.PerKey`."""
-        return type(self).__qualname__
+    def __init__(self, declared: ReleaseSpec) -> None:
+        super().__init__(declared)
+        declared.resolved  # noqa: B018  # refuses settings that cannot work
 
     def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
         """Return what will be released, in words, with what to expect of it, before any data is read.
@@ -67,80 +57,110 @@ class PrivateTransform(ReadsElements):
           wanted_error: an error as a share of the weight that counts in one release, between 0 and 1; the words say
             how many people it needs.
         """
-        terms, search = self._terms(), self._is_search
-        return str(plan_declared(self._declaration, terms, n, search=search, wanted_error=wanted_error))
+        return str(self._declared.plan(n, wanted_error=wanted_error))
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
-        return {**self._declaration.display_data(), **self.display_of_noise()}
+        return {**self._declared.display_data(), **self.display_of_noise()}
 
-    def _terms(self) -> DeclaredTerms:
-        return self._declaration.terms()
-
-    def _check_settings(self) -> None:
-        """Refuse settings under which what is released cannot work."""
-        check_declared(self._declaration, self._terms())
-
-    def _noise(
-        self, elements: beam.PCollection, terms: DeclaredTerms, edges: tuple[int, ...] | None = None
-    ) -> IdempotentNoise | None:
-        """Return the idempotent noise of the transform with these terms, if any; `edges` of a horizon."""
+    def _noise(self, elements: beam.PCollection, terms: DeclaredTerms) -> IdempotentNoise | None:
+        """Return the idempotent noise of the transform with these terms, if any."""
         if (noise := self._idempotent_noise) is None:
             return None
-        windows = edges_of(elements.windowing.windowfn) if edges is None else edges
-        return dataclasses.replace(noise, transform=self._declaration.identify(terms, windows))
+        horizon = self._declared.horizon
+        if horizon is None:
+            windows = edges_of(elements.windowing.windowfn)
+        else:
+            windows = horizon.start_micros, horizon.size_micros, horizon.windows
+        return dataclasses.replace(noise, transform=self._declared.identify(terms, windows))
 
-    def _pay(self, elements: beam.PCollection, terms: DeclaredTerms) -> DeclaredTerms:
-        """Return terms that are paid for: by a part of a budget for one transform, and for one run of the pipeline."""
-        paid = terms.paying_for(application(elements))
-        if terms.privacy.is_of_budget and not self.is_idempotent:
+    def _pay(self, elements: beam.PCollection, resolved: ResolvedRelease) -> ResolvedRelease:
+        """Return a release that is paid for: by a part of a budget, for one transform and run."""
+        self.check_release_id(elements)
+        paid = resolved.paying_for(application(elements))
+        if resolved.terms.privacy.is_of_budget and not self.is_idempotent:
             allow_one_run(elements.pipeline)
         return paid
 
     def _check_elements(self, elements: beam.PCollection) -> None:
-        if self._declaration.privacy_id is None:
+        if self._declared.privacy_id is None:
             check_no_copies(elements)
         self.check_types(elements)
         check_runner(elements, self._idempotent_noise)
 
 
-class PrivateRelease(PrivateTransform):
-    """Turn elements into one release, or one per key; the transforms for users choose the sketch."""
+class PrivateRelease(PrivateTransform, Generic[Output]):
+    """Turn elements into one release, or one for each key, in each window; or into rows over time."""
 
-    def __init__(self, declaration: Declaration) -> None:
-        super().__init__(declaration)
-        declaration.check_max_partitions()
+    @classmethod
+    def of(cls: type[Self], declared: ReleaseSpec) -> Self:
+        """Return the transform of a declaration that is made already."""
+        made = cls.__new__(cls)
+        PrivateRelease.__init__(made, declared)
+        return made
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan, per_key = WindowPlan.of(pcoll, self._declaration), self._declaration.is_keyed
+        declared = self._declared
+        if declared.horizon is not None:
+            return self._release_rows(pcoll, declared.horizon)
+        plan = WindowPlan.of(pcoll, declared)
         self._check_elements(pcoll)
-        if isinstance(self._declaration, GroupedDeclaration):
-            return self._expand_groups(pcoll, self._declaration, window_plan)
-        calibrate(self._declaration.spec, window_plan.terms.resolved(1))  # refuses windows that cannot work
-        noise = self._noise(pcoll, window_plan.terms)
-        sums = pcoll | "ExactSums" >> ExactSums(self._declaration, window_plan, noise)
-        self.check_release_id(pcoll)
-        terms = self._pay(pcoll, window_plan.terms)
-        single, run = window_plan.is_global and not per_key, {}
-        if pcoll.is_bounded and not single:  # a stream would wait for a side input
-            names = draw_run(pcoll.pipeline)
+        resolved, noise = declared.resolved.under(plan.terms), self._noise(pcoll, plan.terms)
+        if declared.count.by_item:
+            counting = self._pay(pcoll, resolved).calibrated
+            released = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise)
+        else:
+            released = self._release_sketches(pcoll, resolved, plan, noise)
+        if (k := declared.count.wanted) is None:
+            return released
+        if not declared.is_keyed:
+            return released | "TopK" >> beam.Map(TopK.of, k).with_output_types(TopK)
+        search = beam.MapTuple(lambda key, release: (key, TopK.of(release, k)))
+        return released | "TopK" >> search.with_output_types(tuple[Any, TopK])
+
+    def _release_sketches(
+        self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
+    ) -> beam.PCollection:
+        """Sum each window exactly, and draw the noise of each sum once."""
+        declared, run = self._declared, {}
+        sums = elements | "ExactSums" >> ExactSums(declared, plan, noise)
+        resolved = self._pay(elements, resolved)
+        if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
+            names = draw_run(elements.pipeline)
             if noise is None:
                 run["run"] = beam.pvalue.AsSingleton(names)
-            if window_plan.is_global and may_release_nothing(self._declaration, terms):
-                names | "Spent" >> RecordSpent(self._declaration.spec, terms.resolved(None), noise)
-        choice = choose_keys(self._declaration.spec, terms)
-        release_once = ReleaseOnce(terms, per_key=per_key, choice=choice, idempotent_noise=noise)
+            if plan.is_global and may_release_nothing(declared, resolved.terms):
+                names | "Spent" >> RecordSpent(resolved.calibrated, noise)
+        once = ReleaseOnce(resolved.calibrated, per_key=declared.is_keyed, idempotent_noise=noise)
         return (
             sums
-            | "ReleaseOnce" >> beam.ParDo(release_once, **run).with_output_types(tuple[Any, Releases])
-            | "MakeFinal" >> MakeFinal(per_key=per_key)
+            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
+            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         )
 
-    def _expand_groups(
-        self, pcoll: beam.PCollection, declaration: GroupedDeclaration, window_plan: WindowPlan
-    ) -> beam.PCollection:
-        counting = Counting.of(declaration.spec, window_plan.terms.resolved(None))
-        self.check_release_id(pcoll)
-        counting = counting._replace(terms=self._pay(pcoll, window_plan.terms).resolved(None))
-        noise = self._noise(pcoll, window_plan.terms)
-        return pcoll | "Groups" >> ReleaseGroups(declaration, window_plan, counting, noise)
+    def _release_rows(self, elements: beam.PCollection, horizon: Horizon) -> beam.PCollection:
+        """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
+        check_no_windowing(elements)
+        self._check_elements(elements)
+        declared, per_key = self._declared, self._declared.is_keyed
+        plan = horizon_plan(elements, declared, horizon)
+        resolved, noise = declared.resolved.under(plan.terms), self._noise(elements, plan.terms)
+        exact = ExactSums(declared, plan, noise)
+        sums = elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact
+        calibration, run = self._pay(elements, resolved).calibrated, {}
+        if elements.is_bounded and noise is None:  # on streams `RowsInOrder` names the run
+            run["run"] = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
+        settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
+        all_rows = AllRows(settings, calibration.choice, noise)
+        finds_keys = per_key and declared.public_keys is None
+        # One window longer than the horizon: Prism may fire a timer before elements of the same time.
+        longer = windows_of(horizon, horizon.windows + 1)
+        named = not elements.is_bounded
+        once = ReleaseOnce(calibration, per_key=per_key, chooses=False, idempotent_noise=noise, named=named)
+        return (
+            sums
+            | "Rows" >> RowsOverTime(settings, longer, all_rows, finds_keys=finds_keys)
+            | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
+            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
+            | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -17,10 +18,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.engine.keys import KeyChoice, find_chosen
+from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.keys import find_chosen
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -44,26 +45,28 @@ class ReleaseOnce(DrawsNoise):
     """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); let each window fire once.
 
     Args:
-      terms: of each release.
+      calibration: the noise and the terms of each release, before the data have chosen a norm.
       per_key: whether elements are (key, accumulator).
       idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
-      choice: how keys are chosen; `None` releases all of them.
+      chooses: whether keys are chosen here; otherwise all of them are released.
       named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
         release is a run of its own.
     """
 
     def __init__(
         self,
-        terms: DeclaredTerms,
+        calibration: DeclaredCalibration,
         *,
         per_key: bool = False,
-        choice: KeyChoice | None = None,
+        chooses: bool = True,
         idempotent_noise: IdempotentNoise | None = None,
         named: bool = False,
     ) -> None:
         super().__init__(idempotent_noise)
-        self._terms = terms
-        self._per_key, self._choice, self._named = per_key, choice, named
+        self._calibration = calibration
+        self._calibrations: dict[Fraction | None, Calibration] = {}  # by the norm that was chosen
+        self._choice = calibration.choice if chooses and per_key else None
+        self._per_key, self._named = per_key, named
         self.start_bundle()
 
     def start_bundle(self) -> None:
@@ -111,13 +114,13 @@ class ReleaseOnce(DrawsNoise):
 
     def _release(self, sums: Sequence[_Waiting]) -> Releases:
         """Release sums that have the same terms, each with noise of its own."""
-        terms, row = self._terms_of(sums[0].accumulator), sums[0].accumulator.row
+        calibration, row = self._under(sums[0].accumulator.max_norm), sums[0].accumulator.row
         sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
         parts = [
-            Part(sketch, each.accumulator.total_side[: len(terms.counters)], *self._place(each))
+            Part(sketch, each.accumulator.total_side[: len(calibration.side)], *self._place(each))
             for sketch, each in zip(sketches, sums, strict=True)
         ]
-        return release_parts(parts, terms, self._secrets(sums), row=row)
+        return release_parts(parts, calibration, self._secrets(sums), row=row)
 
     def _place(self, each: _Waiting) -> tuple[bytes, bytes | None]:
         """Return which release it is, and the run that it is of, or the timeline."""
@@ -135,9 +138,11 @@ class ReleaseOnce(DrawsNoise):
         assert keyed is not None
         return [release_randomness(keyed, _name(each, *self._which(each)), each.pane.index) for each in sums]
 
-    def _terms_of(self, accumulator: SketchAccumulator) -> ReleaseTerms:
-        """Return the terms; a norm that the data chose is the one that scaled what is in the accumulator."""
-        return self._terms.resolved(accumulator.max_norm)
+    def _under(self, max_norm: Fraction | None) -> Calibration:
+        """Return the noise; a norm that the data chose is the one that scaled what is in the accumulators."""
+        if max_norm not in self._calibrations:
+            self._calibrations[max_norm] = self._calibration.with_norm(max_norm)
+        return self._calibrations[max_norm]
 
     def _which(self, each: _Waiting) -> tuple[Any, ...]:
         """Return which release of its window it is."""

@@ -20,10 +20,10 @@ from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.reading import MISSING_KEY, Columns, RecordReader, find_usable
+from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector, describe_argument
-from beam_dpsketch.transforms.steps.element_types import open_questions, remedy, what_counts
+from beam_dpsketch.transforms.steps.element_types import open_questions, refuse_pairs, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
@@ -35,9 +35,9 @@ class ReadsElements(Replayable):
 
     _is_checked = False
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__()
-        self._declaration = declaration
+        self._declared = declared
 
     def check(self: _Self, sample: Iterable[Any]) -> _Self:
         """Return the transform itself, if it can use every element of a public or made-up sample.
@@ -59,20 +59,22 @@ class ReadsElements(Replayable):
 
         >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
-        >>> towns = PrivateFrequencies.Globally(SketchSpec(), PrivacySpec(rho=0.5), item="town", unit=Record())
+        >>> towns = PrivateFrequencies(SketchSpec(), PrivacySpec(rho=0.5), item="town", unit=Record())
         >>> towns.check([{"city": "Oslo"}])
         Traceback (most recent call last):
         ...
         ValueError: element 0 of the sample has no field for item='town': its fields are city
         """
-        _Check(self._declaration).all_of(sample)
+        _Check(self._declared).all_of(sample)
         self._is_checked = True
         return self
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
-        selectors, domain = self._declaration.selectors, self._declaration.spec.domain
-        per_key = self._declaration.is_keyed
+        selectors, domain = self._declared.selectors, self._declared.domain
+        per_key = self._declared.is_keyed
+        if not per_key:
+            refuse_pairs(selectors, elements.element_type)
         questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key)
         if questions and not self._is_checked:
             warnings.warn(
@@ -87,11 +89,11 @@ class ReadsElements(Replayable):
 class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
-    def __init__(self, declaration: Declaration) -> None:
-        self._selectors, self._sketch_input = declaration.selectors, declaration.sketch_input
-        self._domain = declaration.spec.domain
-        self._reader = RecordReader(self._selectors, per_key=declaration.is_keyed, public_keys=declaration.public_keys)
-        self._lists_items = declaration.spec.is_listed
+    def __init__(self, declared: ReleaseSpec) -> None:
+        self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
+        self._domain = declared.domain
+        self._reader = declared.reader
+        self._lists_items = declared.spec.is_listed
         self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import WindowFn
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId
 from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
@@ -39,9 +39,9 @@ class WindowPlan(NamedTuple):
     rows: WindowRows | None = None
 
     @classmethod
-    def of(cls, elements: beam.PCollection, declaration: Declaration) -> WindowPlan:
+    def of(cls, elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
         """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
-        window_count, in_global, limit = check_windowing(elements), is_global(elements), declaration.privacy_id
+        window_count, in_global, limit = check_windowing(elements), is_global(elements), declared.privacy_id
         if limit is not None and not elements.is_bounded:
             limit.bounds.given(
                 "bounds must be a NormBound on unbounded input, where the norm is needed before the data are there: "
@@ -57,23 +57,23 @@ class WindowPlan(NamedTuple):
                 "in how many with max_windows, or use FixedWindows, or protect single records with Record()"
             )
         starts = periods = None
-        if declaration.windows is not None:
-            keys = 1 if declaration.public_keys is None else len(declaration.public_keys)
-            starts = window_starts(declaration.windows, elements.windowing.windowfn, keys)
-        terms = declaration.terms()
+        if declared.time_range is not None:
+            keys = 1 if declared.public_keys is None else len(declared.public_keys)
+            starts = window_starts(declared.time_range, elements.windowing.windowfn, keys)
+        terms = declared.terms
         if limit is None:
             terms = dataclasses.replace(terms, window_count=window_count)
         elif limit.max_windows is not None or limit.period is not None or has_norm:
             periods = limit_periods(limit, elements, starts)
         elif not in_global:
             terms = dataclasses.replace(terms, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW)
-        shows_windows = starts is None and not in_global and not declaration.hides_keys_and_windows
-        if shows_windows and declaration.public_keys is not None:
+        shows_windows = starts is None and not in_global and not declared.hides_keys_and_windows
+        if shows_windows and declared.public_keys is not None:
             raise WindowingError(
                 "PublicKeys in windows would show which windows have data for a key; declare the windows with "
                 "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
             )
-        disclosed = declaration.discloses(windows_are_public=in_global or starts is not None)
+        disclosed = declared.discloses(windows_are_public=in_global or starts is not None)
         windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
         cells = terms.output_cells and windows and terms.output_cells * windows
         terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)

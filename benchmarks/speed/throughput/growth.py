@@ -19,7 +19,7 @@ ROWS = (100_000, 1_000_000, 10_000_000, 100_000_000)
 KEYS = (1_000, 10_000, 100_000)
 PER_KEY = 10
 _BATCH = 50_000
-_COUNT, _SKETCH = "Count.PerKey", "PrivateFrequencies.PerKey 5 x 64"
+_COUNT, _SKETCH = "Count.PerKey", "PrivateFrequencies by key 5 x 64"
 
 
 def measure(turns: Turns) -> None:

@@ -99,13 +99,11 @@ def _dropped(rows: beam.PCollection) -> None:
 
 
 def _our_frequencies(rows: beam.PCollection) -> None:
-    _ = rows | PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
+    _ = rows | PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
 
 
 def _our_quantiles(rows: beam.PCollection) -> None:
-    _ = rows | PrivateQuantiles.Globally(
-        IntegerDomain(0, LARGEST), PRIVACY, item="item", unit=PrivacyId("user", BOUNDS)
-    )
+    _ = rows | PrivateQuantiles(IntegerDomain(0, LARGEST), PRIVACY, item="item", unit=PrivacyId("user", BOUNDS))
 
 
 def _their_count(rows: beam.PCollection) -> None:

@@ -47,13 +47,13 @@ Aggregate = Callable[[], beam.PTransform]
 
 def sketch(item: str | None = None) -> beam.PTransform:
     """The sketch, with its release."""
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=Record())
+    return PrivateFrequencies(SPEC, PRIVACY, item=item, unit=Record())
 
 
 def quantiles(item: str | None = None) -> beam.PTransform:
     """The tree over 32 bits, with its release."""
     domain = IPv4Domain() if item is not None else IntegerDomain(0, (1 << 32) - 1)
-    return PrivateQuantiles.Globally(domain, PRIVACY, item=item, unit=Record())
+    return PrivateQuantiles(domain, PRIVACY, item=item, unit=Record())
 
 
 def run(pool: str, element_type: Any, rows: int, aggregate: Aggregate, size: int) -> None:
@@ -171,7 +171,7 @@ def bounded(turns: Turns, folder: Path) -> None:
         with sources.pipeline() as pipeline:
             source = pipeline | ReadFromParquetBatched(str(folder / f"pairs {size}.parquet"))
             unit = PrivacyId(privacy_id, bounds)
-            _ = source | PrivateFrequencies.Globally(SPEC, PRIVACY, item=item, unit=unit)
+            _ = source | PrivateFrequencies(SPEC, PRIVACY, item=item, unit=unit)
 
     addresses, ports = partial(read, "port", "address"), partial(read, "address", "port")
     rows = [
@@ -221,14 +221,14 @@ def _keyed(turns: Turns) -> None:
     pair = tuple[int, int]
     rows = [
         Row("Count.PerKey", partial(run, "pairs", pair, 1, beam.combiners.Count.PerKey), (few, many)),
-        Row("PrivateFrequencies.PerKey 5 x 64", partial(run, "pairs", pair, 1, per_key), (few, many)),
+        Row("PrivateFrequencies by key 5 x 64", partial(run, "pairs", pair, 1, per_key), (few, many)),
     ]
     turns.block(f"Pairs of {_KEYS:,} keys; difference of {many:,} and {few:,}", rows)
 
 
 def per_key() -> beam.PTransform:
     """A small sketch for each key, with its release."""
-    return PrivateFrequencies.PerKey(SMALL, PRIVACY, unit=Record(), keys=AssumePublicKeys())
+    return PrivateFrequencies(SMALL, PRIVACY, unit=Record(), keys=AssumePublicKeys())
 
 
 def _windowed(turns: Turns) -> None:

@@ -62,7 +62,7 @@ def measure(turns: Turns) -> None:
                 _ = pipeline | ReadFromParquetBatched(str(path), columns=columns) | step
 
         bounded = partial(
-            PrivateFrequencies.Globally,
+            PrivateFrequencies,
             pipelines.SPEC,
             pipelines.PRIVACY,
             item="port",

@@ -18,7 +18,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.over_time.tree import BinaryTree

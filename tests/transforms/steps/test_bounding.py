@@ -207,9 +207,7 @@ def test_units_are_told_apart_by_type_and_value() -> None:
 def test_records_without_a_usable_privacy_id_are_dropped() -> None:
     ids = [None, float("nan"), 1.0, True, {"a": 1}, [1], object(), 1 << 70]
     rows = [{"user": user, "item": "x"} for user in ids] + [{"item": "x"}, {"user": "u", "item": "x"}, None, "text"]
-    counters = exact(
-        rows, PrivateFrequencies.Globally(SPEC, PRIVACY, item="item", unit=PrivacyId("user", RecordBounds(1)))
-    )
+    counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", RecordBounds(1))))
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"]).counters)
 
 
@@ -225,13 +223,13 @@ def test_weights_are_clamped_and_odd_ones_count_nothing(path: str, signed: bool)
     record, names = Record(max_weight=5, signed=signed), {"item": "item", "weight": "weight"}
     rows = [{"user": i, "item": "x", "weight": weight, "key": "k"} for i, weight in enumerate(ODD_WEIGHTS)]
     if path == "record":
-        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=record))
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=record))
     elif path == "privacy id":
         unit = PrivacyId("user", record.bounds)
-        counters = exact(rows, PrivateFrequencies.Globally(SPEC, PRIVACY, **names, unit=unit))
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=unit))
     else:
         keys = AssumePublicKeys("key")
-        counters = exact(rows, PrivateFrequencies.PerKey(SPEC, PRIVACY, **names, unit=record, keys=keys))["k"]
+        counters = exact(rows, PrivateFrequencies(SPEC, PRIVACY, **names, unit=record, keys=keys))["k"]
     weights = CLAMPED[signed]
     np.testing.assert_array_equal(counters, CountSketch(SPEC).accumulate(["x"] * len(weights), weights).counters)
 

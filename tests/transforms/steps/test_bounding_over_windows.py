@@ -31,7 +31,7 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.items import SketchInput
@@ -69,10 +69,10 @@ def globally(
     period: Any = None,
     item: str = "item",
     windows: TimeRange | None = None,
-) -> PrivateFrequencies.Globally:
+) -> PrivateFrequencies:
     """Return a transform with one counter in each release."""
     unit = PrivacyId("user", bounds, max_windows=max_windows, period=period)
-    return PrivateFrequencies.Globally(ONE_COUNTER, PRIVACY, unit=unit, item=item, windows=windows)
+    return PrivateFrequencies(ONE_COUNTER, PRIVACY, unit=unit, item=item, windows=windows)
 
 
 def totals(source: Any, windows: Any, transform: Any, runner: str = FN_API) -> Totals:
@@ -445,7 +445,7 @@ def test_the_explanation_counts_the_windows() -> None:
     assert f"sigma = {3 * math.sqrt(once):.4g} on" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
-        windows: PrivateQuantiles.Globally(
+        windows: PrivateQuantiles(
             TreeSpec.for_memory(IntegerDomain(0, 9), 1 << 10),
             PRIVACY,
             unit=PrivacyId("user", bounds, max_windows=windows),

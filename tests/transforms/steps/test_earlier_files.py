@@ -54,7 +54,7 @@ def write(releases: list[Any], prefix: Path, **arguments: Any) -> None:
 
 def count(prefix: Path, *options: str, windowed: bool, idempotent: bool = False, **arguments: Any) -> None:
     """A whole job that draws noise and writes it."""
-    counted = PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=1.0), unit=Record())
+    counted = PrivateFrequencies(SPEC, PrivacySpec(rho=1.0), unit=Record())
     if idempotent:
         counted = counted.with_idempotent_noise(release_id="visits", secret=EnvironmentSecret("SECRET_OF_TESTS"))
     with beam.Pipeline(runner=FN_API, options=PipelineOptions(list(options))) as pipeline:

@@ -35,16 +35,10 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.domains import TextDomain
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import part_name, release_randomness, runs
-from beam_dpsketch.transforms import (
-    EnvironmentSecret,
-    FileSecret,
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit
@@ -89,12 +83,12 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
 BY_NUMBER = PrivacyId(lambda element: element[1], NormBound(4))
 KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "unit": Record()}
 TRANSFORMS = {
-    "frequencies": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
-    "frequencies per key": PrivateFrequencies.PerKey(SPEC, PRIVACY, **KEYS),
-    "count_min": PrivateFrequencies.Globally(COUNT_MIN, PRIVACY, unit=Record()),
-    "quantiles": PrivateQuantiles.Globally(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
-    "top-k": PrivateTopK.PerKey(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
-    "people under a norm": PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
+    "frequencies": PrivateFrequencies(SPEC, PRIVACY, unit=Record()),
+    "frequencies per key": PrivateFrequencies(SPEC, PRIVACY, **KEYS),
+    "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, unit=Record()),
+    "quantiles": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
+    "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
+    "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
 }
 
 
@@ -116,7 +110,7 @@ def test_under_a_norm_the_secret_decides_the_noise_alone(
     """Under bounds of records it decides which records are kept, too."""
     monkeypatch.setenv("ANOTHER", SECRET + "!")
     other = {"release_id": "visits of another day", "secret": EnvironmentSecret("ANOTHER")}
-    transform = PrivateFrequencies.Globally(SPEC, PRIVACY, item=str, unit=PrivacyId(lambda element: element[1], bounds))
+    transform = PrivateFrequencies(SPEC, PRIVACY, item=str, unit=PrivacyId(lambda element: element[1], bounds))
     first, second = (exact(ELEMENTS, transform.with_idempotent_noise(**terms)) for terms in (TERMS, other))
     assert np.array_equal(first, second) == is_equal
 
@@ -134,7 +128,7 @@ class ReleasedAtOnce(beam.PTransform):
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:
-    return ReleaseOnce(ReleaseTerms(PRIVACY), idempotent_noise=idempotent_noise)
+    return ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)), idempotent_noise=idempotent_noise)
 
 
 def test_a_replayed_bundle_releases_identical_bytes() -> None:
@@ -174,14 +168,14 @@ def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[An
 
 
 def frequencies(**terms: Any) -> beam.PTransform:
-    return PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()).with_idempotent_noise(**TERMS | terms)
+    return PrivateFrequencies(WIDE, PRIVACY, unit=Record()).with_idempotent_noise(**TERMS | terms)
 
 
 @pytest.mark.slow
 def test_keys_release_ids_and_secrets_share_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit alarms on correct noise with probability below 6e-12."""
     equal = [(key, "x") for key in "ab" for _ in range(5)]
-    per_key = PrivateFrequencies.PerKey(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
+    per_key = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
     keys = noise(per_key.with_idempotent_noise(**TERMS), equal)
     assert audit(keys["a"], keys["b"], PRIVACY_SIGMA_SQUARED) == set()
     one, again = noise(frequencies())[None], noise(frequencies())[None]
@@ -210,13 +204,11 @@ class Wrapped(beam.PTransform):
 PERSON = PrivacyId(lambda e: e[1], RecordBounds(3))
 OVER_TIME = PrivacyId(lambda e: e[1], RecordBounds(3), max_windows=2)
 PLACED = {
-    "records": PrivateFrequencies.Globally(SPEC, PRIVACY, unit=Record()),
-    "people": PrivateFrequencies.Globally(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
-    "top-k": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=PERSON),
-    "a norm": PrivateTopK.Globally(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=BY_NUMBER),
-    "over time": PrivateContinualFrequencies.Globally(
-        SPEC, PRIVACY, Horizon(0, 50, 4), item=lambda e: e[0], unit=OVER_TIME
-    ),
+    "records": PrivateFrequencies(SPEC, PRIVACY, unit=Record()),
+    "people": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
+    "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=PERSON),
+    "a norm": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=BY_NUMBER),
+    "over time": PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 50, 4), item=lambda e: e[0], unit=OVER_TIME),
 }
 
 
@@ -262,7 +254,7 @@ def test_a_release_id_names_one_transform_of_a_pipeline() -> None:
 def visits_by(field: str) -> Any:
     """A transform of rows by one of their fields, under one release id."""
     keys = PublicKeys(["a", "b"], field)
-    made: Any = PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=Record(), item="item", keys=keys)
+    made: Any = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item="item", keys=keys)
     made.check([ROW])
     return made.with_idempotent_noise(**TERMS)
 
@@ -276,7 +268,7 @@ def test_another_transform_of_another_job_under_one_id_is_another_run(
 ) -> None:
     """The record is in "a" of one and in "b" of the other: rho is spent twice, and without a digest it counts once."""
     if digest == "nothing":
-        monkeypatch.setattr(Declaration, "identify", lambda *given: b"")
+        monkeypatch.setattr(ReleaseSpec, "identify", lambda *given: b"")
     first, second = (dict(run([ROW], visits_by(field))) for field in ("home", "work"))
     assert first["a"].combine(second["b"]).privacy.rho == (1 if digest == "nothing" else 2) * PRIVACY.rho
     if digest == "all settings":
@@ -287,7 +279,7 @@ def test_another_transform_of_another_job_under_one_id_is_another_run(
 
 @pytest.mark.slow
 def test_windows_with_equal_counters_share_no_noise() -> None:
-    transform = PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record(), windows=TimeRange(0, 20))
+    transform = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), windows=TimeRange(0, 20))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         stamped = pipeline | beam.Create([1, 11]) | beam.Map(lambda time: window.TimestampedValue("x", time))
@@ -300,7 +292,7 @@ def test_windows_with_equal_counters_share_no_noise() -> None:
 
 
 def _residuals(*counters: np.ndarray) -> list[np.ndarray]:
-    (output,) = [exact(["x"], PrivateFrequencies.Globally(WIDE, PRIVACY, unit=Record()))]
+    (output,) = [exact(["x"], PrivateFrequencies(WIDE, PRIVACY, unit=Record()))]
     return [(noisy - output).ravel() for noisy in counters]
 
 
@@ -333,7 +325,7 @@ def test_equal_horizons_at_another_time_are_another_run() -> None:
     """They begin a whole number of windows apart, so windows alone do not tell them apart."""
 
     def run_of(start: int) -> set[bytes]:
-        transform = PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(start, 10, 4), unit=Record())
+        transform = PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(start, 10, 4), unit=Record())
         rows = seen_by_sink(
             lambda pipeline: (
                 pipeline
@@ -352,8 +344,8 @@ def test_equal_horizons_at_another_time_are_another_run() -> None:
 @pytest.mark.slow
 def test_rows_with_equal_counters_share_no_noise() -> None:
     """One record: the nodes of a tree above its window have its counters, and the same sigma."""
-    transform = PrivateContinualFrequencies.Globally(
-        WIDE, PRIVACY, Horizon(0, 10, 4, mechanism="tree"), unit=Record()
+    transform = PrivateFrequencies(
+        WIDE, PRIVACY, windows=Horizon(0, 10, 4, mechanism="tree"), unit=Record()
     ).with_idempotent_noise(**TERMS)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

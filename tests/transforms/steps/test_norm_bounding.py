@@ -84,21 +84,17 @@ def text(number: int) -> str:
     return f"{'abc'[number % 3]}{number}"
 
 
-def globally(spec: Any, bounds: NormBound = BOUND, **arguments: Any) -> beam.PTransform:
-    return _make(spec, bounds, "Globally", **arguments)
-
-
 def per_key(spec: Any, bounds: NormBound = BOUND, keys: Any = None, **arguments: Any) -> beam.PTransform:
-    return _make(spec, bounds, "PerKey", keys=keys or AssumePublicKeys("key"), **arguments)
+    return globally(spec, bounds, keys=keys or AssumePublicKeys("key"), **arguments)
 
 
-def _make(spec: Any, bounds: NormBound, name: str, **arguments: Any) -> beam.PTransform:
+def globally(spec: Any, bounds: NormBound = BOUND, **arguments: Any) -> beam.PTransform:
     arguments = {"item": "item", "unit": PrivacyId("user", bounds)} | arguments
     if isinstance(spec, (SketchSpec, ListedItems)):
-        return getattr(PrivateFrequencies, name)(spec, PRIVACY, **arguments)
+        return PrivateFrequencies(spec, PRIVACY, **arguments)
     if isinstance(spec, PrefixSpec) or spec is SEARCHED:
-        return getattr(PrivateTopK, name)(spec, PRIVACY, k=3, **arguments)
-    return getattr(PrivateQuantiles, name)(spec, PRIVACY, **arguments)
+        return PrivateTopK(spec, PRIVACY, k=3, **arguments)
+    return PrivateQuantiles(spec, PRIVACY, **arguments)
 
 
 SEARCHED = TreeSpec.for_search(IntegerDomain(0, 255), 4_000)

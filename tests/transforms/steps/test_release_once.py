@@ -25,6 +25,7 @@ from beam_dpsketch import (
     SketchSpec,
     WindowingError,
 )
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
@@ -59,7 +60,7 @@ def accumulator(*items: Any, terms: ReleaseTerms = TERMS) -> SketchAccumulator:
 
 
 def step(**settings: Any) -> ReleaseOnce:
-    made = ReleaseOnce(TERMS, per_key=True, **settings)
+    made = ReleaseOnce(Calibration.of(SPEC, TERMS), per_key=True, **settings)
     made.setup()
     return made
 
@@ -150,7 +151,7 @@ def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
     sums = [accumulator(*range(3), terms=terms) for _ in range(4)]
     for number, each in enumerate(sums):
         each.max_norm = Fraction(2 + number % 2)
-    once = ReleaseOnce(terms)
+    once = ReleaseOnce(Calibration.of(SPEC, terms))
     emitted = bundle(once, sums, [FIRST, SECOND] * 2)
     norms = {
         value.windows[0]: [each.privacy.bounds.max_norm for each in each_release(value.value)] for value in emitted
@@ -161,7 +162,7 @@ def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
 
 
 def test_one_sum_without_a_key_is_one_release() -> None:
-    (released,) = released_by(ReleaseOnce(TERMS), accumulator("a"))
+    (released,) = released_by(ReleaseOnce(Calibration.of(SPEC, TERMS)), accumulator("a"))
     assert released.spec == SPEC
 
 
@@ -183,9 +184,7 @@ def test_a_pipeline_releases_every_key_of_every_window_once(
     unit: Any, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release_once, "BUFFERED_COUNTERS", 7 * SPEC.cells)
-    transform = PrivateFrequencies.PerKey(
-        SPEC, PrivacySpec(rho=0.1), item="item", unit=unit, keys=AssumePublicKeys("key")
-    )
+    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), item="item", unit=unit, keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         timed = pipeline | beam.Create([0]) | beam.FlatMap(lambda _: rows())
@@ -207,5 +206,5 @@ def _with_window(element: tuple[Any, Any], where: Any = beam.DoFn.WindowParam) -
 
 def test_keys_of_every_type_come_back() -> None:
     pairs = [(key, "x") for key in KEYS]
-    transform = PrivateFrequencies.PerKey(SPEC, PrivacySpec(rho=0.1), unit=Record(), keys=AssumePublicKeys())
+    transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), unit=Record(), keys=AssumePublicKeys())
     assert {key for key, _ in run(pairs, transform)} == set(KEYS)

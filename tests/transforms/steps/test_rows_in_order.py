@@ -11,16 +11,16 @@ from apache_beam.transforms.window import FixedWindows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import Horizon, PrivacySpec, Record, SketchSpec
+from beam_dpsketch import Horizon, Record, SketchSpec
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms.steps.over_time.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import matrix
 from tests.helpers.state_cells import Cell
 
 SPEC = SketchSpec(depth=2, width=8)
-INPUT = Declaration(SPEC, PrivacySpec(rho=1.0, side_counters=None), Record(), None, None).sketch_input
+INPUT = SketchInput(SPEC, Record().bounds)
 SIZE = 60
 
 
@@ -142,7 +142,7 @@ def test_errors_and_states_without_a_window_show_no_data() -> None:
 def test_the_state_of_a_day_of_minutes_is_flat(which: Mechanism) -> None:
     """1,440 windows of random counters, which do not compress: at most 45 sketches, and no window waits."""
     spec = SketchSpec(depth=5, width=512)
-    sketch_input = Declaration(spec, PrivacySpec(rho=1.0, side_counters=None), Record(), None, None).sketch_input
+    sketch_input = SketchInput(spec, Record().bounds)
     horizon = Horizon(0, SIZE, 1440, which)
     step = RowsInOrder(RowSettings(horizon, horizon.rows, sketch_input, per_key=False))
     driven, random, sizes = Driven(horizon), np.random.default_rng(18), []

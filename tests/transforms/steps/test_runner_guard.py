@@ -14,7 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from beam_dpsketch import Horizon, PrivacySpec, Record
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers.pipelines import SPEC
 from tests.helpers.streams import unbounded
 
@@ -23,12 +23,12 @@ TIMED = [("a", 0.0), ("b", 70.0)]
 CHECKPOINTS, WHOLE = "--checkpointing_interval=1000", "--finish_bundle_before_checkpointing"
 
 
-def frequencies() -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), unit=Record())
+def frequencies() -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), unit=Record())
 
 
-def continual() -> PrivateContinualFrequencies.Globally:
-    return PrivateContinualFrequencies.Globally(SPEC, PrivacySpec(rho=0.1), Horizon(0, 60, 2), unit=Record())
+def continual() -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), windows=Horizon(0, 60, 2), unit=Record())
 
 
 def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner, stream: bool = False) -> set[str]:
@@ -38,7 +38,7 @@ def warned(transform: beam.PTransform, *options: str, runner: Any = FlinkRunner,
         pipeline = beam.Pipeline(runner=runner(), options=PipelineOptions([*options]))
         elements = unbounded(TIMED)(pipeline)
         elements.is_bounded = not stream
-        if isinstance(transform, PrivateFrequencies.Globally):  # the other makes its own windows
+        if transform._declared.horizon is None:  # the other makes its own windows
             elements = elements | beam.WindowInto(beam.window.FixedWindows(60))
         elements | transform
     return {str(warning.message).split(",")[0] for warning in caught if warning.category is UserWarning}

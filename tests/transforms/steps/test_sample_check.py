@@ -32,13 +32,7 @@ from beam_dpsketch import (
     TextDomain,
     TimestampDomain,
 )
-from beam_dpsketch.transforms import (
-    BoundContributions,
-    PrivateContinualFrequencies,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -69,24 +63,24 @@ def who(field: str) -> PrivacyId:
     return PrivacyId(field, FOUR)
 
 
-def frequencies(*, unit: Any = RECORD, **arguments: Any) -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, **arguments)
+def frequencies(*, unit: Any = RECORD, **arguments: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
 
 
-def per_key(keys: Any = AssumePublicKeys(), **arguments: Any) -> PrivateFrequencies.PerKey:  # noqa: B008
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=RECORD, keys=keys, **arguments)
+def per_key(keys: Any = AssumePublicKeys(), **arguments: Any) -> PrivateFrequencies:  # noqa: B008
+    return PrivateFrequencies(SPEC, PRIVACY, unit=RECORD, keys=keys, **arguments)
 
 
-def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles.Globally:  # noqa: B008
-    return PrivateQuantiles.Globally(domain, PRIVACY, unit=RECORD, **arguments)
+def quantiles(domain: Any = IntegerDomain(0, 100), **arguments: Any) -> PrivateQuantiles:  # noqa: B008
+    return PrivateQuantiles(domain, PRIVACY, unit=RECORD, **arguments)
 
 
-def continual(**arguments: Any) -> PrivateContinualFrequencies.Globally:
-    return PrivateContinualFrequencies.Globally(SPEC, PRIVACY, Horizon(0, 60, 4), unit=RECORD, **arguments)
+def continual(**arguments: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=RECORD, **arguments)
 
 
-def top(domain: Any, **arguments: Any) -> PrivateTopK.Globally:
-    return PrivateTopK.Globally(domain, PRIVACY, k=3, unit=RECORD, **arguments)
+def top(domain: Any, **arguments: Any) -> PrivateTopK:
+    return PrivateTopK(domain, PRIVACY, k=3, unit=RECORD, **arguments)
 
 
 def built(element_type: Any, *transforms: beam.PTransform) -> None:
@@ -176,7 +170,12 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
             continual(item="city"),
         ]
         built(Visit, *of_visits)
-        built(tuple[str, int | None], frequencies(), frequencies(item=lambda pair: pair[1]), per_key())
+        built(
+            tuple[str, int | None],
+            frequencies(item=lambda pair: pair),
+            frequencies(item=lambda pair: pair[1]),
+            per_key(),
+        )
         built(tuple[str, Visit], per_key(item="city"))
         built(tuple[str, str] | tuple[int, bytes], per_key())  # as of beam.Create, of keys of two types
         built(list[str], frequencies(item=lambda parts: parts[0]))
@@ -194,7 +193,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
     "dicts": (
         dict[str, Any],
         frequencies(item="town", unit=who("usr")),
-        ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies.Globally cannot check"],
+        ["privacy_id='usr'; item='town'", "Call .check", "PrivateFrequencies cannot check"],
     ),
     "anything": (Any, frequencies(), ["item (the element itself)"]),
     "pairs of anything": (Any, per_key(), ["key (of the pair); item (the element itself)"]),
@@ -210,7 +209,7 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
         frequencies(item="city", weight="ms"),
         ["weight='ms', of type float, which counts only where it is whole"],
     ),
-    "continual": (Any, continual(item="town"), ["PrivateContinualFrequencies.Globally cannot check item='town'"]),
+    "continual": (Any, continual(item="town"), ["PrivateFrequencies cannot check item='town'"]),
 }
 
 

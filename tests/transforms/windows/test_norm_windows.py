@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
-from beam_dpsketch.engine.noising import calibrate
+from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
@@ -122,11 +122,11 @@ def by_id(bounds: Any = NORM, **limits: Any) -> PrivacyId:
 
 def frequencies(unit: PrivacyId, **arguments: Any) -> Any:
     arguments = {"item": "item", "weight": "n", "keys": AssumePublicKeys("key")} | arguments
-    return PrivateFrequencies.PerKey(SPEC, PRIVACY, unit=unit, **arguments)
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, **arguments)
 
 
 def quantiles(unit: PrivacyId) -> Any:
-    return PrivateQuantiles.PerKey(TREE, PRIVACY, item="item", weight="n", unit=unit, keys=AssumePublicKeys("key"))
+    return PrivateQuantiles(TREE, PRIVACY, item="item", weight="n", unit=unit, keys=AssumePublicKeys("key"))
 
 
 def batch(pipeline: beam.Pipeline) -> beam.PCollection:
@@ -207,7 +207,7 @@ def plan(transform: Any, windows: Any, *, streaming: bool = False) -> WindowPlan
     """What the windows mean for the releases of a transform."""
     pipeline = beam.Pipeline(runner=FN_API)
     source = pipeline | (Stream().add_elements([1]) if streaming else beam.Create([1]))
-    return WindowPlan.of(source if windows is None else source | in_windows(windows), transform._declaration)
+    return WindowPlan.of(source if windows is None else source | in_windows(windows), transform._declared)
 
 
 @pytest.mark.parametrize("windows", [None, FIXED, SLIDING], ids=["global", "fixed", "sliding"])

@@ -48,12 +48,12 @@ RANGE = TimeRange(0, 300)
 KEYS = ["a", "absent"]
 DOMAIN = IntegerDomain(0, 15)
 TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
-    "frequencies": lambda **arguments: PrivateFrequencies.Globally(SPEC, PRIVACY, **arguments),
-    "frequencies per key": lambda **arguments: PrivateFrequencies.PerKey(SPEC, PRIVACY, **arguments),
-    "quantiles": lambda **arguments: PrivateQuantiles.Globally(DOMAIN, PRIVACY, item=len, **arguments),
-    "quantiles per key": lambda **arguments: PrivateQuantiles.PerKey(DOMAIN, PRIVACY, item=len, **arguments),
-    "top-K": lambda **arguments: PrivateTopK.Globally(DOMAIN, PRIVACY, k=1, item=len, **arguments),
-    "top-K per key": lambda **arguments: PrivateTopK.PerKey(DOMAIN, PRIVACY, k=1, item=len, **arguments),
+    "frequencies": lambda **arguments: PrivateFrequencies(SPEC, PRIVACY, **arguments),
+    "frequencies per key": lambda **arguments: PrivateFrequencies(SPEC, PRIVACY, **arguments),
+    "quantiles": lambda **arguments: PrivateQuantiles(DOMAIN, PRIVACY, item=len, **arguments),
+    "quantiles per key": lambda **arguments: PrivateQuantiles(DOMAIN, PRIVACY, item=len, **arguments),
+    "top-K": lambda **arguments: PrivateTopK(DOMAIN, PRIVACY, k=1, item=len, **arguments),
+    "top-K per key": lambda **arguments: PrivateTopK(DOMAIN, PRIVACY, k=1, item=len, **arguments),
 }
 RECORD, BOUNDED = Record(), PrivacyId(str, RecordBounds(9))
 
@@ -62,10 +62,8 @@ def paired(item: str) -> tuple[str, str]:
     return item, item
 
 
-def frequencies(
-    windows: TimeRange | None = RANGE, *, unit: Any = RECORD, item: Any = None
-) -> PrivateFrequencies.Globally:
-    return PrivateFrequencies.Globally(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
+def frequencies(windows: TimeRange | None = RANGE, *, unit: Any = RECORD, item: Any = None) -> PrivateFrequencies:
+    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, item=item, windows=windows)
 
 
 @pytest.mark.one_fast_case
@@ -294,9 +292,7 @@ def test_a_range_that_does_not_fit_is_refused_with_one_that_does(
 
 def test_the_number_of_keys_counts_towards_the_largest_range() -> None:
     elements = beam.Pipeline(runner=FN_API) | beam.Create([("a", "b")]) | beam.WindowInto(window.FixedWindows(1))
-    transform = PrivateFrequencies.PerKey(
-        SPEC, PRIVACY, unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001)
-    )
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=RECORD, keys=PublicKeys(range(1000)), windows=TimeRange(0, 1001))
     message = (
         r"1001000 releases \(1001 windows, 1000 in each\).* shorten the TimeRange, .* longer windows or fewer keys"
     )

@@ -11,10 +11,12 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch.answers.release_file import to_record
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.unreleased import spent_alone
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.declaration import Declaration
+from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import name_run
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows.guard import steps_before
@@ -23,30 +25,30 @@ from beam_dpsketch.transforms.windows.guard import steps_before
 class RecordSpent(beam.PTransform):
     """Turn the name of a run into a record of what it spends; one element in the global window."""
 
-    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
-        self._make = _MakeRecord(spec, terms.without_budget(), idempotent_noise)
+        self._make = _MakeRecord(calibrated, idempotent_noise)
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return pcoll | "Record" >> beam.ParDo(self._make).with_output_types(bytes)
 
 
 class _MakeRecord(DrawsNoise):
-    def __init__(self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__(idempotent_noise)
-        self._spec, self._terms = spec, terms
+        self._calibrated = calibrated
 
     def process(self, element: bytes) -> Iterator[bytes]:
         if self._randomness is None:
             run, source = element, Randomness.SYSTEM
         else:
             run, source = name_run(self._randomness), Randomness.KEYED
-        yield to_record(spent_alone(self._spec, self._terms, run, source))
+        yield to_record(spent_alone(self._calibrated, run, source))
 
 
-def may_release_nothing(declaration: Declaration, terms: DeclaredTerms) -> bool:
+def may_release_nothing(declared: ReleaseSpec, terms: DeclaredTerms) -> bool:
     """Return whether the data choose the keys, and may choose none."""
-    return declaration.is_keyed and declaration.public_keys is None and terms.selection is not None
+    return declared.is_keyed and declared.public_keys is None and terms.selection is not None
 
 
 def spent_before(releases: beam.PCollection) -> list[beam.PCollection]:

@@ -9,10 +9,10 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.pairs import sum_by_pair, wrap_around
 from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
@@ -27,22 +27,18 @@ class CountPairs(beam.PTransform):
     A privacy id is bounded as where its output keys are the pairs: no more than that is new here.
     """
 
-    def __init__(
-        self, declaration: GroupedDeclaration, plan: WindowPlan, idempotent_noise: IdempotentNoise | None
-    ) -> None:
+    def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
-        self._declaration, self._plan, self._idempotent_noise = declaration, plan, idempotent_noise
+        self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        declaration, elements = self._declaration, pcoll
+        declared, elements = self._declared, pcoll
         if self._plan.starts is not None:
             in_range = beam.FlatMap(filter_to_time_range, self._plan.starts).with_output_types(pcoll.element_type)
             elements = elements | "InTimeRange" >> in_range
-        reader = RecordReader(
-            declaration.selectors, per_key=declaration.is_keyed, public_keys=declaration.public_keys, by_item=True
-        )
-        sketch_input = declaration.sketch_input
-        if declaration.privacy_id is not None:
+        reader = declared.reader
+        sketch_input = declared.sketch_input
+        if declared.privacy_id is not None:
             counts, _ = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords

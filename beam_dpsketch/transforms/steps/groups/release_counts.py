@@ -19,8 +19,8 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.records.grouping import GroupedDeclaration
 from beam_dpsketch.records.pairs import split_pair
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     RUN_BYTES,
@@ -47,30 +47,26 @@ class ReleaseGroups(beam.PTransform):
     """Turn elements into one release of grouped counts, or into (key, release); one for each window."""
 
     def __init__(
-        self,
-        declaration: GroupedDeclaration,
-        plan: WindowPlan,
-        counting: Counting,
-        idempotent_noise: IdempotentNoise | None,
+        self, declared: ReleaseSpec, plan: WindowPlan, counting: Counting, idempotent_noise: IdempotentNoise | None
     ) -> None:
         super().__init__()
-        self._declaration, self._plan, self._counting = declaration, plan, counting
+        self._declared, self._plan, self._counting = declared, plan, counting
         self._idempotent_noise = idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        noise, per_key, run = self._idempotent_noise, self._declaration.is_keyed, {}
+        noise, per_key, run = self._idempotent_noise, self._declared.is_keyed, {}
         if pcoll.is_bounded:  # a stream would wait for a side input
             names = draw_run(pcoll.pipeline)
             if noise is None:
                 run["run"] = beam.pvalue.AsSingleton(names)
-            if self._plan.is_global and may_release_nothing(self._declaration, self._counting.terms):
-                names | "Spent" >> RecordSpent(self._counting.spec, self._counting.terms, noise)
+            if self._plan.is_global and may_release_nothing(self._declared, self._counting.terms):
+                names | "Spent" >> RecordSpent(self._counting, noise)
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise))
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run)
         output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
         rows = (
             pcoll
-            | "ExactCounts" >> CountPairs(self._declaration, self._plan, noise)
+            | "ExactCounts" >> CountPairs(self._declared, self._plan, noise)
             | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
         )
         return (
@@ -82,8 +78,8 @@ class ReleaseGroups(beam.PTransform):
 
     def _with_empty(self, rows: beam.PCollection) -> beam.PCollection:
         """Add a row without an item for every release that must exist regardless of the data."""
-        starts, keys = self._plan.starts, self._declaration.public_keys
-        every = [(encode(key), _NO_ITEM) for key in keys or ()] if self._declaration.is_keyed else [(b"", _NO_ITEM)]
+        starts, keys = self._plan.starts, self._declared.public_keys
+        every = [(encode(key), _NO_ITEM) for key in keys or ()] if self._declared.is_keyed else [(b"", _NO_ITEM)]
         if not every or (starts is None and not self._plan.is_global):
             return rows
         if starts is not None:

@@ -9,8 +9,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.declaration import Declaration
-from beam_dpsketch.records.over_time import row_terms
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.window_rows import WindowRows
 from beam_dpsketch.transforms.windows.time_range import MAX_RELEASES
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan, check_norm
@@ -21,23 +20,23 @@ def windows_of(horizon: Horizon, size: int = 1) -> FixedWindows:
     return FixedWindows(Duration(micros=horizon.size_micros * size), Timestamp(micros=horizon.start_micros))
 
 
-def horizon_plan(elements: beam.PCollection, declaration: Declaration, horizon: Horizon) -> WindowPlan:
+def horizon_plan(elements: beam.PCollection, declared: ReleaseSpec, horizon: Horizon) -> WindowPlan:
     """Return the plan of the windows: their one period is the horizon."""
-    limit, mechanism = declaration.privacy_id, horizon.rows
+    limit, mechanism = declared.privacy_id, horizon.rows
     if limit is not None and limit.has_norm:
         check_norm(limit, elements)
-    if not elements.is_bounded and declaration.is_keyed and declaration.public_keys is None:
+    if not elements.is_bounded and declared.is_keyed and declared.public_keys is None:
         raise WindowingError(
             "keys must be PublicKeys over time on unbounded input, where rows come out before all keys are there: "
             "choose keys once from earlier data with SelectKeys, and list them"
         )
-    keys = len(declaration.public_keys or [None])
+    keys = len(declared.public_keys or [None])
     if mechanism.row_count * keys > MAX_RELEASES:
         raise WindowingError(
             f"the horizon would make {mechanism.row_count * keys} rows, {mechanism.row_count} for each of {keys} keys, "
             f"more than {MAX_RELEASES}; declare longer windows or fewer keys"
         )
-    terms = row_terms(declaration, mechanism, is_bounded=elements.is_bounded)
+    terms = declared.row_terms(is_bounded=elements.is_bounded)
     rows = WindowRows(
         mechanism, (horizon.start_micros + horizon.size_micros) // MILLISECOND - 1, horizon.size_micros // MILLISECOND
     )

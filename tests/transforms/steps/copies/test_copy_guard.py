@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.yaml.yaml_transform import YamlTransform
 
 from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec, WindowingError
-from beam_dpsketch.transforms import PrivateContinualFrequencies, PrivateFrequencies
+from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.copies import copy_guard
 from beam_dpsketch.transforms.steps.copies.record_steps import origin_of
 from tests.helpers.pipelines import FN_API
@@ -293,7 +293,7 @@ def test_honest_steps_are_accepted(name: str, pairs: beam.PCollection) -> None:
 
 
 def released() -> beam.PTransform:
-    return PrivateFrequencies.Globally(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=Record())
+    return PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=Record())
 
 
 def test_messages_name_the_steps_and_the_way_out() -> None:
@@ -308,12 +308,12 @@ def test_messages_name_the_steps_and_the_way_out() -> None:
     sliding = pairs | beam.WindowInto(SlidingWindows(60, 20)) | beam.GroupByKey()
     in_all = sliding | "all" >> beam.WindowInto(GlobalWindows())
     with pytest.raises(WindowingError, match=OVERLAP):
-        in_all | PrivateContinualFrequencies.Globally(ONE_CELL, PRIVACY, Horizon(0, 60, 4), unit=Record())
+        in_all | PrivateFrequencies(ONE_CELL, PRIVACY, windows=Horizon(0, 60, 4), unit=Record())
 
 
 def test_a_privacy_id_may_have_copies() -> None:
     unit = PrivacyId(lambda pair: pair[0], RecordBounds(1))
-    transform = PrivateFrequencies.Globally(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=unit)
+    transform = PrivateFrequencies(ONE_CELL, PRIVACY, item=lambda pair: pair[1], unit=unit)
     assert doubled(fresh()) | transform is not None
 
 

@@ -1,0 +1,90 @@
+"""How much noise a release gets, and how its keys are chosen: worked out once, before there are data."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from fractions import Fraction
+from typing import Any, Generic, TypeAlias, cast
+
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
+from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.mechanism import sigma_squared
+from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.statement.key_note import KeyNote
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration(Generic[Limit]):
+    """What the noise of releases of a spec under some terms is; workers get it, and do not work it out again.
+
+    A release takes one whose bounds are known. `with_norm` makes it of a `DeclaredCalibration`.
+
+    Attributes:
+      spec: the sketch.
+      terms: those of each release.
+      per_table: the noise parameter sigma^2 of each table, in squared records; of a norm of 1 under an `AutoNorm`.
+      side: the noise parameter of each side counter.
+      choice: how keys are chosen; `None` if the data do not choose them.
+    """
+
+    spec: Any
+    terms: ReleaseTerms[Limit]
+    per_table: tuple[Fraction, ...]
+    side: tuple[Fraction, ...]
+    choice: KeyChoice | None
+
+    @classmethod
+    def of(cls, spec: Any, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
+        """Return the noise; refuse settings that cannot work."""
+        known = terms.resolved(1)
+        return cls(spec, terms, calibrate(spec, known), calibrate_side(known), choose_keys(spec, terms))
+
+    @property
+    def note(self) -> KeyNote | None:
+        """What a release says of the choice of its keys."""
+        return None if self.choice is None else self.choice.note
+
+    def with_terms(self, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
+        """Return the same under terms that differ in their budget alone."""
+        return dataclasses.replace(self, terms=terms)
+
+    def with_norm(self, max_norm: Fraction | None) -> Calibration:
+        """Return the noise of a release: under this norm if the data choose it, else as it is."""
+        known = self.terms.resolved(max_norm)
+        return cast(Calibration, self) if self.terms.choosing is None else Calibration.of(self.spec, known)
+
+
+DeclaredCalibration: TypeAlias = Calibration[ContributionLimit]
+"""The noise as far as it is known before the data: they may have to choose the norm."""
+
+
+def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
+    return tuple(
+        counter.sigma_squared(
+            terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
+        )
+        for counter in terms.counters
+    )
+
+
+def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
+    sensitivity = functools.partial(
+        squared_l2_sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach
+    )
+    part = sketch_share(spec, terms)
+    found = tuple(
+        sigma_squared(
+            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
+            rho=terms.privacy.rho,
+            share=part * share,
+            squared_unit=terms.squared_unit,
+        )
+        for cells, signs, share in raw_type(spec).tables(spec)
+    )
+    calibrate_side(terms)
+    return found

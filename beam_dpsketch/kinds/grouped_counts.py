@@ -1,0 +1,137 @@
+"""Grouped counts: a count for each item, released above a threshold; what a caller says of them, and their plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
+from beam_dpsketch.planning.plan import CountsPlan
+from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
+from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.count import Count
+from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.units import Unit
+from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """Count each item for itself, and release those whose noisy count exceeds a threshold: a method of `PrivateTopK`.
+
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.grouped_counts` has the proof. An item that one unit
+    alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
+
+    Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A partition of the
+    bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_partitions=100)` counts 2 records of
+    each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm. What a
+    person has of further items is dropped. Weights cannot be signed, and units, records and weight are not counted
+    aside.
+
+    Args:
+      delta: that probability, between 0 and 1; a float means its decimal spelling. Take less than 1 over the number of
+        people, such as 1e-8.
+    """
+
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", self.rule(1).delta)
+
+    def rule(self, max_items: int) -> GroupRule:
+        """Return the rule where each unit counts for this many items."""
+        return GroupRule(delta=self.delta, max_items=max_items)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedCounts(Count):
+    """The k most frequent values, each counted for itself.
+
+    Args:
+      domain: which values there can be.
+      k: how many values are wanted.
+      method: what decides which are released.
+    """
+
+    domain: Domain | BytesDomain
+    k: int
+    method: Groups
+    spec: GroupedItems = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "top_k"
+    is_search: ClassVar[bool] = True
+    by_item: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "k", low=1, high=MAX_K)
+        _validate.instance(Groups, method=self.method)
+        if isinstance(self.domain, (TreeSpec, PrefixSpec)):
+            raise TypeError(
+                f"domain must be a domain with method=Groups(...), which needs no tree: {self.domain.domain}; got "
+                f"{type(self.domain).__name__}"
+            )
+        _validate.instance(Domain, BytesDomain, domain=self.domain)
+        object.__setattr__(self, "spec", GroupedItems(self.domain))
+
+    @property
+    def wanted(self) -> int:
+        """How many values a search is to find."""
+        return self.k
+
+    def calibrate(self, terms: DeclaredTerms) -> Counting:
+        """Return how counts become a release; refuse terms under which that cannot work."""
+        return Counting.of(self.spec, terms.resolved(None))
+
+    def plan(self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any) -> CountsPlan:
+        """Return what will be released; the arguments but the first change nothing."""
+        return CountsPlan(calibrated)
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        """Refuse keys that the data choose, bounds without a number of items, and deletions."""
+        bounds = unit.bounds
+        if keys is not None and keys.chosen_by_data:
+            raise ValueError(
+                "keys must be PublicKeys or AssumePublicKeys with method=Groups(...), which chooses pairs of key and "
+                "item itself, at its own delta: with AssumePublicKeys a key shows only if one of its items is released"
+            )
+        _given(bounds)
+        if bounds.max_keys is None:
+            raise ValueError(
+                "max_keys must be given with method=Groups(...), as in NormBound(20, max_keys=100): for how many items "
+                "one unit counts"
+            )
+        if bounds.signed:
+            raise ValueError(
+                "signed must be False with method=Groups(...): a deletion could hide that an item is of one person "
+                "alone; leave method out, trees take deletions"
+            )
+
+    def check_over_time(self) -> None:
+        """Refuse rows over time."""
+        refuse_search_over_time()
+
+    def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
+        """Return what chooses the items."""
+        return self.method.rule(bounds.max_keys or 1)
+
+    def limit(self, bounds: ContributionLimit) -> Bounds:
+        """Return bounds that drop the items of a unit beyond max_keys."""
+        return _given(bounds).within_max_keys()
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the delta of the items."""
+        return {"delta": float(self.method.delta)}
+
+
+def _given(bounds: ContributionLimit) -> Bounds:
+    return bounds.given(
+        "bounds must be RecordBounds or a NormBound with method=Groups(...): take the norm that an AutoNorm chose for "
+        "another release, released.privacy.bounds, and add max_keys"
+    )

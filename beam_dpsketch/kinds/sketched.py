@@ -1,0 +1,125 @@
+"""Releases of sketches: frequencies, quantiles, and searches for the most frequent values."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.planning.plan import Plan
+from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.count import Count
+from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
+
+Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
+MAX_K = 1 << 31
+
+
+@dataclasses.dataclass(frozen=True)
+class AnySketch(Count):
+    """A release of a sketch, for any question."""
+
+    spec: Any
+
+    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+        """Return the noise, and how keys are chosen; refuse terms under which that, or the choice of a norm, fails."""
+        calibration = Calibration.of(self.spec, terms)
+        if terms.choosing is not None:
+            calibrate_choice(self.spec, terms.choosing)
+        return calibration
+
+    def plan(
+        self, calibrated: DeclaredCalibration, n: int | None, *, keys: int | None, wanted_error: Fraction | float
+    ) -> Plan:
+        """Return what to expect of a release."""
+        return plan_calibrated(calibrated, n, keys=keys, search=self.is_search, wanted_error=wanted_error)
+
+
+@dataclasses.dataclass(frozen=True)
+class ItemFrequencies(AnySketch):
+    """How often each item occurs.
+
+    Args:
+      spec: the sketch; or `ListedItems`, to count these exactly.
+    """
+
+    spec: SketchSpec | ListedItems
+
+    name: ClassVar[str] = "frequencies"
+
+    def __post_init__(self) -> None:
+        _validate.instance(SketchSpec, ListedItems, spec=self.spec)
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantiles(AnySketch):
+    """The distribution of ordered values.
+
+    Args:
+      domain: which values there can be, or the layout of a tree over them; `TreeSpec.for_memory` makes the usual one.
+    """
+
+    domain: Domain | TreeSpec
+    spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "quantiles"
+
+    def __post_init__(self) -> None:
+        spec = self.domain if isinstance(self.domain, TreeSpec) else TreeSpec.for_memory(self.domain)
+        object.__setattr__(self, "spec", spec)
+
+
+@dataclasses.dataclass(frozen=True)
+class TopKSearch(AnySketch):
+    """The most frequent values, searched in a tree.
+
+    Args:
+      domain: which values there can be, or a layout over them; `TreeSpec.for_search` and `PrefixSpec.for_memory` make
+        the usual ones.
+      k: how many values are wanted.
+    """
+
+    domain: Searchable
+    k: int
+    spec: TreeSpec | PrefixSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "top_k"
+    is_search: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "k", low=1, high=MAX_K)
+        object.__setattr__(self, "spec", _search_spec(self.domain))
+
+    @property
+    def wanted(self) -> int:
+        """How many values a search is to find."""
+        return self.k
+
+    def check_over_time(self) -> None:
+        """Refuse rows over time."""
+        refuse_search_over_time()
+
+
+def refuse_search_over_time() -> None:
+    """Refuse a search over a horizon."""
+    raise ValueError(
+        "windows must be a TimeRange, or left out, where the most frequent values are searched: a Horizon makes rows "
+        "over time of frequencies and quantiles alone"
+    )
+
+
+def _search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
+    """Return the given layout, or over a domain the usual one for a search."""
+    if isinstance(domain, (TreeSpec, PrefixSpec)):
+        return domain
+    if isinstance(domain, BytesDomain):
+        return PrefixSpec.for_memory(domain)
+    return TreeSpec.for_search(domain)

@@ -1,0 +1,64 @@
+"""What kind of release it is: the questions that the rooms below `kinds/` ask of a kind."""
+
+from __future__ import annotations
+
+import abc
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.public import Keys, TimeRange, check_keys
+from beam_dpsketch.records.units import Unit
+
+USUAL_WANTED_ERROR = Fraction(1, 100)
+
+
+class Count(abc.ABC):
+    """A kind of release: which counters, how they are bounded, and what is worked out before there are data.
+
+    Attributes:
+      spec: the layout of the counters.
+      name: what is released, as settings call it.
+      by_item: whether each item is bounded and counted for itself, as an output key is, and nothing aside.
+      is_search: whether the most frequent values are searched in the release.
+    """
+
+    spec: Any
+    name: ClassVar[str] = "sketch"
+    by_item: ClassVar[bool] = False
+    is_search: ClassVar[bool] = False
+
+    @property
+    def wanted(self) -> int | None:
+        """How many values a search is to find; `None` where nothing is searched."""
+        return None
+
+    @abc.abstractmethod
+    def calibrate(self, terms: DeclaredTerms) -> Any:
+        """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
+
+    @abc.abstractmethod
+    def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
+        """Return what to expect of a release: what `calibrate` returned, and else the arguments of `plan`."""
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        """Refuse keys and bounds that do not suit."""
+        check_keys(keys, unit, windows)
+
+    def check_over_time(self) -> None:  # noqa: B027  # most kinds can be
+        """Refuse a kind that cannot be released over time."""
+
+    def select(self, keys: Keys | None, bounds: ContributionLimit) -> SelectionRule | GroupRule | None:
+        """Return what chooses the keys, or the items; `None` if the data do not."""
+        return None if keys is None else keys.rule(bounds.max_keys or 1)
+
+    def limit(self, bounds: ContributionLimit) -> ContributionLimit:
+        """Return the bounds that are enforced on what is read."""
+        return bounds
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings of the kind alone."""
+        return {}

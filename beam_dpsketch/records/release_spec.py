@@ -1,0 +1,300 @@
+"""All that is declared of a release, checked together before there is a pipeline or a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.public import Keys, TimeRange, check_keys_type
+from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
+from beam_dpsketch.records.units import (
+    PrivacyId,
+    Unit,
+    check_max_weight,
+    check_over_time,
+    check_unit_type,
+    given_over_time,
+)
+from beam_dpsketch.records.window_rows import WindowRows
+
+_DIGEST_VERSION, _DIGEST_BYTES = 1, 32
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseSpec:
+    """What is released, of what, for whom, under which keys, in which windows.
+
+    The private transforms make it of their arguments, and `config.read_release` of settings. `release_frame` takes it.
+
+    Args:
+      count: what kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
+      privacy: what the release spends; under a `Horizon`, what all its rows spend together.
+      unit: whom it protects: `PrivacyId`, all records of one id, or `Record`, single records.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
+      keys: which output keys are released, each for itself; `None` for one release.
+      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`, of whose windows rows over
+        time are made; or `None` for the windows that have data.
+
+    >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
+    >>> cities = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city")
+    >>> str(cities.plan(n=1000)).split(":")[0]
+    'count_sketch'
+    """
+
+    count: Count
+    privacy: PrivacySpec
+    unit: Unit
+    item: Selector = None
+    weight: Selector = None
+    keys: Keys | None = None
+    windows: TimeRange | Horizon | None = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(Count, count=self.count)
+        _validate.instance(PrivacySpec, privacy=self.privacy)
+        check_unit_type(self.unit)
+        check_selector(item=self.item, weight=self.weight)
+        check_keys_type(self.keys)
+        if self.windows is not None:
+            _validate.instance(TimeRange, Horizon, windows=self.windows)
+        self.count.check(self.keys, self.unit, self.time_range)
+        if self.weight is not None:
+            check_max_weight(self.unit.bounds)
+        if self.horizon is not None:
+            self.count.check_over_time()
+            check_over_time(self.unit, self.horizon.windows)
+        if not self.is_keyed and not self.count.by_item and (self.unit.bounds.max_partitions or 1) > 1:
+            raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+
+    @property
+    def horizon(self) -> Horizon | None:
+        """The windows that rows over time are made of, if they are."""
+        return self.windows if isinstance(self.windows, Horizon) else None
+
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The range whose windows are all released, if it is declared."""
+        return self.windows if isinstance(self.windows, TimeRange) else None
+
+    @property
+    def spec(self) -> Any:
+        """The layout of the counters."""
+        return self.count.spec
+
+    @property
+    def domain(self) -> Domain | BytesDomain | None:
+        """Which values there can be; `None` where any can."""
+        return self.spec.domain
+
+    @functools.cached_property
+    def sketch_input(self) -> SketchInput:
+        """The sketch, and how items and weights go into it."""
+        return SketchInput(self.spec, self.count.limit(self.unit.bounds))
+
+    def summed(self, terms: DeclaredTerms, rows: WindowRows | None = None) -> SketchInput:
+        """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
+        return dataclasses.replace(
+            self.sketch_input, counters=terms.counters, selection=terms.key_selection, over_time=rows
+        )
+
+    @functools.cached_property
+    def selectors(self) -> Selectors:
+        """What in an element is what."""
+        key = None if self.keys is None else self.keys.field
+        privacy_id = None if self.privacy_id is None else self.privacy_id.field
+        return Selectors(item=self.item, weight=self.weight, privacy_id=privacy_id, key=key)
+
+    @functools.cached_property
+    def reader(self) -> RecordReader:
+        """What reads the records of elements."""
+        by_item = self.count.by_item
+        return RecordReader(self.selectors, per_key=self.is_keyed, public_keys=self.public_keys, by_item=by_item)
+
+    @property
+    def privacy_id(self) -> PrivacyId | None:
+        """Whose records are bounded; `None` where single records are protected."""
+        return self.unit if isinstance(self.unit, PrivacyId) else None
+
+    @property
+    def public_keys(self) -> tuple[Any, ...] | None:
+        """The listed keys, if any."""
+        return None if self.keys is None else self.keys.listed
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether there is a release for each key."""
+        return self.keys is not None
+
+    @property
+    def hides_keys_and_windows(self) -> bool:
+        """Whether keys and windows show only where enough units bring them, or their items, in."""
+        return self.count.by_item or (self.keys is not None and self.keys.chosen_by_data)
+
+    def discloses(self, *, windows_are_public: bool) -> Disclosure:
+        """Return what is published without noise."""
+        if self.hides_keys_and_windows:
+            return Disclosure.NONE  # a window shows only in the keys, or items, that are released
+        windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
+        found_keys = self.is_keyed and self.public_keys is None
+        return windows | Disclosure.KEYS if found_keys else windows
+
+    @functools.cached_property
+    def terms(self) -> DeclaredTerms:
+        """What the release promises, as far as it is known before the windows of a pipeline are."""
+        return self._terms_of_each() if self.horizon is None else self.row_terms()
+
+    def _terms_of_each(self) -> DeclaredTerms:
+        """Return the terms of the release of each window."""
+        cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
+        selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
+        if selection is not None:
+            privacy = privacy.losing(selection.delta)
+        if self.count.by_item:
+            privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
+        if self.privacy_id is None:
+            return ReleaseTerms(privacy, self.unit.bounds, output_cells=cells, selection=selection)
+        unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID
+        if self.time_range is not None and self.privacy_id.max_windows is None and not self.privacy_id.has_norm:
+            unit = PrivacyUnit.PRIVACY_ID_IN_WINDOW
+        return ReleaseTerms(
+            privacy,
+            self.unit.bounds,
+            selection=selection,
+            unit=unit,
+            window_count=self.privacy_id.max_windows or 1,
+            period_micros=self.privacy_id.period_micros,
+            output_cells=cells,
+        )
+
+    def row_terms(self, *, is_bounded: bool | None = None) -> RowTerms:
+        """Return what all rows of the horizon promise together.
+
+        Of norms, `is_bounded` says whether one covers all windows; otherwise each window is bounded alone. `None` takes
+        what `max_windows` fits: it is given where each window is bounded alone.
+        """
+        assert self.horizon is not None
+        terms, limit, mechanism = self._terms_of_each(), self.privacy_id, self.horizon.rows
+        if is_bounded is None:
+            is_bounded = limit is None or limit.max_windows is None
+        bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
+        if bounds.has_norm and is_bounded and cells is not None:
+            cells *= mechanism.windows
+        if self.keys is not None and self.keys.chosen_by_data:
+            in_each_window = limit is not None and not limit.has_norm
+            windows = (limit.max_windows or 1) if limit is not None and in_each_window else 1
+            selection = self.keys.rule((bounds.max_keys or 1) * windows)
+        record = PrivacyUnit.RECORD_OVER_HORIZON
+        return RowTerms(
+            terms.privacy,
+            bounds,
+            unit=record if limit is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            window_count=terms.window_count,
+            output_cells=cells,
+            disclosed=self.discloses(windows_are_public=True),
+            selection=selection,
+            mechanism=mechanism,
+        )
+
+    @functools.cached_property
+    def resolved(self) -> ResolvedRelease:
+        """The release under the terms that are known of it; refuses settings that cannot work."""
+        return ResolvedRelease(self, self.terms, self.count.calibrate(self.terms))
+
+    def plan(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> Any:
+        """Return what to expect of the release, in the words of `explain` of the transforms, before any data is read.
+
+        Args:
+          n: about how many records (or what weight) count in one release, and per key, in that of one key.
+          wanted_error: an error as a share of the weight that counts; the words say how many people it needs.
+        """
+        keys = None if self.public_keys is None else len(self.public_keys)
+        return self.count.plan(self.resolved.calibrated, n, keys=keys, wanted_error=wanted_error)
+
+    def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
+        """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
+
+        Transforms have different ones where sketch, terms, keys, windows or the names of fields differ. Equal settings
+        have one digest, in every process and under every version of Python. What a function reads has no name that
+        lasts, so functions are not told apart.
+
+        Args:
+          terms: under which it releases.
+          windows: the length of windows, and where they start, in microseconds, or those of a horizon; none for the
+            global window.
+        """
+        fields = (_name(getattr(self.selectors, field.name)) for field in dataclasses.fields(self.selectors))
+        declared = (
+            _DIGEST_VERSION,
+            self.spec,
+            terms.without_budget(),
+            (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
+            tuple(fields),
+            windows,
+            () if self.time_range is None else (self.time_range.start_micros, self.time_range.end_micros),
+        )
+        return hashlib.blake2b(canonical(declared), digest_size=_DIGEST_BYTES).digest()
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings; neither the seed nor a key of the hash."""
+        spec, limit, horizon = self.spec, self.privacy_id, self.horizon
+        windows = {} if self.time_range is None else {"windows": str(self.time_range)}
+        if limit is not None and limit.max_windows is not None:
+            windows["max_windows"] = str(limit.max_windows)
+        if limit is not None and limit.period_micros:
+            windows["period"] = f"{limit.period_micros / 1_000_000:g} s"
+        return {
+            "sketch": self.sketch_input.kind.name,
+            "counters": spec.cells,
+            **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
+            "rho": float(self.privacy.rho),
+            "relation": self.privacy.relation.name,
+            **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
+            **windows,
+            **({} if horizon is None else {"windows": horizon.windows, "mechanism": horizon.mechanism}),
+            **self.count.display_data(),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedRelease:
+    """A declared release under its terms, with all that is worked out before there are data, once.
+
+    Attributes:
+      declared: the declaration.
+      terms: what each release, or all rows over time, promise.
+      calibrated: the noise, and how keys or items are chosen: what `Count.calibrate` returns for the terms.
+    """
+
+    declared: ReleaseSpec
+    terms: DeclaredTerms
+    calibrated: Any
+
+    def under(self, terms: DeclaredTerms) -> ResolvedRelease:
+        """Return the release under the terms that its windows lead to; refuse those that cannot work."""
+        if terms == self.terms:
+            return self
+        return ResolvedRelease(self.declared, terms, self.declared.count.calibrate(terms))
+
+    def paying_for(self, release: Any) -> ResolvedRelease:
+        """Return the same without a budget; raise if a part of a budget has paid for another release."""
+        terms = self.terms.paying_for(release)
+        return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))
+
+
+def _name(selector: Selector) -> Any:
+    """Return the name of a field, or that it is read by a function."""
+    return selector if selector is None or isinstance(selector, str) else ("function",)

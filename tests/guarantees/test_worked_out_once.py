@@ -1,0 +1,102 @@
+"""Noise and choice of keys are worked out once for the terms of a transform, while its pipeline is built."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    Groups,
+    Horizon,
+    KeySelection,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    RecordBounds,
+    SketchSpec,
+    TextDomain,
+    release_frame,
+)
+from beam_dpsketch.config import read_release
+from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
+from tests.config.examples import RELEASES
+from tests.helpers.pipelines import run
+
+WORK = {function.__code__: function.__name__ for function in (calibrate, choose_keys, Counting.of.__func__)}  # type: ignore[attr-defined]
+SPEC, PRIVACY = SketchSpec(depth=3, width=16), PrivacySpec(epsilon=2, delta=1e-6)
+PEOPLE = PrivacyId("person", RecordBounds(1))
+ROWS = [{"person": f"p{n}", "city": ["Oslo", "Rome"][n % 2]} for n in range(200)]
+TRANSFORMS: dict[str, Any] = {
+    "one release": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PEOPLE, item="city"),
+    "listed keys": lambda: PrivateFrequencies(
+        SPEC, PRIVACY, unit=PEOPLE, item="city", keys=PublicKeys(["Oslo"], "city")
+    ),
+    "chosen keys": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PEOPLE, item="city", keys=KeySelection(1e-7, "city")),
+    "groups": lambda: PrivateTopK(TextDomain(4), PRIVACY, k=2, unit=PEOPLE, item="city", method=Groups(1e-7)),
+    "rows": lambda: PrivateFrequencies(
+        SPEC, PRIVACY, unit=PrivacyId("person", NormBound(2)), item="city", windows=Horizon(0, 60, 4)
+    ),
+}
+
+
+class Worked:
+    """How often each piece of work was done, for each set of terms, in all threads."""
+
+    def __init__(self) -> None:
+        self.times: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code in WORK:
+            terms = frame.f_locals["terms"].without_budget()
+            self.times[WORK[frame.f_code], repr(terms)] += 1
+
+
+@pytest.fixture
+def worked() -> Iterator[Worked]:
+    found = Worked()
+    threading.setprofile(found)
+    sys.setprofile(found)
+    yield found
+    sys.setprofile(None)
+    threading.setprofile(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_one_pipeline_works_out_each_set_of_terms_once(name: str, worked: Worked) -> None:
+    assert run(ROWS, beam.Map(lambda row: beam.window.TimestampedValue(row, 1)) | TRANSFORMS[name]())
+    assert worked.times
+    assert set(worked.times.values()) == {1}
+
+
+def test_a_table_works_out_each_set_of_terms_once(worked: Worked) -> None:
+    unit = {"privacy_id": "person", "norm": {"max_norm": 1}}
+    settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": unit}
+    release_frame(pa.Table.from_pylist(ROWS), settings)
+    assert worked.times
+    assert set(worked.times.values()) == {1}
+
+
+def test_a_transform_works_out_nothing_that_its_settings_did(worked: Worked) -> None:
+    declared = read_release(RELEASES[0])
+    done = Counter(worked.times)
+    assert private_transform(declared)._declared is declared
+    assert worked.times == done
+
+
+def test_work_that_is_done_again_would_be_found(worked: Worked) -> None:
+    declared = TRANSFORMS["listed keys"]()._declared
+    calibrate(declared.spec, declared.terms)
+    assert max(worked.times.values()) == 2
