@@ -17,6 +17,7 @@ EXCEPTIONS = {
     "Domain": _SCHEMA,
     "Groups": _SCHEMA,
     "Horizon": _SCHEMA,
+    "Keys": _SCHEMA,
     "IdempotentNoise": _SCHEMA,
     "Level": _SCHEMA,
     "Record": _SCHEMA,

@@ -17,7 +17,7 @@ from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.comparing.tables import NoisyTable
 from beam_dpsketch.privacy.gaussian_tail import noise_margin
-from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
+from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.statement.group_note import GroupNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -35,7 +35,7 @@ class ReleasedCounts(ReleasedSketch):
     """
 
     name = "groups"
-    raw_type = GroupedCounts
+    raw_type = GroupedHistogram
 
     def __init__(
         self, spec: GroupedItems, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0

@@ -4,7 +4,7 @@ from typing import Any
 
 from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.flat import CountMin, CountSketch, LinearSketch
-from beam_dpsketch.sketches.grouped_items import GroupedCounts, GroupedItems
+from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.linear import RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
@@ -14,7 +14,8 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 __all__ = ["CountMin", "CountSketch", "LinearSketch", "RawSketch", "raw_type"]
 
 _KINDS: dict[str, type[RawSketch]] = {
-    kind.name: kind for kind in (CountSketch, CountMin, ListedHistogram, GroupedCounts, DyadicCountSketch, PrefixTree)
+    kind.name: kind
+    for kind in (CountSketch, CountMin, ListedHistogram, GroupedHistogram, DyadicCountSketch, PrefixTree)
 }
 
 

@@ -88,7 +88,7 @@ class GroupedItems(Spec):
         return f"GroupedItems({self.domain}, {self.cells} items)"
 
 
-class GroupedCounts(RawSketch):
+class GroupedHistogram(RawSketch):
     """How items are read and counted where each has a number of its own. It has no instances: Beam keeps the counts."""
 
     name = "groups"

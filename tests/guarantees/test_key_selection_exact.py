@@ -70,7 +70,7 @@ class Toy(NamedTuple):
             return NormRule(self.bounds, sketch_input, (), selection)
         assert isinstance(self.bounds, RecordBounds)
         if self.max_windows > 1:
-            return _RuleOverWindows(sketch_input, RandomPriorities(11), self.max_windows)
+            return _RuleOverWindows(self.bounds, sketch_input, RandomPriorities(11), self.max_windows)
         return RecordRule(self.bounds, RandomPriorities(11), (), selection)
 
     def votes(self, selection: SelectionRule, units: Units) -> tuple[Votes, ...]:

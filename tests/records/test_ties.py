@@ -51,7 +51,8 @@ def keyed() -> KeyedPriorities:
 
 
 def over_windows(priorities: Any) -> RecordRule:
-    return _RuleOverWindows(SketchInput(SPEC, RecordBounds(2, max_partitions=2, max_weight=9)), priorities, 2)
+    bounds = RecordBounds(2, max_partitions=2, max_weight=9)
+    return _RuleOverWindows(bounds, SketchInput(SPEC, bounds), priorities, 2)
 
 
 def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:

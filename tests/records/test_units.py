@@ -22,9 +22,8 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     TimeRange,
-    TreeSpec,
 )
-from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ONE = RecordBounds(1)
@@ -136,12 +135,12 @@ def test_a_largest_weight_of_one_may_be_meant() -> None:
 def test_the_settings_shown_are_public_and_hold_no_seed() -> None:
     spec = SketchSpec(seed=987_654_321)
     unit = PrivacyId("user", RecordBounds(4, max_weight=2), max_windows=3)
-    shown = declared(spec=spec, unit=unit, windows=TimeRange(0, 60)).display_data()
+    shown = declared(count=ItemFrequencies(spec), unit=unit, windows=TimeRange(0, 60)).display_data()
     assert {"sketch": "count_sketch", "counters": 5 * 4096, "relation": "ADD_OR_REMOVE_ONE"}.items() <= shown.items()
     assert {"max_contributions_per_partition": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
     assert shown["windows"] == "TimeRange(start=0, end=60)"
     assert "987654321" not in str(shown)
-    tree = declared(spec=TreeSpec.for_memory(IntegerDomain(0, 9))).display_data()
+    tree = declared(count=Quantiles(IntegerDomain(0, 9))).display_data()
     assert "depth" not in tree
     assert "max_windows" not in tree
     assert "windows" not in tree
