@@ -15,7 +15,7 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 # fmt: off
 __all__ = [
     "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateFrequencies",
-    "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK", "QueryReleases", "ReadReleases", "ReleaseOf", "SelectKeys",
+    "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK", "QueryReleases", "ReadReleases", "SelectKeys",
     "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

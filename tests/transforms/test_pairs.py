@@ -54,7 +54,6 @@ def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
         (Optional[PAIR], {"item": lambda pair: pair}),  # noqa: UP045
         (row_type.RowTypeConstraint.from_fields([("city", str), ("n", int)]), {"item": "city"}),
     ],
-    ids=str,
 )
 def test_what_is_no_pair_or_says_what_is_counted_is_taken(element_type: Any, given: dict[str, Any]) -> None:
     build(element_type, DOORS["frequencies"](**given))
