@@ -72,7 +72,7 @@ def test_without_matplotlib_the_extra_is_named() -> None:
 
 def test_a_plan_has_the_words_of_the_transform() -> None:
     config = read_release(VISITS)
-    transform = PrivateFrequencies(config.spec, config.privacy, unit=config.unit, item=config.item)  # type: ignore[arg-type]
+    transform = PrivateFrequencies(config.spec, config.privacy, unit=config.unit, item=config.item)
     assert run("plan", "--config", "visits.yaml") == (0, f"{transform.explain()}\n")
     line = "--kind top_k --item w --k 3 --domain ipv4 --rho 1 --privacy-id p --max-norm 4"
     Path("groups.yaml").write_text("method: {groups: {delta: 1e-8}}\n")
@@ -80,13 +80,8 @@ def test_a_plan_has_the_words_of_the_transform() -> None:
         "{kind: top_k, item: w, k: 3, domain: ipv4, privacy: {rho: 1}, unit: {privacy_id: p, "
         "norm: {max_norm: 4, max_keys: 2}}, method: {groups: {delta: 1e-8}}}"
     )
-    top: Any = PrivateTopK(
-        config.spec,  # type: ignore[arg-type]
-        config.privacy,
-        k=3,
-        unit=config.unit,
-        method=config.method,
-    )
+    count: Any = config.count
+    top: Any = PrivateTopK(count.domain, config.privacy, k=3, unit=config.unit, method=count.method)
     code, printed = run("plan", "--config", "groups.yaml", *line.split(), "--max-partitions", "2")
     assert (code, printed) == (0, f"{top.explain()}\n")
 

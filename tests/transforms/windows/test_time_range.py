@@ -246,9 +246,9 @@ def test_a_range_that_is_none_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_every_transform_takes_nothing_but_a_range(name: str) -> None:
+def test_every_transform_takes_nothing_but_a_range_or_a_horizon(name: str) -> None:
     keys = {"keys": PublicKeys(KEYS)} if name.endswith("key") else {}
-    with pytest.raises(TypeError, match="windows must be a TimeRange, got tuple"):
+    with pytest.raises(TypeError, match="windows must be a TimeRange or Horizon, got tuple"):
         TRANSFORMS[name](unit=RECORD, windows=(0, 300), **keys)
 
 
