@@ -114,7 +114,8 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     source | PrivateFrequencies(
         spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, WIDE), keys=PublicKeys(["planted-public"])
     )
-    source | PrivateFrequencies(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM))
+    of_all = PrivateFrequencies(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM), item=lambda pair: pair)
+    source | "OfAll" >> of_all
     source | beam.CombineGlobally(PrivateSketchFn(spec, PRIVACY))
     shown: list[str] = []
 

@@ -214,9 +214,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a type as domain": (lambda: globally(str), "domain must be a Domain, got"),
     "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
-    "no keys": (
-        lambda: PrivateTopK(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=None),
-        r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): .*; got NoneType",
+    "keys that decide nothing": (
+        lambda: PrivateTopK(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=["a"]),
+        r"keys must be PublicKeys\(\[...\]\), KeySelection\(delta=1e-8\) or AssumePublicKeys\(\): .*; got list",
     ),
     "no values of keys": (
         lambda: PrivateTopK(TextDomain(5), PRIVACY, k=0, unit=Record(), keys=AssumePublicKeys()),

@@ -83,9 +83,9 @@ def by_key(outputs: list[Any]) -> dict[Any, bytes]:
 BY_NUMBER = PrivacyId(lambda element: element[1], NormBound(4))
 KEYS = {"keys": PublicKeys(["city 0", "city 1", "nowhere"]), "unit": Record()}
 TRANSFORMS = {
-    "frequencies": PrivateFrequencies(SPEC, PRIVACY, unit=Record()),
+    "frequencies": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e, unit=Record()),
     "frequencies per key": PrivateFrequencies(SPEC, PRIVACY, **KEYS),
-    "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, unit=Record()),
+    "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, item=lambda e: e, unit=Record()),
     "quantiles": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
     "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
     "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
