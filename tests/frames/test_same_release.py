@@ -21,6 +21,7 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
+from tests.helpers import laws
 from tests.helpers.frame_cases import (
     CONFIGS,
     FORMS,
@@ -31,6 +32,7 @@ from tests.helpers.frame_cases import (
     keyed,
     of_pipeline,
 )
+from tests.helpers.laws import Fault
 
 HALVES = [TABLE.slice(0, 700), TABLE.slice(700)]
 RECORDS, NORM, CHOSEN = "records, weights, listed keys", "chosen norm", "single records, chosen keys"
@@ -90,131 +92,89 @@ def test_the_window_of_a_table_is_the_global_window() -> None:
     assert (window.start.micros, window.end.micros) == (GLOBAL_START, GLOBAL_END)
 
 
-def the_last_part_is_lost(patch: pytest.MonkeyPatch) -> None:
-    _change_parts(patch, lambda parts: parts[:-1])
+def other_parts(change: Callable[[list[Any]], list[Any]], name: str) -> Fault:
+    parts = laws.around(tables, "_read_parts", lambda exact, *given: iter(change([*exact(*given)])))
+    return laws.together(laws.put(tables, "ROWS", 100), parts).found("", name, True)
 
 
-def a_part_counts_twice(patch: pytest.MonkeyPatch) -> None:
-    _change_parts(patch, lambda parts: [*parts, parts[-1]])
+def with_data(exact: Any, sums_of_keys: Any) -> dict[Any, SketchAccumulator]:
+    return {key: each for key, each in exact(sums_of_keys).items() if each.to_vector().any()}
 
 
-def _change_parts(patch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any]]) -> None:
-    exact = tables._read_parts
-    patch.setattr(tables, "ROWS", 100)
-    patch.setattr(tables, "_read_parts", lambda *given: iter(change([*exact(*given)])))
+def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any) -> Any:
+    terms = calibration.terms
+    relation = REPLACE_ONE if terms.privacy.relation is ADD_OR_REMOVE_ONE else ADD_OR_REMOVE_ONE
+    privacy = terms.privacy.without_budget()
+    object.__setattr__(privacy, "relation", relation)
+    return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets)
 
 
-def nothing_is_bounded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RecordRule, "_keep", lambda self, records: records)
+def below_the_threshold(exact: Any, counts: Any, resolved: Any, secret: Any) -> Any:
+    counting = resolved.calibrated
+    planted = counting._replace(note=dataclasses.replace(counting.note, threshold=1))
+    return exact(counts, dataclasses.replace(resolved, calibrated=planted), secret)
 
 
-def other_records_are_kept(patch: pytest.MonkeyPatch) -> None:
-    another = keyed("another")
-    patch.setattr(sums, "KeyedPriorities", lambda _, by_secret=sums.KeyedPriorities: by_secret(lambda: another))
+def in_counters(name: str, owner: Any, attribute: str, faulty: Any) -> Fault:
+    return laws.around(owner, attribute, faulty, "", name, True)
 
 
-def weights_are_not_read(patch: pytest.MonkeyPatch) -> None:
-    exact = sums.read_table
-    patch.setattr(
-        sums, "read_table", lambda reader, columns, *given: exact(reader, columns._replace(weights=None), *given)
-    )
+def in_noise(name: str, owner: Any, attribute: str, faulty: Any) -> Fault:
+    return laws.around(owner, attribute, faulty, "", name, False)
 
 
-def a_key_without_data_is_missing(patch: pytest.MonkeyPatch) -> None:
-    exact = sums.ExactSums.by_key
-
-    def wrong(self: Any) -> dict[Any, SketchAccumulator]:
-        return {key: each for key, each in exact(self).items() if each.to_vector().any()}
-
-    patch.setattr(sums.ExactSums, "by_key", wrong)
-
-
-def nothing_is_counted_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Bounded, "_side_rows", lambda _, given: np.zeros((0, len(given.side_names)), dtype=np.int64))
-
-
-def scaled_by_another_norm(patch: pytest.MonkeyPatch) -> None:
-    exact = sums.rule_of_norm
-    patch.setattr(sums, "rule_of_norm", lambda given, terms, norm: exact(given, terms, norm - Fraction(1, 16)))
-
-
-def noise_of_another_norm(patch: pytest.MonkeyPatch) -> None:
-    exact = Calibration.with_norm
-    patch.setattr(Calibration, "with_norm", lambda given, norm: exact(given, norm and norm - Fraction(1, 16)))
-
-
-def noise_of_another_secret(patch: pytest.MonkeyPatch) -> None:
-    exact = noise.release_randomness
-    patch.setattr(noise, "release_randomness", lambda secret, name: exact(secret.derive(b"another"), name))
-
-
-def another_relation(patch: pytest.MonkeyPatch) -> None:
-    exact = noise.release_parts
-
-    def wrong(parts: Any, calibration: Any, secrets: Any) -> Any:
-        terms = calibration.terms
-        relation = REPLACE_ONE if terms.privacy.relation is ADD_OR_REMOVE_ONE else ADD_OR_REMOVE_ONE
-        privacy = terms.privacy.without_budget()
-        object.__setattr__(privacy, "relation", relation)
-        return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets)
-
-    patch.setattr(noise, "release_parts", wrong)
-
-
-def another_statement(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReleaseSpec, "discloses", lambda _, windows_are_public: Disclosure.WINDOWS)
+SIXTEENTH = Fraction(1, 16)
+FAULTS = {
+    "the last part is lost": other_parts(lambda parts: parts[:-1], CHOSEN),
+    "the last part of groups is lost": other_parts(lambda parts: parts[:-1], "groups"),
+    "a part counts twice": other_parts(lambda parts: [*parts, parts[-1]], RECORDS),
+    "nothing is bounded": in_counters(RECORDS, RecordRule, "_keep", lambda _, rule, records: records),
+    "other records are kept": in_counters(
+        RECORDS, sums, "KeyedPriorities", lambda exact, _: exact(lambda: keyed("another"))
+    ),
+    "weights are not read": in_counters(
+        RECORDS,
+        sums,
+        "read_table",
+        lambda exact, reader, columns, *given: exact(reader, columns._replace(weights=None), *given),
+    ),
+    "a key without data is missing": in_counters(RECORDS, sums.ExactSums, "by_key", with_data),
+    "nothing is counted aside": in_counters(
+        NORM, Bounded, "_side_rows", lambda *given: np.zeros((0, len(given[-1].side_names)), dtype=np.int64)
+    ),
+    "scaled by another norm": in_counters(
+        NORM, sums, "rule_of_norm", lambda exact, given, terms, norm: exact(given, terms, norm - SIXTEENTH)
+    ),
+    "noise of another norm": in_noise(
+        NORM, Calibration, "with_norm", lambda exact, given, norm: exact(given, norm and norm - SIXTEENTH)
+    ),
+    "noise of another secret": in_noise(
+        RECORDS, noise, "release_randomness", lambda exact, secret, name: exact(secret.derive(b"another"), name)
+    ),
+    "another relation": in_noise(RECORDS, noise, "release_parts", another_relation),
+    "another statement": in_noise(CHOSEN, ReleaseSpec, "discloses", lambda *_, **__: Disclosure.WINDOWS),
+    "another part of the run": in_noise(
+        "groups", noise, "part_name", lambda exact, which: exact(which, GLOBAL_START, GLOBAL_END - 1)
+    ),
+    "no votes are needed": in_noise(
+        CHOSEN, noise, "find_chosen", lambda _, choice, votes, secrets: np.ones(len(votes), dtype=bool)
+    ),
+    "groups below the threshold": in_noise("groups", releasing, "release_counts", below_the_threshold),
+}
 
 
-def another_part_of_the_run(patch: pytest.MonkeyPatch) -> None:
-    exact = noise.part_name
-    patch.setattr(noise, "part_name", lambda which: exact(which, GLOBAL_START, GLOBAL_END - 1))
+@pytest.fixture(scope="module")
+def exact() -> dict[str, Any]:
+    return {name: counters_of_frame(name, TABLE) for name in FAST}
 
 
-def no_votes_are_needed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(noise, "find_chosen", lambda choice, votes, secrets: np.ones(len(votes), dtype=bool))
-
-
-def groups_below_the_threshold(patch: pytest.MonkeyPatch) -> None:
-    exact = noise.release_counts
-
-    def wrong(counts: Any, resolved: Any, secret: Any) -> Any:
-        counting = resolved.calibrated
-        planted = counting._replace(note=dataclasses.replace(counting.note, threshold=1))
-        return exact(counts, dataclasses.replace(resolved, calibrated=planted), secret)
-
-    patch.setattr(releasing, "release_counts", wrong)
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("plant", "name", "in_counters"),
-    [
-        (the_last_part_is_lost, CHOSEN, True),
-        (the_last_part_is_lost, "groups", True),
-        (a_part_counts_twice, RECORDS, True),
-        (nothing_is_bounded, RECORDS, True),
-        (other_records_are_kept, RECORDS, True),
-        (weights_are_not_read, RECORDS, True),
-        (a_key_without_data_is_missing, RECORDS, True),
-        (nothing_is_counted_aside, NORM, True),
-        (scaled_by_another_norm, NORM, True),
-        (noise_of_another_norm, NORM, False),
-        (noise_of_another_secret, RECORDS, False),
-        (another_relation, RECORDS, False),
-        (another_statement, CHOSEN, False),
-        (another_part_of_the_run, "groups", False),
-        (no_votes_are_needed, CHOSEN, False),
-        (groups_below_the_threshold, "groups", False),
-    ],
-)
-def test_planted_faults_are_found(
-    plant: Callable[[pytest.MonkeyPatch], None], name: str, in_counters: bool, piped: Any, monkeypatch: Any
-) -> None:
+def check(name: str, in_counters: bool, exact: dict[str, Any], piped: Any) -> None:
     """Data, secrets and so all choices are fixed: a fault is found always or never."""
-    exact = counters_of_frame(name, TABLE)
-    plant(monkeypatch)
-    assert (counters_of_frame(name, TABLE) == exact) != in_counters
-    assert bytes_of_frame(name, TABLE) != piped[1][name]
+    changed, differs = counters_of_frame(name, TABLE) != exact[name], bytes_of_frame(name, TABLE) != piped[1][name]
+    assert (changed, differs) != (in_counters, True), "found by both"
+
+
+test_planted_faults_are_found = pytest.mark.pipeline(laws.mutants(FAULTS, check, words="found by both"))
 
 
 def test_objects_of_a_pandas_column_count_the_same_in_any_parts(monkeypatch: pytest.MonkeyPatch) -> None:

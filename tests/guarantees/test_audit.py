@@ -11,7 +11,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 from beam_dpsketch import (
@@ -25,10 +24,11 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine import calibration, noising
-from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies
+from tests.helpers import faults, laws
+from tests.helpers.laws import Fault
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
 
@@ -84,76 +84,37 @@ def test_released_noise_is_the_documented_discrete_gaussian(path: Callable[[str]
     assert alarms(path(sketch), sketch) == set()
 
 
-def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noising, "add_noise", lambda counters, sigma_squared: counters.copy())
+def check(alarm: str) -> None:
+    assert alarm not in alarms(record_path("count_sketch"), "count_sketch"), "the audit alarms"
 
 
-def added_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = mechanism.add_noise
-    monkeypatch.setattr(noising, "add_noise", lambda counters, variance: once(once(counters, variance), variance))
-
-
-def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    scale_sigma(monkeypatch, Fraction(97, 100))
-
-
-def sigma_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    scale_sigma(monkeypatch, Fraction(103, 100))
-
-
-def scale_sigma(monkeypatch: pytest.MonkeyPatch, factor: Fraction) -> None:
-    right = calibration.calibrate
-
-    def wrong(*terms: Any, **names: Any) -> tuple[Fraction, ...]:
-        return tuple(variance * factor**2 for variance in right(*terms, **names))
-
-    monkeypatch.setattr(calibration, "calibrate", wrong)
-
-
-def depth_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = calibration.squared_l2_sensitivity
-
-    def wrong(*, cells_per_item: int, **names: Any) -> int:
-        return right(cells_per_item=cells_per_item - 1, **names)
-
-    monkeypatch.setattr(calibration, "squared_l2_sensitivity", wrong)
-
-
-def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = mechanism.discrete_gaussian.sample
-    drawn: list[np.ndarray] = []
-
-    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        drawn.append(drawn[0] if drawn else sample(4 * 32_768, sigma_squared))
-        return np.resize(drawn[0], size)  # the same again for each of those drawn at once
-
-    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
-
-
-def shared_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = mechanism.discrete_gaussian.sample
-
-    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        return np.resize(sample(32_768, sigma_squared), size)
-
-    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+def scaled_sigma(factor: Fraction) -> Fault:
+    return laws.around(
+        calibration,
+        "calibrate",
+        lambda exact, *terms, **names: tuple(variance * factor**2 for variance in exact(*terms, **names)),
+        "",
+        "variance",
+    )
 
 
 FAULTS = {
-    no_noise: "variance",
-    added_twice: "variance",
-    sigma_too_small: "variance",
-    sigma_too_large: "variance",
-    depth_off_by_one: "variance",
-    shared_between_keys: "cross-correlation",
-    shared_between_rows: "autocorrelation",
+    "no_noise": laws.put(noising, "add_noise", lambda counters, sigma_squared: counters.copy(), "", "variance"),
+    "added_twice": laws.around(
+        noising, "add_noise", lambda once, counters, variance: once(once(counters, variance), variance), "", "variance"
+    ),
+    "sigma_too_small": scaled_sigma(Fraction(97, 100)),
+    "sigma_too_large": scaled_sigma(Fraction(103, 100)),
+    "depth_off_by_one": laws.around(
+        calibration,
+        "squared_l2_sensitivity",
+        lambda exact, *, cells_per_item, **names: exact(cells_per_item=cells_per_item - 1, **names),
+        "",
+        "variance",
+    ),
+    "shared_between_keys": faults.noise_drawn_once(4 * 32_768).found("", "cross-correlation"),
+    "shared_between_rows": faults.noise_drawn_once(32_768, anew=True).found("", "autocorrelation"),
 }
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize(("fault", "alarm"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
-def test_a_fault_planted_in_the_real_path_is_found(
-    fault: Callable[[pytest.MonkeyPatch], None], alarm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fault(monkeypatch)
-    assert alarm in alarms(record_path("count_sketch"), "count_sketch")
+test_a_fault_planted_in_the_real_path_is_found = pytest.mark.one_fast_case(
+    laws.mutants(FAULTS, check, words="the audit alarms")
+)

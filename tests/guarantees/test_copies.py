@@ -6,16 +6,13 @@ as in `tests/helpers/copies.py`. Nothing here is left to chance: each graph is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import apache_beam as beam
 import pytest
 
 from beam_dpsketch.transforms.steps import private_release
 from beam_dpsketch.transforms.steps.copies import copy_guard
 from beam_dpsketch.transforms.steps.copies.record_steps import Origin, origin_of
-from tests.helpers import copies
+from tests.helpers import copies, laws
 from tests.helpers.copies import Measured, measure
 from tests.helpers.graphs import Graph
 
@@ -69,21 +66,17 @@ def functions_end_the_walk(collection: beam.PCollection) -> Origin:
     return origin._replace(mains=(), sides=()) if origin.is_new else origin
 
 
-def windows_are_forgotten(windowing: Any) -> None:
-    pass
+def check_each(seeds: list[int]) -> None:
+    assert len(measure(Graph(seed) for seed in seeds).broken) < len(seeds), "all are broken"
 
 
-@pytest.mark.parametrize(
-    ("name", "fault", "seeds"),
-    [
-        pytest.param("origin_of", no_side_inputs, [9, 33], id="side inputs"),
-        pytest.param("origin_of", filters_make_records, [6, 143], id="filters"),
-        pytest.param("origin_of", functions_end_the_walk, [16, 41], id="functions", marks=pytest.mark.slow),
-        pytest.param("_check_windows", windows_are_forgotten, [38, 41], id="windows", marks=pytest.mark.slow),
-    ],
+test_a_planted_fault_is_found = laws.mutants(
+    {
+        "side inputs": laws.put(copy_guard, "origin_of", no_side_inputs, "", [9, 33]),
+        "filters": laws.put(copy_guard, "origin_of", filters_make_records, "", [6, 143]),
+        "functions": laws.put(copy_guard, "origin_of", functions_end_the_walk, "", [16, 41]).slow(),
+        "windows": laws.put(copy_guard, "_check_windows", lambda windowing: None, "", [38, 41]).slow(),
+    },
+    check_each,
+    words="all are broken",
 )
-def test_a_planted_fault_is_found(
-    name: str, fault: Callable[[Any], Any], seeds: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copy_guard, name, fault)
-    assert len(measure(Graph(seed) for seed in seeds).broken) == len(seeds)

@@ -1,6 +1,6 @@
 """No statement claims less than one unit can lose: a table of settings, and of all ways to combine their releases.
 
-For each setting, `helpers.losses` works out what every unit adds to all counters of a run. So the largest loss is
+For each setting, `tests.helpers.losses` works out what every unit adds to all counters of a run. So the largest loss is
 known, of the run, of some of its releases, and of several runs together. It is compared with the statements that the
 package composes. In the other direction, claims must be attained, so that the comparison is not in vain.
 """
@@ -43,6 +43,7 @@ from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement import statement as statement_module
 from beam_dpsketch.statement.accounting import add_up
+from tests.helpers import laws
 from tests.helpers.combinations import (
     Combination,
     Leaf,
@@ -53,7 +54,8 @@ from tests.helpers.combinations import (
     worst_delta,
     worst_loss,
 )
-from tests.helpers.losses import SIDES, SPECS, Layout, Run, Setting
+from tests.helpers.loss_settings import SIDES, SPECS, Layout, Setting
+from tests.helpers.losses import Run
 from tests.helpers.side_releases import no_noise
 
 ROUNDING = 1 + 1e-9
@@ -281,97 +283,60 @@ def test_keys_over_time_lose_no_more_than_is_said(relation: NeighboringRelation,
 # Faults
 
 
-def removals_cost_replacements(patch: pytest.MonkeyPatch) -> None:
+def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelation, *, reach: Any = 1) -> Fraction:
     """Noise for a replacement in the same number."""
-
-    def squared(counter: SideCounter, relation: NeighboringRelation, *, reach: Any = 1) -> Fraction:
-        return counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1)
-
-    patch.setattr(SideCounter, "squared_sensitivity", squared)
-
-
-def all_runs_are_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(statement_module, "are_parts_of_one_run", lambda release_ids: True)
-
-
-def draws_are_parts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        statement_module, "are_parts_of_one_run", lambda release_ids: len({each[:16] for each in release_ids}) == 1
-    )
-
-
-def losses_do_not_add(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Loss, "plus", Loss.larger)
-
-
-def deltas_do_not_add(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Loss, "plus", lambda one, two: Loss(one.rho + two.rho, max(one.delta, two.delta)))
-
-
-def files_of_all_runs_are_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(accounting, "runs", lambda release_ids: {b"one"})
-
-
-def the_smaller_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Loss, "larger", lambda one, two: Loss(one.rho / 2, min(one.delta, two.delta)))
-
-
-def parts_aside_are_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(terms_module, "share_left", lambda counters, *others: 1 - sum(others, Fraction(0)))
-
-
-def the_choice_is_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(terms_module, "share_left", lambda counters, *_: 1 - sum(each.share for each in counters))
-
-
-def votes_are_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calibration, "sketch_share", lambda spec, terms: terms.share_left)
-
-
-def windows_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReleaseTerms, "reach", Fraction(1))
-
-
-def rows_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RowTerms, "reach", Fraction(1))
-
-
-def signs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    right = sensitivity.change_factor
-    patch.setattr(sensitivity, "change_factor", lambda relation, *, has_signs=False: right(relation))
+    return counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1)
 
 
 ID = functools.partial(PrivacyId, "user")
 PERIOD = Setting("count_min", ID(NormBound(NORM, max_weight=9), period=60), Layout(60))
-LOSES = "a combination loses more than it says"
-FAULTS: dict[Callable[[pytest.MonkeyPatch], None], list[tuple[Setting, str]]] = {
-    removals_cost_replacements: [(PERIOD, "a run loses more"), (PLAIN, "a removal loses more than half")],
-    all_runs_are_one: [(PLAIN, LOSES)],
-    draws_are_parts: [(PLAIN, LOSES)],
-    losses_do_not_add: [(PLAIN, LOSES)],
-    deltas_do_not_add: [(CHOSEN, "loses more delta")],
-    files_of_all_runs_are_one: [(PLAIN, "files lose more")],
-    the_smaller_counts: [(PLAIN, "lose more")],
-    parts_aside_are_free: [(PLAIN, "a removal loses more")],
-    the_choice_is_free: [(Setting("count_min", ID(AutoNorm(max_weight=9)), Layout()), "a removal loses more")],
-    votes_are_free: [(CHOSEN, "a run loses more")],
-    windows_are_forgotten: [
-        (Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(60)), "a run loses more"),
-        (Setting("count_min", Record(), Layout(120, 60)), "a run loses more"),
-    ],
-    rows_are_forgotten: [
-        (Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4))), "a run loses")
-    ],
-    signs_are_forgotten: [(Setting("count_sketch", Record(), Layout()), "a run loses more")],
+AUTO = Setting("count_min", ID(AutoNorm(max_weight=9)), Layout())
+IN_TWO = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(60))
+SLIDING = Setting("count_min", Record(), Layout(120, 60))
+ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
+SIGNS = Setting("count_sketch", Record(), Layout())
+LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
+REMOVALS = laws.put(SideCounter, "squared_sensitivity", removals_cost_replacements)
+WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
+FAULTS = {
+    "removals_cost_replacements": REMOVALS.found(A_RUN, PERIOD),
+    "removals_cost_replacements, in half": REMOVALS.found(A_REMOVAL, PLAIN),
+    "all_runs_are_one": laws.put(statement_module, "are_parts_of_one_run", lambda release_ids: True, LOSES, PLAIN),
+    "draws_are_parts": laws.put(
+        statement_module,
+        "are_parts_of_one_run",
+        lambda release_ids: len({each[:16] for each in release_ids}) == 1,
+        LOSES,
+        PLAIN,
+    ),
+    "losses_do_not_add": laws.put(Loss, "plus", Loss.larger, LOSES, PLAIN),
+    "deltas_do_not_add": laws.put(
+        Loss, "plus", lambda one, two: Loss(one.rho + two.rho, max(one.delta, two.delta)), "loses more delta", CHOSEN
+    ),
+    "files_of_all_runs_are_one": laws.put(accounting, "runs", lambda release_ids: {b"one"}, "files lose more", PLAIN),
+    "the_smaller_counts": laws.put(
+        Loss, "larger", lambda one, two: Loss(one.rho / 2, min(one.delta, two.delta)), "lose more", PLAIN
+    ),
+    "parts_aside_are_free": laws.put(
+        terms_module, "share_left", lambda counters, *others: 1 - sum(others, Fraction(0)), A_REMOVAL, PLAIN
+    ),
+    "the_choice_is_free": laws.put(
+        terms_module, "share_left", lambda counters, *_: 1 - sum(each.share for each in counters), A_REMOVAL, AUTO
+    ),
+    "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, CHOSEN),
+    "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
+    "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
+    "rows_are_forgotten": laws.put(RowTerms, "reach", Fraction(1), A_RUN, ROWS),
+    "signs_are_forgotten": laws.around(
+        sensitivity, "change_factor", lambda exact, relation, *, has_signs=False: exact(relation), A_RUN, SIGNS
+    ),
 }
 
 
-@pytest.mark.usefixtures(no_noise.__name__)
-@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
-def test_a_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting, _ in FAULTS[plant]:
-        check(Run(setting, REPLACE_ONE, SIDES["usual"]), ONE_PART)
-    plant(monkeypatch)
-    for setting, message in FAULTS[plant]:
-        with pytest.raises(AssertionError, match=message):
-            check(Run(setting, REPLACE_ONE, SIDES["usual"]), ONE_PART)
+def check_usual(setting: Setting) -> None:
+    check(Run(setting, REPLACE_ONE, SIDES["usual"]), ONE_PART)
+
+
+test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
+    laws.mutants(FAULTS, check_usual, intact=True)
+)

@@ -29,9 +29,8 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
+from tests.helpers import faults, laws
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.streams import in_windows
 from tests.helpers.tolerances import FALSE_ALARM, discrete_gaussian
@@ -132,53 +131,25 @@ def test_of_200_000_keys_of_one_unit_a_thousandth_at_most_is_released(name: str)
     assert audit(name, count=200_000, delta=1e-3)
 
 
-def one_less(patch: pytest.MonkeyPatch) -> None:
-    exact = SelectionRule.threshold
-    patch.setattr(SelectionRule, "threshold", lambda *terms: exact(*terms) - 1)
-
-
-def windows_forgotten(patch: pytest.MonkeyPatch) -> None:
-    exact = SelectionRule.threshold
-    patch.setattr(SelectionRule, "threshold", lambda rule, variance, windows: exact(rule, variance, 1))
-
-
-def a_vote_for_each_record(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums._votes
-
-    def wrong(rule: Any, groups: Any, *terms: Any) -> Any:
-        found = exact(rule, groups, *terms)
-        return found | {"votes": pa.array(found["votes"].to_numpy() * np.bincount(groups.numbers))}
-
-    patch.setattr(side_sums, "_votes", wrong)
-
-
-def one_draw_for_all(patch: pytest.MonkeyPatch) -> None:
-    exact = choosing.add_noise
-    patch.setattr(choosing, "add_noise", lambda votes, variance, **_: votes + (exact(votes[:1], variance) - votes[:1]))
-
-
-def less_noise(patch: pytest.MonkeyPatch) -> None:
-    exact = choosing.add_noise
-    patch.setattr(choosing, "add_noise", lambda votes, variance, **_: exact(votes, variance / 2))
-
-
-def all_are_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(choosing.KeyChoice, "keeps", lambda choice, votes, *_: votes > 0)
+def check(name: str, delta: float) -> None:
+    assert audit(name, delta=delta), "not as said"
 
 
 FAULTS = {
-    "one less": (one_less, "norm", 0.04),
-    "a vote for each record": (a_vote_for_each_record, "records", 0.04),
-    "delta not split over windows": (windows_forgotten, "windows", 0.2),  # thresholds of 3 and 5
-    "one draw for all keys": (one_draw_for_all, "records", 0.04),
-    "less noise": (less_noise, "norm", 0.04),
-    "no choice": (all_are_released, "single", 0.04),
+    "one less": faults.ONE_LESS.found("", "norm", 0.04),
+    "a vote for each record": faults.A_VOTE_FOR_EACH_RECORD.found("", "records", 0.04),
+    "delta not split over windows": faults.WINDOWS_FORGOTTEN.found("", "windows", 0.2),  # thresholds of 3 and 5
+    "one draw for all keys": laws.around(
+        choosing,
+        "add_noise",
+        lambda exact, votes, variance, **_: votes + (exact(votes[:1], variance) - votes[:1]),
+        "",
+        "records",
+        0.04,
+    ),
+    "less noise": laws.around(
+        choosing, "add_noise", lambda exact, votes, variance, **_: exact(votes, variance / 2), "", "norm", 0.04
+    ),
+    "no choice": laws.put(choosing.KeyChoice, "keeps", lambda choice, votes, *_: votes > 0, "", "single", 0.04),
 }
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, name, delta = FAULTS[fault]
-    plant(monkeypatch)
-    assert not audit(name, delta=delta)
+test_a_planted_fault_is_found = pytest.mark.one_fast_case(laws.mutants(FAULTS, check, words="not as said"))

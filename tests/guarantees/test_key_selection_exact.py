@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 from unittest import mock
@@ -41,6 +41,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
+from tests.helpers import faults, laws
 
 SPEC = SketchSpec(depth=1, width=2)
 DELTA = Fraction(1, 10**4)
@@ -70,7 +71,7 @@ class Toy(NamedTuple):
             return NormRule(self.bounds, sketch_input, (), selection)
         assert isinstance(self.bounds, RecordBounds)
         if self.max_windows > 1:
-            return _RuleOverWindows(self.bounds, sketch_input, RandomPriorities(11), self.max_windows)
+            return _RuleOverWindows(sketch_input.bounds, sketch_input, RandomPriorities(11), self.max_windows)
         return RecordRule(self.bounds, RandomPriorities(11), (), selection)
 
     def votes(self, selection: SelectionRule, units: Units) -> tuple[Votes, ...]:
@@ -222,109 +223,65 @@ def test_released_sets_of_neighbours_are_as_alike_as_said(
 
 # Planted faults.
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+
+def by_popularity(rule: SelectionRule, voters: np.ndarray, present: np.ndarray, codes: Any, values: Any) -> np.ndarray:
+    """Each unit votes for the keys that most others are in."""
+    names = [name for name in codes if name != "unit"]
+    places = list(zip(*(values[name].take(pa.array(codes[name])).to_pylist() for name in names), strict=True))
+    votes = np.zeros(len(places), dtype=np.int64)
+    for unit in set(voters.tolist()):
+        own = [row for row in np.flatnonzero(voters == unit).tolist() if present[row]]
+        chosen = sorted(own, key=lambda row: (-places.count(places[row]), places[row]))[: rule.max_keys]
+        votes[chosen] = next((weight for size, weight in rule.classes if size >= len(chosen)), 0)
+    return votes
 
 
-def threshold(change: Callable[[Any, SelectionRule, Fraction, int], int]) -> Plant:
-    exact = SelectionRule.threshold
-    return lambda patch: patch.setattr(
-        SelectionRule, "threshold", lambda rule, variance, windows=1: change(exact, rule, variance, windows)
-    )
+def voters_who_are_present(exact: Any, rule: Any, groups: Any, voters: Any, present: np.ndarray, values: Any) -> Any:
+    return exact(rule, groups, voters, present, values) | {"voters": pa.array((present > 0).astype(np.int64))}
 
 
-def weights_rounded_up(patch: pytest.MonkeyPatch) -> None:
-    exact = SelectionRule.classes.fget  # type: ignore[attr-defined]
-    up = property(lambda rule: tuple((size, weight + (size > 1)) for size, weight in exact(rule)))
-    patch.setattr(SelectionRule, "classes", up)
+def above_the_threshold_alone(choice: KeyChoice, votes: np.ndarray, units: np.ndarray) -> np.ndarray:
+    noisy = choosing.add_noise(votes, choice.note.sigma_squared)
+    return (units >= choice.rule.min_units) & (noisy >= choice.note.threshold)
 
 
-def voters_by_data(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums._votes
-
-    def by_data(rule: Any, groups: Any, voters: Any, present: np.ndarray, values: Any) -> Any:
-        return exact(rule, groups, voters, present, values) | {"voters": pa.array((present > 0).astype(np.int64))}
-
-    patch.setattr(side_sums, "_votes", by_data)
-
-
-def considered_by_data(patch: pytest.MonkeyPatch) -> None:
-    voters_by_data(patch)
-    patch.setattr(
-        KeyChoice,
-        "keeps",
-        lambda choice, votes, units: (
-            (units >= choice.rule.min_units)
-            & (choosing.add_noise(votes, choice.note.sigma_squared) >= choice.note.threshold)
-        ),
-    )
-
-
-def one_choice_a_window(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums.cast_votes
-    patch.setattr(
+VOTERS_BY_DATA = laws.around(side_sums, "_votes", voters_who_are_present)
+FAULTS = {
+    "one less": faults.ONE_LESS.found("alone", "records, 1 key", 1),
+    "one less, 2 keys": faults.ONE_LESS.found("alone", "norm, 2 keys and windows", 1),
+    "one less, 2 units": faults.ONE_LESS.found("alone", "records, 2 keys", 2),
+    "weights rounded up": faults.WEIGHTS_ROUNDED_UP.found("votes cost", "records, 2 keys", 1),
+    "weights rounded up under a norm": faults.WEIGHTS_ROUNDED_UP.found("votes cost", "norm, 2 keys and windows", 1),
+    "min_units without a higher threshold": faults.threshold(
+        lambda exact, rule, *terms: exact(rule, *terms) - (rule.min_units - 1) * rule.grid, "alone", "records, 1 key", 2
+    ),
+    "considered by data": laws.together(VOTERS_BY_DATA, laws.put(KeyChoice, "keeps", above_the_threshold_alone)).found(
+        "alone", "norm, 1 key and window", 1
+    ),
+    "min_units by data": VOTERS_BY_DATA.found("alone", "norm, 1 key and window", 2),
+    "a choice in each window of a norm": laws.around(
         side_sums,
         "cast_votes",
-        lambda rule, voters, present, codes, values: exact(
+        lambda exact, rule, voters, present, codes, values: exact(
             rule, 1000 * voters + codes["window"], present, codes, values
         ),
-    )
-
-
-def by_popularity(patch: pytest.MonkeyPatch) -> None:
-    """Each unit votes for the keys that most others are in."""
-
-    def cast(rule: SelectionRule, voters: np.ndarray, present: np.ndarray, codes: Any, values: Any) -> np.ndarray:
-        names = [name for name in codes if name != "unit"]
-        places = list(zip(*(values[name].take(pa.array(codes[name])).to_pylist() for name in names), strict=True))
-        votes = np.zeros(len(places), dtype=np.int64)
-        for unit in set(voters.tolist()):
-            own = [row for row in np.flatnonzero(voters == unit).tolist() if present[row]]
-            chosen = sorted(own, key=lambda row: (-places.count(places[row]), places[row]))[: rule.max_keys]
-            votes[chosen] = next((weight for size, weight in rule.classes if size >= len(chosen)), 0)
-        return votes
-
-    patch.setattr(side_sums, "cast_votes", cast)
-
-
-def every_record_votes(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums.cast_votes
-    patch.setattr(side_sums, "cast_votes", lambda *terms: 2 * exact(*terms))
-
-
-FAULTS: dict[str, tuple[Plant, str, int, str]] = {
-    "one less": (threshold(lambda exact, *terms: exact(*terms) - 1), "records, 1 key", 1, "alone"),
-    "one less, 2 keys": (threshold(lambda exact, *terms: exact(*terms) - 1), "norm, 2 keys and windows", 1, "alone"),
-    "one less, 2 units": (threshold(lambda exact, *terms: exact(*terms) - 1), "records, 2 keys", 2, "alone"),
-    "weights rounded up": (weights_rounded_up, "records, 2 keys", 1, "votes cost"),
-    "weights rounded up under a norm": (weights_rounded_up, "norm, 2 keys and windows", 1, "votes cost"),
-    "min_units without a higher threshold": (
-        threshold(lambda exact, rule, *terms: exact(rule, *terms) - (rule.min_units - 1) * rule.grid),
-        "records, 1 key",
-        2,
-        "alone",
-    ),
-    "considered by data": (considered_by_data, "norm, 1 key and window", 1, "alone"),
-    "min_units by data": (voters_by_data, "norm, 1 key and window", 2, "alone"),
-    "a choice in each window of a norm": (one_choice_a_window, "norm, 1 key and window", 1, "votes|alone"),
-    "delta not split over windows": (
-        threshold(lambda exact, rule, variance, windows: exact(rule, variance, 1)),
-        "records in 2 windows",
+        "votes|alone",
+        "norm, 1 key and window",
         1,
-        "alone",
     ),
-    "by popularity": (by_popularity, "norm, 1 key and window", 1, "votes|alone"),
-    "counted twice": (every_record_votes, "records, 1 key", 1, "votes|alone"),
+    "delta not split over windows": faults.WINDOWS_FORGOTTEN.found("alone", "records in 2 windows", 1),
+    "by popularity": laws.put(side_sums, "cast_votes", by_popularity, "votes|alone", "norm, 1 key and window", 1),
+    "counted twice": laws.around(
+        side_sums, "cast_votes", lambda exact, *terms: 2 * exact(*terms), "votes|alone", "records, 1 key", 1
+    ),
 }
 
 
-@every_relation
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str, relation: NeighboringRelation, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, name, min_units, words = FAULTS[fault]
-    plant(monkeypatch)
-    mechanism = Mechanism(TOYS[name], relation, min_units, Fraction(1, 100))
-    with pytest.raises(AssertionError, match=words):
-        mechanism.check_all()
+def check(name: str, min_units: int, relation: NeighboringRelation) -> None:
+    Mechanism(TOYS[name], relation, min_units, Fraction(1, 100)).check_all()
+
+
+test_a_planted_fault_is_found = every_relation(laws.mutants(FAULTS, check))
 
 
 @pytest.fixture(autouse=True)
@@ -335,7 +292,7 @@ def fresh_choices() -> Iterator[None]:
 
 def test_a_fault_is_found_in_the_set_of_keys_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without splitting off delta: the hockey-stick divergence at an epsilon that noise cannot reach."""
-    threshold(lambda exact, *terms: exact(*terms) - 1)(monkeypatch)
+    faults.ONE_LESS.plant(monkeypatch)
     mechanism = Mechanism(TOYS["records, 1 key"], ADD_OR_REMOVE_ONE, 1, Fraction(1, 100))
     (kept, _), nothing = mechanism.kept((48, 1)), mechanism.kept((0, 0))
     assert nothing == (0.0, 1.0)

@@ -13,8 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from beam_dpsketch import KeySelection, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds
@@ -23,6 +21,7 @@ from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import release_once, stream_state
+from tests.helpers import faults, laws
 from tests.helpers.norm_reference import Counted, net
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped
@@ -270,39 +269,13 @@ def test_what_decides_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> No
     assert Counter(each for each in seen if any(each)) == Counter(wanted(tested).values())
 
 
-# Faults between the steps.
-
-
-def a_vote_for_each_record(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums._votes
-
-    def wrong(rule: Any, groups: Any, voters: Any, present: Any, values: Any) -> Any:
-        found = exact(rule, groups, voters, present, values)
-        return found | {"votes": pa.array(found["votes"].to_numpy() * np.bincount(groups.numbers))}
-
-    patch.setattr(side_sums, "_votes", wrong)
-
-
-def columns_swapped(patch: pytest.MonkeyPatch) -> None:
-    exact = SketchInput.side_names.fget  # type: ignore[attr-defined]
-    patch.setattr(SketchInput, "side_names", property(lambda made: (*exact(made)[:-2], *exact(made)[:-3:-1])))
-
-
-def degrees_over_all_windows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(side_sums, "_number_pairs", lambda first, second: first)
-
-
 FAULTS = {
-    "a vote for each record": (a_vote_for_each_record, "records"),
-    "columns swapped": (columns_swapped, "norm"),
-    "windows taken together": (degrees_over_all_windows, "records in several windows"),
+    "a vote for each record": faults.A_VOTE_FOR_EACH_RECORD.found("", "records"),
+    "columns swapped": laws.around(
+        SketchInput, "side_names", lambda exact, made: (*exact(made)[:-2], *exact(made)[:-3:-1]), "", "norm"
+    ),
+    "windows taken together": laws.put(
+        side_sums, "_number_pairs", lambda first, second: first, "", "records in several windows"
+    ),
 }
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, name = FAULTS[fault]
-    plant(monkeypatch)
-    with pytest.raises(AssertionError):
-        check_forms(name)
+test_a_planted_fault_is_found = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_forms))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import noising
-from beam_dpsketch.privacy import mechanism, norm_bounding
+from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -41,12 +40,15 @@ from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding
+from tests.helpers import faults, laws
+from tests.helpers.laws import Fault
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
 from tests.helpers.pipelines import FN_API, run
 from tests.helpers.tree_pipelines import exact_vectors
 
 KEYS = ["first", "second"]
+ALARMS = "the audit alarms"
 
 # What one person can change.
 
@@ -117,109 +119,82 @@ def test_two_heavy_people_are_twice_the_norm_apart_at_most() -> None:
     assert limit * Fraction(9999, 10_000) < distance <= limit
 
 
-def signed_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def signed_lengths(self: NormRule, netted: Any, magnitudes: np.ndarray) -> np.ndarray:
     """Take the length of the counters themselves, where signs cancel."""
-
-    def wrong(self: NormRule, netted: Any, magnitudes: np.ndarray) -> np.ndarray:
-        given, units = self._sketch_input, netted.codes["unit"]
-        keys = given.column_keys(pa.chunked_array([netted.values["item"].take(pa.array(netted.codes["item"]))]))
-        factors = np.zeros(len(units), dtype=np.int64)
-        for unit in set(units.tolist()):
-            change = {}
-            for key in set(netted.codes["key"].tolist()):
-                at = (units == unit) & (netted.codes["key"] == key)
-                signed = np.sign(netted.weights[at]) * magnitudes[at]
-                change[key] = given.kind(given.spec).accumulate_keys(keys[at], signed).to_vector()
-            squared = squared_length(given.spec, change)
-            limit = Fraction(self.bounds.max_norm) ** 2
-            factors[units == unit] = 1 << 32 if squared <= limit else math.isqrt(int(limit / squared * 4**32))
-        return factors
-
-    monkeypatch.setattr(NormRule, "_factors", wrong)
+    given, units = self._sketch_input, netted.codes["unit"]
+    keys = given.column_keys(pa.chunked_array([netted.values["item"].take(pa.array(netted.codes["item"]))]))
+    factors = np.zeros(len(units), dtype=np.int64)
+    for unit in set(units.tolist()):
+        change = {}
+        for key in set(netted.codes["key"].tolist()):
+            at = (units == unit) & (netted.codes["key"] == key)
+            signed = np.sign(netted.weights[at]) * magnitudes[at]
+            change[key] = given.kind(given.spec).accumulate_keys(keys[at], signed).to_vector()
+        squared = squared_length(given.spec, change)
+        limit = Fraction(self.bounds.max_norm) ** 2
+        factors[units == unit] = 1 << 32 if squared <= limit else math.isqrt(int(limit / squared * 4**32))
+    return factors
 
 
-def rounded_to_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        norm_bounding, "scaled", lambda weights, factors, _: weights * factors + (1 << 15) >> np.int64(16)
-    )
+def bounded_in_each_bundle(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
+    yield Bounded(concat_tables([self._rule.select(from_bytes(payload)) for payload in element[1]]))
 
 
-def clamped_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(kept: pa.Table, bounds: NormBound) -> np.ndarray:
-        return np.clip(kept["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
-
-    monkeypatch.setattr(reading, "total_weights", wrong)
-
-
-def bounded_in_each_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
-        yield Bounded(concat_tables([self._rule.select(from_bytes(payload)) for payload in element[1]]))
-
-    monkeypatch.setattr(bounding.BoundShard, "process", wrong)
+def capped_in_each_bundle(self: NormRule, records: pa.Table) -> pa.Table:
+    netted = self._net(records)
+    cap = self.bounds.max_per_item
+    return netted._replace(weights=np.clip(netted.weights, -cap, cap)).to_table()
 
 
-def capped_in_each_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: NormRule, records: pa.Table) -> pa.Table:
-        netted = self._net(records)
-        cap = self.bounds.max_per_item
-        return netted._replace(weights=np.clip(netted.weights, -cap, cap)).to_table()
-
-    monkeypatch.setattr(NormRule, "prune", wrong)
+def each_key_alone(exact: Any, groups: np.ndarray, units: np.ndarray, *others: Any) -> np.ndarray:
+    largest = np.zeros(int(units[-1]) + 1)
+    np.maximum.at(largest, units, exact(groups, np.arange(len(units)), *others))
+    return largest
 
 
-def each_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = norm_bounding.squared_norms
-
-    def wrong(groups: np.ndarray, units: np.ndarray, *others: Any) -> np.ndarray:
-        largest = np.zeros(int(units[-1]) + 1)
-        np.maximum.at(largest, units, right(groups, np.arange(len(units)), *others))
-        return largest
-
-    monkeypatch.setattr(norm_bounding, "squared_norms", wrong)
+def one_row_for_all(exact: Any, groups: np.ndarray, units: np.ndarray, weights: np.ndarray, tables: Any) -> np.ndarray:
+    rows = list(tables)
+    return exact(groups, units, weights, [rows[0] for _ in rows])
 
 
-def one_row_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = norm_bounding.squared_norms
-
-    def wrong(groups: np.ndarray, units: np.ndarray, weights: np.ndarray, tables: Any) -> np.ndarray:
-        rows = list(tables)
-        return right(groups, units, weights, [rows[0] for _ in rows])
-
-    monkeypatch.setattr(norm_bounding, "squared_norms", wrong)
-
-
-def nodes_in_place_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def nodes_in_place_of_cells(spec: TreeSpec, keys: np.ndarray) -> Any:
     """Different nodes of a sketched level collide."""
-
-    def wrong(spec: TreeSpec, keys: np.ndarray) -> Any:
-        for number, level in enumerate(spec.levels):
-            for _ in range(level.depth):
-                yield number, (keys >> np.uint64(spec.shift(number))).astype(np.int64)
-
-    monkeypatch.setattr(DyadicCountSketch, "cells_of", wrong)
+    for number, level in enumerate(spec.levels):
+        for _ in range(level.depth):
+            yield number, (keys >> np.uint64(spec.shift(number))).astype(np.int64)
 
 
-FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, str]] = {
-    signed_sums: ("cancellation", "norm"),
-    rounded_to_nearest: ("growth", "norm"),
-    clamped_again: ("growth", "counters"),
-    bounded_in_each_bundle: ("growth", "norm"),
-    capped_in_each_bundle: ("churn", "counters"),
-    each_key_alone: ("growth", "norm"),
-    one_row_for_all: ("growth", "norm"),
-    nodes_in_place_of_cells: ("tree", "norm"),
+def check_alarm(case: str, alarm: str) -> None:
+    assert alarm not in alarms(case), ALARMS
+
+
+FAULTS = {
+    "signed_sums": laws.put(NormRule, "_factors", signed_lengths, "", "cancellation", "norm"),
+    "rounded_to_nearest": laws.put(
+        norm_bounding,
+        "scaled",
+        lambda weights, factors, _: weights * factors + (1 << 15) >> np.int64(16),
+        "",
+        "growth",
+        "norm",
+    ),
+    "clamped_again": laws.put(
+        reading,
+        "total_weights",
+        lambda kept, bounds: np.clip(kept["weight"].to_numpy(), bounds.min_weight, bounds.max_weight),
+        "",
+        "growth",
+        "counters",
+    ),
+    "bounded_in_each_bundle": laws.put(bounding.BoundShard, "process", bounded_in_each_bundle, "", "growth", "norm"),
+    "capped_in_each_bundle": laws.put(NormRule, "prune", capped_in_each_bundle, "", "churn", "counters"),
+    "each_key_alone": laws.around(norm_bounding, "squared_norms", each_key_alone, "", "growth", "norm"),
+    "one_row_for_all": laws.around(norm_bounding, "squared_norms", one_row_for_all, "", "growth", "norm"),
+    "nodes_in_place_of_cells": laws.put(DyadicCountSketch, "cells_of", nodes_in_place_of_cells, "", "tree", "norm"),
 }
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.usefixtures(many_parts.__name__)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_planted_in_the_bounding_is_found(
-    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case, alarm = FAULTS[fault]
-    fault(monkeypatch)
-    assert alarm in alarms(case)
+test_a_fault_planted_in_the_bounding_is_found = pytest.mark.one_fast_case(
+    pytest.mark.usefixtures(many_parts.__name__)(laws.mutants(FAULTS, check_alarm, words=ALARMS))
+)
 
 
 # The noise that hides it.
@@ -278,53 +253,25 @@ def test_released_noise_is_the_documented_one_in_records(name: str) -> None:
     assert noise_alarms(PATHS[name]) == set()
 
 
-def noise_in_units_of_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget that counters are scaled."""
-    right = noising.add_noise
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance: right(table, variance / 4**15))
+def check_noise(alarm: str) -> None:
+    assert alarm not in noise_alarms(PATHS["eighths of records"]), ALARMS
 
 
-def sigma_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noising.add_noise
-    small = Fraction(97, 100) ** 2
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance: right(table, variance * small))
+def other_noise(factor: Fraction) -> Fault:
+    return laws.around(
+        noising, "add_noise", lambda exact, table, variance: exact(table, variance * factor), "", "variance"
+    )
 
 
-def too_many_bits_rounded_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noising.drowned_bits
-    monkeypatch.setattr(noising, "drowned_bits", lambda variances, unit: right(variances, unit) + 3)
-
-
-def rounded_off_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for what is dropped, and not said."""
-    right = noising.round_off
-    monkeypatch.setattr(noising, "round_off", lambda counters, bits: right(counters, bits + 1))
-
-
-def shared_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = mechanism.discrete_gaussian.sample
-    drawn: list[np.ndarray] = []
-
-    def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        drawn.append(drawn[0] if drawn else sample(WIDE["count_sketch"].cells, sigma_squared))
-        return np.resize(drawn[0], size)  # the same again for each of those drawn at once
-
-    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
-
-
-NOISE_FAULTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
-    noise_in_units_of_counters: "variance",
-    sigma_too_small: "variance",
-    too_many_bits_rounded_off: "chi-square",
-    rounded_off_twice: "variance",
-    shared_between_keys: "cross-correlation",
+NOISE_FAULTS = {
+    "noise_in_units_of_counters": other_noise(Fraction(1, 4**15)),
+    "sigma_too_small": other_noise(Fraction(97, 100) ** 2),
+    "too_many_bits_rounded_off": laws.around(
+        noising, "drowned_bits", lambda exact, variances, unit: exact(variances, unit) + 3, "", "chi-square"
+    ),
+    "rounded_off_twice": laws.around(  # the same for what is dropped, and not said
+        noising, "round_off", lambda exact, counters, bits: exact(counters, bits + 1), "", "variance"
+    ),
+    "shared_between_keys": faults.noise_drawn_once(WIDE["count_sketch"].cells).found("", "cross-correlation"),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "alarm"), NOISE_FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
-def test_a_fault_planted_in_the_noise_is_found(
-    fault: Callable[[pytest.MonkeyPatch], None], alarm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fault(monkeypatch)
-    assert alarm in noise_alarms(PATHS["eighths of records"])
+test_a_fault_planted_in_the_noise_is_found = pytest.mark.slow(laws.mutants(NOISE_FAULTS, check_noise, words=ALARMS))

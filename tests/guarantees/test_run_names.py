@@ -12,7 +12,7 @@ import itertools
 import pickle
 import random
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import private_release, release_once
 from beam_dpsketch.transforms.steps.over_time import rows_over_time
+from tests.helpers import laws
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink
 
 pytestmark = pytest.mark.pipeline
@@ -175,39 +176,32 @@ def test_no_mixture_of_any_case_costs_more_than_is_said(case: Case, tmp_path: Pa
     assert complaints(case, tmp_path / "sink") == []
 
 
-def named_while_built(patch: pytest.MonkeyPatch) -> None:
-    fixed = lambda pipeline: pipeline | "Named" >> beam.Create([bytes(range(16))])  # noqa: E731
-    patch.setattr(private_release, "draw_run", fixed)
+def check(case: Case, tmp_path: Path) -> None:
+    assert not complaints(case, tmp_path / "sink"), "complaints"
 
 
-def one_name_for_all_streams(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows_over_time, "os", types.SimpleNamespace(urandom=bytes))
+def named_while_built(case: Case) -> laws.Fault:
+    def draw(pipeline: Any) -> Any:
+        return pipeline | "Named" >> beam.Create([bytes(range(16))])
+
+    return laws.put(private_release, "draw_run", draw, "", case)
 
 
-def a_run_for_each_key(patch: pytest.MonkeyPatch) -> None:
-    exact = release_once.timeline_of_run
-
-    def wrong(run: bytes, key: Any = ()) -> bytes:
-        return exact(hashlib.blake2b(encode(key), key=run, digest_size=16).digest(), key)
-
-    patch.setattr(release_once, "timeline_of_run", wrong)
-
-
-@pytest.mark.parametrize(
-    ("plant", "case"),
-    [
-        (named_while_built, Case(over_time=True, bounded=True, keyed=False, secret=False)),
-        pytest.param(
-            named_while_built, Case(over_time=False, bounded=True, keyed=True, secret=False), marks=pytest.mark.slow
-        ),
-        (one_name_for_all_streams, Case(over_time=True, bounded=False, keyed=False, secret=False)),
-        pytest.param(
-            a_run_for_each_key, Case(over_time=True, bounded=True, keyed=True, secret=False), marks=pytest.mark.slow
-        ),
-    ],
+OVER_TIME = Case(over_time=True, bounded=True, keyed=False, secret=False)
+ONE_NAME = types.SimpleNamespace(urandom=bytes)
+test_planted_faults_are_found = laws.mutants(
+    {
+        "rows named while built": named_while_built(OVER_TIME),
+        "releases named while built": named_while_built(OVER_TIME._replace(over_time=False, keyed=True)).slow(),
+        "one name for all streams": laws.put(rows_over_time, "os", ONE_NAME, "", OVER_TIME._replace(bounded=False)),
+        "a run for each key": laws.around(
+            release_once,
+            "timeline_of_run",
+            lambda exact, run, key=(): exact(hashlib.blake2b(encode(key), key=run, digest_size=16).digest(), key),
+            "",
+            OVER_TIME._replace(keyed=True),
+        ).slow(),
+    },
+    check,
+    words="complaints",
 )
-def test_planted_faults_are_found(
-    plant: Callable[[pytest.MonkeyPatch], None], case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch)
-    assert complaints(case, tmp_path / "sink")

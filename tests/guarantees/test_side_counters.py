@@ -34,6 +34,7 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
 from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
+from tests.helpers import laws
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
 from tests.helpers.side_releases import (
@@ -301,76 +302,44 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
 # Faults between the steps.
 
 
-def counters_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Bounded._side_rows
-    monkeypatch.setattr(Bounded, "_side_rows", lambda self, sketch_input: right(self, sketch_input)[:, ::-1])
+def every_window_has_all(exact: Any, self: Bounded) -> Iterator[tuple[int, Bounded]]:
+    return ((end, bounded._replace(side=self.side)) for end, bounded in exact(self))
 
 
-def every_window_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Bounded.by_window
-
-    def wrong(self: Bounded) -> Iterator[tuple[int, Bounded]]:
-        for end, bounded in right(self):
-            yield end, bounded._replace(side=self.side)
-
-    monkeypatch.setattr(Bounded, "by_window", wrong)
+def lost_in_bytes(exact: Any, self: SketchAccumulator) -> bytes:
+    self.side = np.zeros_like(self.side)
+    return exact(self)
 
 
-def lost_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = SketchAccumulator.to_bytes
-
-    def wrong(self: SketchAccumulator) -> bytes:
-        self.side = np.zeros_like(self.side)
-        return right(self)
-
-    monkeypatch.setattr(SketchAccumulator, "to_bytes", wrong)
+def lost_where_accumulators_merge(exact: Any, self: SketchAccumulator, other: SketchAccumulator) -> None:
+    before = self.side
+    exact(self, other)
+    self.side = before
 
 
-def lost_where_accumulators_merge(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = SketchAccumulator.absorb
-
-    def wrong(self: SketchAccumulator, other: SketchAccumulator) -> None:
-        before = self.side
-        right(self, other)
-        self.side = before
-
-    monkeypatch.setattr(SketchAccumulator, "absorb", wrong)
-
-
-def keys_that_are_not_listed_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        RecordReader, "encode_keys", lambda self, keys: encode_all(["k0" if k not in KEYS else k for k in keys])
-    )
-
-
-def cancelling_records_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def cancelling_records_lost(exact: Any, rule: NormRule, records: pa.Table) -> pa.Table:
     """Forget the records of what nets to zero as parts are merged."""
-    right = NormRule.prune
-
-    def wrong(self: NormRule, records: pa.Table) -> pa.Table:
-        pruned = right(self, records)
-        return pruned.filter(pa.array(pruned["weight"].to_numpy() != 0))
-
-    monkeypatch.setattr(NormRule, "prune", wrong)
+    pruned = exact(rule, records)
+    return pruned.filter(pa.array(pruned["weight"].to_numpy() != 0))
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize(
-    "plant",
-    [
-        lost_in_bytes,
-        counters_swapped,
-        every_window_has_all,
-        lost_where_accumulators_merge,
-        keys_that_are_not_listed_count,
-        cancelling_records_lost,
-    ],
-)
-def test_a_fault_between_the_steps_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch)
+FAULTS = {
+    "lost_in_bytes": laws.around(SketchAccumulator, "to_bytes", lost_in_bytes),
+    "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1]),
+    "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all),
+    "lost_where_accumulators_merge": laws.around(SketchAccumulator, "absorb", lost_where_accumulators_merge),
+    "keys_that_are_not_listed_count": laws.put(
+        RecordReader, "encode_keys", lambda self, keys: encode_all(["k0" if k not in KEYS else k for k in keys])
+    ),
+    "cancelling_records_lost": laws.around(NormRule, "prune", cancelling_records_lost),
+}
+
+
+def check_one() -> None:
     case = CASES["norm, per key in windows"]
-    seen = seen_by_sink(lambda pipeline: placed(fused(pipeline, FORMS["dicts"]), case))
-    with pytest.raises(AssertionError, match=r"is not as said|counters differ"):
-        check(case, seen)
+    check(case, seen_by_sink(lambda pipeline: placed(fused(pipeline, FORMS["dicts"]), case)))
+
+
+test_a_fault_between_the_steps_is_found = pytest.mark.one_fast_case(
+    laws.mutants(FAULTS, check_one, words=r"is not as said|counters differ")
+)

@@ -43,6 +43,7 @@ from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.side_releases import Place, no_noise
 from tests.helpers.streams import in_windows, state_everywhere
@@ -285,50 +286,19 @@ def chosen_norm(monkeypatch: pytest.MonkeyPatch) -> None:
 # Faults between the steps.
 
 
-def a_removal_as_costly_as_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the replacement of a unit were always in the same number."""
-    monkeypatch.setattr(
-        SideCounter,
-        "squared_sensitivity",
-        lambda counter, relation, *, reach=1: counter.squared_limit * reach * (4 if counter.signed else 1),
-    )
+def one_window(exact: Any, *arguments: Any) -> WindowPlan:
+    plan = exact(*arguments)
+    return plan._replace(terms=dataclasses.replace(plan.terms, window_count=1))
 
 
-def window_count_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_terms(monkeypatch, window_count=1)
-
-
-def _change_terms(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    right = WindowPlan.of.__func__  # type: ignore[attr-defined]
-
-    def wrong(cls: type[WindowPlan], *arguments: Any) -> WindowPlan:
-        plan = right(cls, *arguments)
-        return plan._replace(terms=dataclasses.replace(plan.terms, **changes))
-
-    monkeypatch.setattr(WindowPlan, "of", classmethod(wrong))
-
-
-def limits_of_other_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+def limits_of_other_counters(exact: Any, self: ExactSums, *arguments: Any) -> None:
     """Limit what is added up by more than what the noise is for."""
-    right = ExactSums.__init__
-
-    def wrong(self: ExactSums, *arguments: Any) -> None:
-        right(self, *arguments)
-        counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self._sketch_input.counters)
-        self._sketch_input = dataclasses.replace(self._sketch_input, counters=counters)
-
-    monkeypatch.setattr(ExactSums, "__init__", wrong)
+    exact(self, *arguments)
+    counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self._sketch_input.counters)
+    self._sketch_input = dataclasses.replace(self._sketch_input, counters=counters)
 
 
-def not_limited_but_in_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    _bound_alone(monkeypatch, "key")
-
-
-def not_limited_but_in_each_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    _bound_alone(monkeypatch, "window")
-
-
-def _bound_alone(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+def not_limited_but_in_each(column: str, name: str) -> laws.Fault:
     """Bound the records of each key or window for themselves."""
 
     def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
@@ -336,45 +306,44 @@ def _bound_alone(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
         for value in records[column].unique():
             yield self._rule.bound(records.filter(pc.equal(records[column], value)))
 
-    monkeypatch.setattr(bounding.BoundShard, "process", wrong)
+    return laws.put(bounding.BoundShard, "process", wrong, "changes by", name)
 
 
-def noise_of_another_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(self: ReleaseOnce, accumulator: Any) -> ReleaseTerms:
-        return self._terms.with_norm(accumulator.max_norm - Fraction(1, 16))
-
-    monkeypatch.setattr(ReleaseOnce, "_terms_of", wrong)
-
-
-def all_of_rho_for_the_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReleaseTerms, "share_left", Fraction(1))
-
-
-def the_choice_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ReleaseTerms.with_norm
-    monkeypatch.setattr(
-        ReleaseTerms, "with_norm", lambda *arguments: dataclasses.replace(right(*arguments), norm_spend=None)
-    )
-
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-FAULTS: dict[Plant, tuple[str, str]] = {
-    not_limited_but_in_each_key: ("norm, keys and windows", "changes by"),
-    window_count_forgotten: ("norm, stream", "changes by more"),
-    a_removal_as_costly_as_a_replacement: ("norm", "changes by more"),
-    limits_of_other_counters: ("norm, keys", "changes by more"),
-    not_limited_but_in_each_window: ("norm, a period of sliding windows", "changes by"),
-    noise_of_another_norm: ("norm chosen, keys and windows", "changes by more"),
-    all_of_rho_for_the_sketch: ("norm", "do not sum to rho"),
-    the_choice_is_free: ("norm chosen, keys and windows", "do not sum to rho"),
+MORE, SUM = "changes by more", "do not sum to rho"
+FAULTS = {
+    "not_limited_but_in_each_key": not_limited_but_in_each("key", "norm, keys and windows"),
+    "window_count_forgotten": laws.around(WindowPlan, "of", one_window, MORE, "norm, stream"),
+    "a_removal_as_costly_as_a_replacement": laws.put(  # as if its replacement were always in the same number
+        SideCounter,
+        "squared_sensitivity",
+        lambda counter, relation, *, reach=1: counter.squared_limit * reach * (4 if counter.signed else 1),
+        MORE,
+        "norm",
+    ),
+    "limits_of_other_counters": laws.around(ExactSums, "__init__", limits_of_other_counters, MORE, "norm, keys"),
+    "not_limited_but_in_each_window": not_limited_but_in_each("window", "norm, a period of sliding windows"),
+    "noise_of_another_norm": laws.put(
+        ReleaseOnce,
+        "_terms_of",
+        lambda self, accumulator: self._terms.with_norm(accumulator.max_norm - Fraction(1, 16)),
+        MORE,
+        "norm chosen, keys and windows",
+    ),
+    "all_of_rho_for_the_sketch": laws.put(ReleaseTerms, "share_left", Fraction(1), SUM, "norm"),
+    "the_choice_is_free": laws.around(
+        ReleaseTerms,
+        "with_norm",
+        lambda exact, *arguments: dataclasses.replace(exact(*arguments), norm_spend=None),
+        SUM,
+        "norm chosen, keys and windows",
+    ),
 }
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")
-@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
-def test_a_fault_between_the_steps_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    name, message = FAULTS[plant]
-    with pytest.raises(AssertionError, match=message):
-        check(CASES[name], REPLACE_ONE, CASES[name].units, attained=False)
+def check_named(name: str) -> None:
+    check(CASES[name], REPLACE_ONE, CASES[name].units, attained=False)
+
+
+test_a_fault_between_the_steps_is_found = pytest.mark.one_fast_case(
+    pytest.mark.usefixtures(state_everywhere.__name__, "chosen_norm")(laws.mutants(FAULTS, check_named))
+)

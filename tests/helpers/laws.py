@@ -1,14 +1,93 @@
-"""The laws of a commutative monoid, as functions that any sketch can be handed to."""
+"""Laws as functions: that planted faults are found, and those of a commutative monoid, for any sketch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 Records = Sequence[tuple[Any, int]]
 SketchOf = Callable[[Records], Any]
+
+
+class Fault(NamedTuple):
+    """Patches to plant together, and what `check` is given; its error must match `words`."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    words: str = ""
+    given: tuple[Any, ...] = ()
+    is_slow: bool = False
+
+    def found(self, words: str, *given: Any) -> Fault:
+        """Return the same fault, found in these words in what is given."""
+        return self._replace(words=words, given=given)
+
+    def slow(self) -> Fault:
+        return self._replace(is_slow=True)
+
+
+def put(owner: Any, name: str, faulty: Any, words: str = "", *given: Any) -> Fault:
+    """Return the fault that puts `faulty` in the place of an attribute."""
+    return Fault(lambda patch: patch.setattr(owner, name, faulty), words, given)
+
+
+def around(owner: Any, name: str, faulty: Callable[..., Any], words: str = "", *given: Any) -> Fault:
+    """Return the fault that calls `faulty` with the exact function, or getter, and the arguments of the call."""
+    exact = inspect.getattr_static(owner, name)
+    if isinstance(exact, staticmethod):
+        wrong: Any = staticmethod(lambda *terms, **rest: faulty(exact.__func__, *terms, **rest))
+    elif isinstance(exact, classmethod):
+        wrong = classmethod(lambda cls, *terms, **rest: faulty(functools.partial(exact.__func__, cls), *terms, **rest))
+    elif isinstance(exact, property):
+        wrong = property(lambda self: faulty(exact.fget, self))
+    else:
+        wrong = lambda *terms, **rest: faulty(exact, *terms, **rest)  # noqa: E731
+    return put(owner, name, wrong, words, *given)
+
+
+def together(*faults: Fault) -> Fault:
+    """Return the fault that plants all of these."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        for fault in faults:
+            fault.plant(patch)
+
+    return Fault(plant)
+
+
+def mutants(
+    table: Mapping[str, Fault],
+    check: Callable[..., object],
+    *,
+    words: str = "",
+    intact: bool = False,
+    error: type[Exception] | tuple[type[Exception], ...] = AssertionError,
+) -> Callable[..., None]:
+    """Return a test for each fault of the table: with the fault in place, `check(*given)` must fail.
+
+    Pytest gives `check` its other arguments. With `intact`, it must accept what is given before the fault is planted.
+    The error must match the words of the fault, or if it has none, those of the table.
+    """
+
+    def test(fault: Fault, monkeypatch: pytest.MonkeyPatch, **fixtures: Any) -> None:
+        if intact:
+            check(*fault.given, **fixtures)
+        fault.plant(monkeypatch)
+        with pytest.raises(error, match=fault.words or words or None):
+            check(*fault.given, **fixtures)
+
+    given = max(len(fault.given) for fault in table.values())
+    asked = [each for each in inspect.signature(check).parameters.values() if each.default is each.empty][given:]
+    own = list(inspect.signature(test).parameters.values())[:2]
+    test.__signature__ = inspect.Signature([*own, *asked])  # type: ignore[attr-defined]
+    cases = [
+        pytest.param(fault, id=name, marks=pytest.mark.slow if fault.is_slow else ()) for name, fault in table.items()
+    ]
+    return pytest.mark.parametrize("fault", cases)(test)
 
 
 class Whole:

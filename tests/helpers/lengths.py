@@ -7,12 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 
 from beam_dpsketch.privacy.norm_choice import bin_count
 from beam_dpsketch.records.bounding.netting import NetRecords
 from beam_dpsketch.records.bounding.norm_rule import NormRule
-from tests.helpers import norms
+from tests.helpers import laws, norms
 from tests.helpers.norms import Case, Place
 
 
@@ -37,12 +36,9 @@ def histogram(case: Case) -> list[int]:
     return counts
 
 
-def records_in_place_of_units(patch: pytest.MonkeyPatch) -> None:
-    """Plant a histogram that counts records."""
-    exact = NormRule._squared_norms
+def _of_each_record(exact: Any, rule: NormRule, rows: NetRecords, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    norms_of_units, numbers = exact(rule, rows, sizes)
+    return norms_of_units[numbers], numbers
 
-    def of_each_record(rule: NormRule, rows: NetRecords, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        norms_of_units, numbers = exact(rule, rows, sizes)
-        return norms_of_units[numbers], numbers
 
-    patch.setattr(NormRule, "_squared_norms", of_each_record)
+RECORDS_IN_PLACE_OF_UNITS = laws.around(NormRule, "_squared_norms", _of_each_record)

@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 
 from beam_dpsketch.privacy import keep_table as module
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
+from tests.helpers import laws
 
 ONE = 1 << 128
 HALF = Fraction(1, 2)
@@ -350,22 +352,6 @@ def worst_planted() -> float:
     return worst_loss(keep_table(*PLANTED), *PLANTED)
 
 
-def rho_not_scaled_by_the_weight(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, "_class_rho", lambda rho, weight, grid: rho)
-
-
-def rho_scaled_by_the_weight_but_not_its_square(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, "_class_rho", lambda rho, weight, grid: rho * weight / grid)
-
-
-def delta_not_divided_by_keys(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, "_reserve", lambda delta, keys: math.floor(delta * ONE))
-
-
-def delta_rounded_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(module, "_reserve", lambda delta, keys: math.ceil(delta / keys * ONE))
-
-
 def shifted(classes: list[module._Class]) -> tuple[int, ...]:
     return 0, *build(classes)[2:]
 
@@ -416,55 +402,56 @@ def ending_early(classes: list[module._Class]) -> tuple[int, ...]:
     return thresholds[: len(thresholds) * 9 // 10]
 
 
-BUILDS = [
-    shifted,
-    shifted_from_the_start,
-    rounded_up,
-    of_more_rho,
-    of_the_first_class,
-    of_more_delta,
-    with_a_rare_key_kept_too_often,
-    with_a_usual_key_kept_too_often,
-    sagging,
-    ending_early,
-]
+BUILDS = {
+    each.__name__: laws.put(module, "_build", each)
+    for each in (
+        shifted,
+        shifted_from_the_start,
+        rounded_up,
+        of_more_rho,
+        of_the_first_class,
+        of_more_delta,
+        with_a_rare_key_kept_too_often,
+        with_a_usual_key_kept_too_often,
+        sagging,
+        ending_early,
+    )
+}
+PRICES = {
+    "rho_not_scaled_by_the_weight": laws.put(module, "_class_rho", lambda rho, weight, grid: rho),
+    "rho_scaled_by_the_weight_but_not_its_square": laws.put(
+        module, "_class_rho", lambda rho, weight, grid: rho * weight / grid
+    ),
+    "delta_not_divided_by_keys": laws.put(module, "_reserve", lambda delta, keys: math.floor(delta * ONE)),
+    "delta_rounded_up": laws.put(module, "_reserve", lambda delta, keys: math.ceil(delta / keys * ONE)),
+}
+UNCHECKED = laws.put(module, "_is_certified", lambda thresholds, key: True)
+
+
+def check_worst() -> None:
+    assert worst_planted() <= 1
 
 
 def test_the_rule_itself_is_accepted() -> None:
     assert 0.98 < worst_planted() <= 1
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize(
-    "plant",
-    [
-        rho_not_scaled_by_the_weight,
-        rho_scaled_by_the_weight_but_not_its_square,
-        delta_not_divided_by_keys,
-        delta_rounded_up,
-    ],
+def planted(check: Callable[[], object], table: dict[str, laws.Fault], **settings: Any) -> Any:
+    return pytest.mark.usefixtures(planting.__name__)(laws.mutants(table, check, **settings))
+
+
+# A wrong price deceives the check of the module too.
+test_a_wrong_price_is_found_by_the_independent_check = pytest.mark.one_fast_case(planted(check_worst, PRICES))
+
+test_a_wrong_table_is_never_returned = planted(
+    lambda: keep_table(*PLANTED),
+    {name: fault.found("failed its privacy check") for name, fault in BUILDS.items()},
+    error=RuntimeError,
 )
-def test_a_wrong_price_is_found_by_the_independent_check(
-    plant: Callable[[pytest.MonkeyPatch], None], planting: pytest.MonkeyPatch
-) -> None:
-    """A wrong price deceives the check of the module too."""
-    plant(planting)
-    assert worst_planted() > 1
 
-
-@pytest.mark.parametrize("fault", BUILDS)
-def test_a_wrong_table_is_never_returned(fault, planting: pytest.MonkeyPatch) -> None:
-    planting.setattr(module, "_build", fault)
-    with pytest.raises(RuntimeError, match="failed its privacy check"):
-        keep_table(*PLANTED)
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("fault", BUILDS)
-def test_without_its_check_a_wrong_table_is_found_by_the_independent_one(fault, planting: pytest.MonkeyPatch) -> None:
-    planting.setattr(module, "_build", fault)
-    planting.setattr(module, "_is_certified", lambda thresholds, key: True)
-    assert worst_planted() > 1
+test_without_its_check_a_wrong_table_is_found_by_the_independent_one = pytest.mark.one_fast_case(
+    planted(check_worst, {name: laws.together(fault, UNCHECKED) for name, fault in BUILDS.items()})
+)
 
 
 def test_a_check_of_one_direction_would_miss_a_fault(planting: pytest.MonkeyPatch) -> None:

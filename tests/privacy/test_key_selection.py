@@ -39,7 +39,7 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.key_selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from tests.helpers import norms
+from tests.helpers import faults, laws, norms
 from tests.helpers.norms import UNIT, Place
 from tests.helpers.tails import true_tails
 
@@ -78,16 +78,9 @@ def test_the_squares_of_the_votes_of_a_unit_sum_to_the_grid_at_most(sizes: Itera
         check_weights(max_keys)
 
 
-def test_weights_that_are_rounded_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    round_weights_up(monkeypatch)
-    with pytest.raises(AssertionError):
-        check_weights(2)
-
-
-def round_weights_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = SelectionRule.classes.fget  # type: ignore[attr-defined]
-    up = property(lambda rule: tuple((size, weight + (size > 1)) for size, weight in exact(rule)))
-    monkeypatch.setattr(SelectionRule, "classes", up)
+test_weights_that_are_rounded_up_are_found = laws.mutants(
+    {"rounded up": faults.WEIGHTS_ROUNDED_UP.found("", 2)}, check_weights
+)
 
 
 # Thresholds.
@@ -122,23 +115,19 @@ def test_thresholds_hold_and_one_less_does_not(
     check_threshold(rule, sigma_squared, window_count)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda exact, rule, variance, windows: exact(rule, variance, windows) - 1,
-        lambda exact, rule, variance, windows: exact(rule, variance, 1),
-        lambda exact, rule, variance, windows: exact(rule, variance, windows) - (rule.min_units - 1) * rule.grid,
-        lambda exact, rule, variance, windows: exact(rule, variance, windows) - rule.grid + rule.classes[-1][1],
-    ],
-    ids=["one less", "windows forgotten", "min_units forgotten", "the last class alone"],
+test_a_threshold_that_is_too_low_is_found = laws.mutants(
+    {
+        "one less": faults.ONE_LESS,
+        "windows forgotten": faults.WINDOWS_FORGOTTEN,
+        "min_units forgotten": faults.threshold(
+            lambda exact, rule, *terms: exact(rule, *terms) - (rule.min_units - 1) * rule.grid
+        ),
+        "the last class alone": faults.threshold(
+            lambda exact, rule, *terms: exact(rule, *terms) - rule.grid + rule.classes[-1][1]
+        ),
+    },
+    lambda: check_threshold(rule_of(2, min_units=3, delta=Fraction(1, 10**4)), VARIANCES[0], 7),
 )
-def test_a_threshold_that_is_too_low_is_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = SelectionRule.threshold
-    monkeypatch.setattr(
-        SelectionRule, "threshold", lambda rule, variance, windows=1: fault(exact, rule, variance, windows)
-    )
-    with pytest.raises(AssertionError):
-        check_threshold(rule_of(2, min_units=3, delta=Fraction(1, 10**4)), VARIANCES[0], 7)
 
 
 # What sketches and votes cost together.
@@ -269,43 +258,6 @@ def test_under_a_norm_nothing_is_free_and_the_parts_add(relation: NeighboringRel
         assert choice.note.share == Fraction(1, 10)
 
 
-def some_cases(patch: pytest.MonkeyPatch, *, common: bool) -> None:
-    """Leave out all cases with keys in common, or all without."""
-
-    def cases(rule: SelectionRule, cost: SketchCost, _: Any) -> Iterator[tuple[Fraction, int]]:
-        for size, weight in rule.classes:
-            if common:
-                yield Fraction(size, rule.max_keys), 1
-            else:
-                yield 2 * size * cost.move / rule.max_keys, 2 * size * weight**2
-
-    patch.setattr(key_selection, "_cases", cases)
-
-
-def less_noise(patch: pytest.MonkeyPatch) -> None:
-    exact = key_selection.votes_sigma_squared
-    patch.setattr(key_selection, "votes_sigma_squared", lambda *terms: exact(*terms) * Fraction(99, 100))
-
-
-def windows_forgotten(patch: pytest.MonkeyPatch) -> None:
-    exact = choosing._calibrated
-    patch.setattr(choosing, "_calibrated", lambda *terms: exact(*terms[:3], 1, *terms[4:]))
-
-
-FAULTS: dict[str, Any] = {
-    "keys in common left out": lambda patch: some_cases(patch, common=False),
-    "other keys left out": lambda patch: some_cases(patch, common=True),
-    "noise of votes too small": less_noise,
-    "noise of one window": windows_forgotten,
-    "every sketch with signs": lambda patch: patch.setattr(
-        choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False)
-    ),
-    "every share free": lambda patch: patch.setattr(
-        key_selection, "sketch_share", lambda rule, share, left, cost, relation: left
-    ),
-}
-
-
 @pytest.fixture
 def fresh_choices() -> Iterator[None]:
     clear = choosing._calibrated.cache_clear
@@ -314,17 +266,38 @@ def fresh_choices() -> Iterator[None]:
     clear()
 
 
-@pytest.mark.usefixtures(fresh_choices.__name__)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_costs_more_than_is_left_of_rho(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    FAULTS[fault](monkeypatch)
-    with pytest.raises((AssertionError, ValueError), match=r"too much|share between 0"):  # a part below 0 is refused
-        check_losses_at_most()
-
-
 def check_losses_at_most() -> None:
     for setting in settings():
         assert largest_loss(setting) <= setting.terms.privacy.rho * setting.terms.share_left, "too much"
+
+
+def common_keys(rule: SelectionRule, cost: SketchCost, _: Any) -> Iterator[tuple[Fraction, int]]:
+    return ((Fraction(size, rule.max_keys), 1) for size, _ in rule.classes)
+
+
+def other_keys(rule: SelectionRule, cost: SketchCost, _: Any) -> Iterator[tuple[Fraction, int]]:
+    return ((2 * size * cost.move / rule.max_keys, 2 * size * weight**2) for size, weight in rule.classes)
+
+
+FAULTS = {
+    "keys in common left out": laws.put(key_selection, "_cases", other_keys),
+    "other keys left out": laws.put(key_selection, "_cases", common_keys),
+    "noise of votes too small": laws.around(
+        key_selection, "votes_sigma_squared", lambda exact, *terms: exact(*terms) * Fraction(99, 100)
+    ),
+    "noise of one window": laws.around(choosing, "_calibrated", lambda exact, *terms: exact(*terms[:3], 1, *terms[4:])),
+    "every sketch with signs": laws.put(
+        choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False)
+    ),
+    "every share free": laws.put(key_selection, "sketch_share", lambda rule, share, left, cost, relation: left),
+}
+test_a_planted_fault_costs_more_than_is_left_of_rho = pytest.mark.usefixtures(fresh_choices.__name__)(
+    laws.mutants(
+        {name: fault.found(r"too much|share between 0") for name, fault in FAULTS.items()},
+        check_losses_at_most,
+        error=(AssertionError, ValueError),  # a part below 0 is refused
+    )
+)
 
 
 # The same from divergences of whole outputs: all rows of all sketches, and the noisy votes.

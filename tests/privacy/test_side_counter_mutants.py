@@ -21,12 +21,13 @@ from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import netting, norm_rule, side_sums
 from beam_dpsketch.records.bounding.netting import NetRecords
 from beam_dpsketch.records.items import SketchInput
+from tests.helpers import laws
 from tests.helpers import side_sums as reference
 from tests.helpers.joint_loss import joint_loss
+from tests.helpers.laws import Fault
 from tests.helpers.norms import Case
 from tests.helpers.side_sums import NAMES
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 LAYOUTS = ("count_sketch", "histogram", "prefixes")
 CASES_OF_A_LAYOUT = 25
 WIDE = SketchSpec(kind="count_sketch", depth=1, width=1 << 12, seed=3)
@@ -66,126 +67,96 @@ def in_full(values: np.ndarray, bits: int) -> np.ndarray:
     return np.clip(values, -(1 << 44), 1 << 44) << np.int64(SCALE_BITS - bits)
 
 
-def no_clip_of(name: str) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        exact = SideCounter.limited
-
-        def limited(
-            counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any
-        ) -> np.ndarray:
-            return in_full(values, bits) if counter.name == name else exact(counter, values, units, bits=bits, **rest)
-
-        patch.setattr(SideCounter, "limited", limited)
-
-    return plant
+def limited(faulty: Callable[..., np.ndarray], words: str = TOO_MUCH) -> Fault:
+    return laws.around(SideCounter, "limited", faulty, words)
 
 
-def a_clip_for_each_cell_of(name: str) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        exact = SideCounter.limited
+def no_clip_of(name: str) -> Fault:
+    def fault(exact: Any, counter: SideCounter, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
+        return in_full(values, rest["bits"]) if counter.name == name else exact(counter, values, units, **rest)
 
-        def limited(
-            counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any
-        ) -> np.ndarray:
-            return exact(counter, values, np.arange(len(units)) if counter.name == name else units, bits=bits, **rest)
-
-        patch.setattr(SideCounter, "limited", limited)
-
-    return plant
+    return limited(fault)
 
 
-def on_the_factor_of_the_norm(patch: pytest.MonkeyPatch) -> None:
+def a_clip_for_each_cell_of(name: str) -> Fault:
+    def fault(exact: Any, counter: SideCounter, values: np.ndarray, units: np.ndarray, **rest: Any) -> np.ndarray:
+        return exact(counter, values, np.arange(len(units)) if counter.name == name else units, **rest)
+
+    return limited(fault)
+
+
+def on_the_factor_of_the_norm(
+    exact: Any,
+    counters: Any,
+    selection: Any,
+    netted: NetRecords,
+    magnitudes: np.ndarray,
+    factors: np.ndarray,
+    **rest: Any,
+) -> pa.Table:
     """Scale records as the norm scales weights, and count what is left."""
-    exact = norm_rule.sums_of_scaled
-
-    def sums(
-        counters: Any, selection: Any, netted: NetRecords, magnitudes: np.ndarray, factors: np.ndarray, **rest: Any
-    ) -> pa.Table:
-        (records,) = (counter for counter in counters if counter.name == "records")
-        found = exact(counters, selection, netted, magnitudes, factors, **rest)
-        counts = np.abs(netted.weights) if netted.records is None else netted.records
-        groups = side_sums.Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
-        scaled = groups.add_up(np.clip(counts, 0, 1 << 30) * factors >> 16)
-        return found.set_column(found.column_names.index(records.name), records.name, pa.array(scaled))
-
-    patch.setattr(norm_rule, "sums_of_scaled", sums)
+    (records,) = (counter for counter in counters if counter.name == "records")
+    found = exact(counters, selection, netted, magnitudes, factors, **rest)
+    counts = np.abs(netted.weights) if netted.records is None else netted.records
+    groups = side_sums.Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
+    scaled = groups.add_up(np.clip(counts, 0, 1 << 30) * factors >> 16)
+    return found.set_column(found.column_names.index(records.name), records.name, pa.array(scaled))
 
 
-def weight_clipped_at_the_square_of_the_norm(patch: pytest.MonkeyPatch) -> None:
-    exact = SideCounter.limited
-
-    def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, *, bits: int, **rest: Any) -> np.ndarray:
-        if counter.name == "weight":
-            counter = counter._replace(squared_limit=(counter.squared_limit / 16) ** 2)
-        return exact(counter, values, units, bits=bits, **rest)
-
-    patch.setattr(SideCounter, "limited", limited)
+def at_the_square_of_the_norm(exact: Any, counter: SideCounter, *arguments: Any, **rest: Any) -> np.ndarray:
+    if counter.name == "weight":
+        counter = counter._replace(squared_limit=(counter.squared_limit / 16) ** 2)
+    return exact(counter, *arguments, **rest)
 
 
-def rounding_up(patch: pytest.MonkeyPatch) -> None:
-    exact = SideCounter.limited
-
-    def limited(counter: SideCounter, *arguments: Any, **settings: Any) -> np.ndarray:
-        found = exact(counter, *arguments, **settings)
-        return found + np.sign(found) * 2
-
-    patch.setattr(SideCounter, "limited", limited)
+def rounding_up(exact: Any, *arguments: Any, **rest: Any) -> np.ndarray:
+    found = exact(*arguments, **rest)
+    return found + np.sign(found) * 2
 
 
-def sensitivity(squared: Callable[[SideCounter, NeighboringRelation], Fraction]) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        exact = SideCounter.squared_sensitivity
-
-        def planted(counter: SideCounter, relation: NeighboringRelation) -> Fraction:
-            return (exact if relation is ADD_OR_REMOVE_ONE else squared)(counter, relation)
-
-        patch.setattr(SideCounter, "squared_sensitivity", planted)
-
-    return plant
-
-
-EXACT = SideCounter.squared_sensitivity
-UNSIGNED = sensitivity(lambda counter, relation: EXACT(counter._replace(signed=False), relation))
-AS_IN_ONE_CELL = sensitivity(
-    lambda counter, relation: EXACT(counter, relation if counter.signed else ADD_OR_REMOVE_ONE)
-)
-UNITS_ARE_CONSTANT = sensitivity(
-    lambda counter, relation: Fraction(0) if counter.name == "units" else EXACT(counter, relation)
-)
+def sensitivity(squared: Callable[[Any, SideCounter, NeighboringRelation], Fraction]) -> Fault:
+    """Another sensitivity where one unit is replaced."""
+    return laws.around(
+        SideCounter,
+        "squared_sensitivity",
+        lambda exact, counter, relation: (
+            exact(counter, relation) if relation is ADD_OR_REMOVE_ONE else squared(exact, counter, relation)
+        ),
+        TOO_MUCH,
+    )
 
 
-def counts_forgotten_on_the_way(patch: pytest.MonkeyPatch) -> None:
-    ones = lambda records: np.ones(len(records), dtype=np.int64)  # noqa: E731
-    patch.setattr(netting, "count_records", ones)
-    patch.setattr(side_sums, "count_records", ones)
+def ones(records: Any) -> np.ndarray:
+    return np.ones(len(records), dtype=np.int64)
 
 
-def records_that_cancelled_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NetRecords, "without_zeros", lambda netted: netted.take(netted.weights != 0))
+def records_counted_after_netting(exact: Any, records: pa.Table, *, count: bool = False) -> NetRecords:
+    netted = exact(records, count=count)
+    return netted._replace(records=ones(netted.weights) if count else None)
 
 
-def records_counted_after_netting(patch: pytest.MonkeyPatch) -> None:
-    exact = norm_rule.net
-
-    def net(records: pa.Table, *, count: bool = False) -> NetRecords:
-        netted = exact(records, count=count)
-        return netted._replace(records=np.ones(len(netted.weights), dtype=np.int64) if count else None)
-
-    patch.setattr(norm_rule, "net", net)
-
-
-FAULTS: dict[str, tuple[Plant, str]] = {
-    **{f"no clip of {name}": (no_clip_of(name), TOO_MUCH) for name in NAMES},
-    **{f"a clip for each cell of {name}": (a_clip_for_each_cell_of(name), TOO_MUCH) for name in NAMES},
-    "records on the factor of the norm": (on_the_factor_of_the_norm, TOO_MUCH),
-    "weight clipped at the square of the norm": (weight_clipped_at_the_square_of_the_norm, TOO_MUCH),
-    "rounding up": (rounding_up, TOO_MUCH),
-    "signs forgotten": (UNSIGNED, TOO_MUCH),
-    "several cells as one": (AS_IN_ONE_CELL, TOO_MUCH),
-    "units are constant": (UNITS_ARE_CONSTANT, TOO_MUCH),
-    "counts forgotten on the way": (counts_forgotten_on_the_way, SPLIT),
-    "records that cancelled forgotten": (records_that_cancelled_forgotten, f"records is not as said|{SPLIT}"),
-    "records counted after netting": (records_counted_after_netting, f"records .*(said|changed)|{SPLIT}"),
+FAULTS = {
+    **{f"no clip of {name}": no_clip_of(name) for name in NAMES},
+    **{f"a clip for each cell of {name}": a_clip_for_each_cell_of(name) for name in NAMES},
+    "records on the factor of the norm": laws.around(norm_rule, "sums_of_scaled", on_the_factor_of_the_norm, TOO_MUCH),
+    "weight clipped at the square of the norm": limited(at_the_square_of_the_norm),
+    "rounding up": limited(rounding_up),
+    "signs forgotten": sensitivity(lambda exact, counter, relation: exact(counter._replace(signed=False), relation)),
+    "several cells as one": sensitivity(
+        lambda exact, counter, relation: exact(counter, relation if counter.signed else ADD_OR_REMOVE_ONE)
+    ),
+    "units are constant": sensitivity(
+        lambda exact, counter, relation: Fraction(0) if counter.name == "units" else exact(counter, relation)
+    ),
+    "counts forgotten on the way": laws.together(
+        *(laws.put(module, "count_records", ones) for module in (netting, side_sums))
+    ).found(SPLIT),
+    "records that cancelled forgotten": laws.put(
+        NetRecords, "without_zeros", lambda netted: netted.take(netted.weights != 0), f"records is not as said|{SPLIT}"
+    ),
+    "records counted after netting": laws.around(
+        norm_rule, "net", records_counted_after_netting, f"records .*(said|changed)|{SPLIT}"
+    ),
 }
 
 
@@ -193,38 +164,28 @@ def test_the_counters_themselves_are_accepted() -> None:
     check_all()
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_refused(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, message = FAULTS[fault]
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match=message):
-        check_all()
+test_a_planted_fault_is_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all))
 
 
-def all_for_the_sketch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(terms, "share_left", lambda counters, *others: Fraction(1))
-
-
-def clipped_paid_twice(patch: pytest.MonkeyPatch) -> None:
+def paid_twice(exact: Any, counter: SideCounter, *arguments: Any, **settings: Any) -> Fraction:
     """The number of scaled units spends a share of its own that is not taken from the sketch."""
-    exact = SideCounter.sigma_squared
-
-    def sigma_squared(counter: SideCounter, *arguments: Any, **settings: Any) -> Fraction:
-        twice = counter.name in ("clipped", "scaled")
-        return exact(counter._replace(share=counter.share * (2 if twice else 1)), *arguments, **settings)
-
-    patch.setattr(SideCounter, "sigma_squared", sigma_squared)
+    twice = counter.name in ("clipped", "scaled")
+    return exact(counter._replace(share=counter.share * (2 if twice else 1)), *arguments, **settings)
 
 
-def one_counter_not_charged(patch: pytest.MonkeyPatch) -> None:
-    exact = terms.share_left
-    patch.setattr(terms, "share_left", lambda counters, *others: exact(counters[1:], *others))
-
-
-@pytest.mark.parametrize("plant", [all_for_the_sketch, clipped_paid_twice, one_counter_not_charged])
-def test_shares_that_do_not_add_up_are_refused(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One unit then costs more than rho."""
+def check_joint_loss() -> None:
     assert joint_loss(10, RHO) <= RHO
-    plant(monkeypatch)
-    assert joint_loss(10, RHO) > RHO
+
+
+# One unit then costs more than rho.
+test_shares_that_do_not_add_up_are_refused = laws.mutants(
+    {
+        "all_for_the_sketch": laws.put(terms, "share_left", lambda counters, *others: Fraction(1)),
+        "clipped_paid_twice": laws.around(SideCounter, "sigma_squared", paid_twice),
+        "one_counter_not_charged": laws.around(
+            terms, "share_left", lambda exact, counters, *others: exact(counters[1:], *others)
+        ),
+    },
+    check_joint_loss,
+    intact=True,
+)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import ListedItems, NormBound, SketchSpec
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from tests.helpers import lengths, norms
+from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 
 LAYOUTS = [layout for layout in norms.LAYOUTS if layout != "fine shares"]  # their lengths are rounded up a little
@@ -93,37 +93,20 @@ def check_all(checks: Callable[[Case], None]) -> None:
             checks(norms.draw_case(layout, seed))
 
 
-def a_length_for_each_key(patch: pytest.MonkeyPatch) -> None:
-    exact = NormRule.length_histogram
-
-    def histogram(rule: NormRule, records: pa.Table) -> np.ndarray:
-        keys = records["key"].to_numpy()
-        return np.sum([exact(rule, records.filter(pa.array(keys == key))) for key in set(keys)], axis=0)
-
-    patch.setattr(NormRule, "length_histogram", histogram)
+def a_length_for_each_key(exact: Any, rule: NormRule, records: pa.Table) -> np.ndarray:
+    keys = records["key"].to_numpy()
+    return np.sum([exact(rule, records.filter(pa.array(keys == key))) for key in set(keys)], axis=0)
 
 
-def lengths_before_the_cap(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NormRule, "_magnitudes", lambda rule, netted: np.abs(netted.weights))
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize(
-    ("plant", "checks", "message"),
-    [
-        (lengths.records_in_place_of_units, check_changes, "one unit counts more than once"),
-        (lengths.records_in_place_of_units, check, "wrong bins"),
-        (a_length_for_each_key, check_changes, "one unit counts more than once"),
-        (lengths_before_the_cap, check, "wrong bins"),
-    ],
-)
-def test_planted_faults_are_refused(
-    plant: Callable[[pytest.MonkeyPatch], None],
-    checks: Callable[[Case], None],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    check_all(checks)
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match=message):
-        check_all(checks)
+MORE_THAN_ONCE = "one unit counts more than once"
+FAULTS = {
+    "records change it": lengths.RECORDS_IN_PLACE_OF_UNITS.found(MORE_THAN_ONCE, check_changes),
+    "records in place of units": lengths.RECORDS_IN_PLACE_OF_UNITS.found("wrong bins", check),
+    "a length for each key": laws.around(
+        NormRule, "length_histogram", a_length_for_each_key, MORE_THAN_ONCE, check_changes
+    ),
+    "lengths before the cap": laws.put(
+        NormRule, "_magnitudes", lambda rule, netted: np.abs(netted.weights), "wrong bins", check
+    ),
+}
+test_planted_faults_are_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all, intact=True))

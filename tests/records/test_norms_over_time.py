@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -25,11 +25,10 @@ from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.window_rows import WindowRows
-from tests.helpers import norms, rows
+from tests.helpers import laws, norms, rows
 from tests.helpers.norms import Place, Records
 from tests.helpers.rows import UNIT
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 every_mechanism = pytest.mark.parametrize("made", rows.MECHANISMS)
 SPECS = {
     "1 x 2": SketchSpec(kind="count_min", depth=1, width=2, seed=1),
@@ -301,73 +300,38 @@ def test_lengths_for_a_choice_of_the_norm_are_those_over_all_windows(made: str, 
 # Faults.
 
 
-def the_diagonal_alone(patch: pytest.MonkeyPatch) -> None:
-    exact = RowMechanism.pair_weights
-    patch.setattr(RowMechanism, "pair_weights", lambda mechanism: np.diag(np.diag(exact(mechanism))))
+def a_factor_for_each_window(exact: Any, rule: NormRule, records: pa.Table) -> pa.Table:
+    windows = records["window"].unique()
+    return pa.concat_tables(exact(rule, records.filter(pc.equal(records["window"], end))) for end in windows)
 
 
-def a_factor_for_each_window(patch: pytest.MonkeyPatch) -> None:
-    exact = NormRule.select
-
-    def select(rule: NormRule, records: pa.Table) -> pa.Table:
-        windows = records["window"].unique()
-        return pa.concat_tables(exact(rule, records.filter(pc.equal(records["window"], end))) for end in windows)
-
-    patch.setattr(NormRule, "select", select)
+def sixteen_bits_in_full(exact: Any, rule: NormRule, records: pa.Table) -> Any:
+    found = exact(rule, records)
+    rule._bits = 16 if found is not None else rule._bits
+    return found
 
 
-def windows_without_rows(patch: pytest.MonkeyPatch) -> None:
-    """Each window weighs as much as without rows, and windows do not add up."""
-    patch.setattr(RowMechanism, "pair_weights", lambda mechanism: np.eye(mechanism.windows, dtype=int) << PAIR_BITS)
-
-
-def sixteen_bits(patch: pytest.MonkeyPatch) -> None:
-    exact = norm_bounding.scaled
-    patch.setattr(norm_bounding, "scaled", lambda sizes, factors, _: exact(sizes, factors))
-
-
-def sixteen_bits_in_full(patch: pytest.MonkeyPatch) -> None:
-    exact = NormRule._units_in_full
-
-    def units_in_full(rule: NormRule, records: pa.Table) -> Any:
-        found = exact(rule, records)
-        rule._bits = 16 if found is not None else rule._bits
-        return found
-
-    patch.setattr(NormRule, "_units_in_full", units_in_full)
-
-
-def windows_numbered_wrongly(patch: pytest.MonkeyPatch) -> None:
-    exact = WindowRows.number
-    patch.setattr(
-        WindowRows, "number", lambda over_time, ends: over_time.mechanism.windows - 1 - exact(over_time, ends)
-    )
-
-
-def keys_that_add_up(patch: pytest.MonkeyPatch) -> None:
+def keys_that_add_up(exact: Any, rule: NormRule, rows: Any, sizes: np.ndarray) -> Any:
     """The opposite: lengths of keys are not added up, but their weights are."""
-    exact = NormRule._squared_norms
-
-    def squared_norms(rule: NormRule, rows: Any, sizes: np.ndarray) -> Any:
-        return exact(rule, rows._replace(codes={**rows.codes, "key": np.zeros_like(rows.codes["unit"])}), sizes)
-
-    patch.setattr(NormRule, "_squared_norms", squared_norms)
+    return exact(rule, rows._replace(codes={**rows.codes, "key": np.zeros_like(rows.codes["unit"])}), sizes)
 
 
-FAULTS: dict[str, tuple[Plant, str]] = {
-    "the diagonal alone": (the_diagonal_alone, TOO_LONG),
-    "a factor for each window": (a_factor_for_each_window, TOO_LONG),
-    "windows without rows": (windows_without_rows, TOO_LONG),
-    "16 bits": (sixteen_bits, TOO_LONG),
-    "16 bits in full": (sixteen_bits_in_full, f"grew|{TOO_LONG}"),
-    "windows numbered wrongly": (windows_numbered_wrongly, f"lost|{TOO_LONG}"),
-    "keys that add up": (keys_that_add_up, "lost"),
+FAULTS = {
+    "the diagonal alone": laws.around(
+        RowMechanism, "pair_weights", lambda exact, mechanism: np.diag(np.diag(exact(mechanism))), TOO_LONG
+    ),
+    "a factor for each window": laws.around(NormRule, "select", a_factor_for_each_window, TOO_LONG),
+    "windows without rows": laws.put(  # each weighs as much as without rows, and windows do not add up
+        RowMechanism, "pair_weights", lambda mechanism: np.eye(mechanism.windows, dtype=int) << PAIR_BITS, TOO_LONG
+    ),
+    "16 bits": laws.around(norm_bounding, "scaled", lambda exact, sizes, factors, _: exact(sizes, factors), TOO_LONG),
+    "16 bits in full": laws.around(NormRule, "_units_in_full", sixteen_bits_in_full, f"grew|{TOO_LONG}"),
+    "windows numbered wrongly": laws.around(
+        WindowRows,
+        "number",
+        lambda exact, over_time, ends: over_time.mechanism.windows - 1 - exact(over_time, ends),
+        f"lost|{TOO_LONG}",
+    ),
+    "keys that add up": laws.around(NormRule, "_squared_norms", keys_that_add_up, "lost"),
 }
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, message = FAULTS[fault]
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match=message):
-        check_all()
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check_all)

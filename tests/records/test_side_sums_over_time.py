@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -19,12 +19,11 @@ from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.items import SketchInput
-from tests.helpers import rows, side_sums
+from tests.helpers import laws, rows, side_sums
 from tests.helpers.norms import Place, Records
 from tests.helpers.rows import UNIT
 from tests.helpers.side_sums import NAMES, Cells
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 every_mechanism = pytest.mark.parametrize("made", rows.MECHANISMS)
 WIDE = SketchSpec(kind="count_sketch", depth=1, width=1 << 12, seed=3)  # its 16 items share no cell
 NARROW = SketchSpec(depth=2, width=2, seed=3)
@@ -179,49 +178,23 @@ def test_above_the_dense_limit_counters_are_never_too_large(monkeypatch: pytest.
 # Faults.
 
 
-def no_cross_terms(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WindowPairs, "squares", lambda _, sizes, needed: np.square(sizes * 1.0) * ONE_PAIR * needed)
+def limited(**changes: Any) -> laws.Fault:
+    return laws.around(SideCounter, "limited", lambda exact, *given, **settings: exact(*given, **settings | changes))
 
 
-def other_limits(**changes: Any) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        exact = SideCounter.limited
-        patch.setattr(
-            SideCounter,
-            "limited",
-            lambda counter, values, units, **settings: exact(counter, values, units, **settings | changes),
-        )
-
-    return plant
+def in_each_window(exact: Any, counter: SideCounter, values: Any, units: np.ndarray, **settings: Any) -> np.ndarray:
+    return exact(counter, values, np.arange(len(units)), **settings | {"pairs": None})
 
 
-def a_limit_for_each_window(patch: pytest.MonkeyPatch) -> None:
-    exact = SideCounter.limited
-
-    def limited(counter: SideCounter, values: np.ndarray, units: np.ndarray, **settings: Any) -> np.ndarray:
-        return exact(counter, values, np.arange(len(units)), **settings | {"pairs": None})
-
-    patch.setattr(SideCounter, "limited", limited)
-
-
-def units_mixed_up(patch: pytest.MonkeyPatch) -> None:
-    """Squares in the order in which they were paired."""
-    exact = WindowPairs.squares
-    patch.setattr(WindowPairs, "squares", lambda pairs, *rest: exact(pairs, *rest)[::-1])
-
-
-FAULTS: dict[str, tuple[Plant, str]] = {
-    "no cross terms": (no_cross_terms, TOO_MUCH),
-    "no pairs": (other_limits(pairs=None), TOO_MUCH),
-    "16 bits": (other_limits(scale_bits=16), TOO_MUCH),
-    "a limit for each window": (a_limit_for_each_window, TOO_MUCH),
-    "units mixed up": (units_mixed_up, f"{TOO_MUCH}|not as said"),
+FAULTS = {
+    "no cross terms": laws.put(
+        WindowPairs, "squares", lambda _, sizes, needed: np.square(sizes * 1.0) * ONE_PAIR * needed
+    ),
+    "no pairs": limited(pairs=None),
+    "16 bits": limited(scale_bits=16),
+    "a limit for each window": laws.around(SideCounter, "limited", in_each_window),
+    "units mixed up": laws.around(  # squares in the order in which they were paired
+        WindowPairs, "squares", lambda exact, *given: exact(*given)[::-1], f"{TOO_MUCH}|not as said"
+    ),
 }
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, message = FAULTS[fault]
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match=message):
-        check_all()
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check_all, words=TOO_MUCH)

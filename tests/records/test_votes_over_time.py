@@ -21,7 +21,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
-from tests.helpers import rows
+from tests.helpers import laws, rows
 
 SPEC = SketchSpec(depth=2, width=8)
 OVER_TIME = rows.over(rows.MECHANISMS["binned"](5))
@@ -141,36 +141,29 @@ def test_streams_vote_as_ever(name: str) -> None:
 # Faults.
 
 
-def a_vote_in_each_window(patch: pytest.MonkeyPatch) -> None:
-    def votes(rule: Any, groups: Any, present: np.ndarray, windows: Any, values: Any) -> Any:
-        return side_sums._votes(rule, groups, groups.units, present, values)
-
-    patch.setattr(side_sums, "_votes_once", votes)
-
-
-def windows_as_voters(patch: pytest.MonkeyPatch) -> None:
-    def votes(rule: Any, groups: Any, present: np.ndarray, windows: np.ndarray, values: Any) -> Any:
-        return side_sums._votes(rule, groups, 5 * groups.units + windows, present, values)
-
-    patch.setattr(side_sums, "_votes_once", votes)
+def votes_repeated(exact: Any, rule: Any, groups: Any, *given: Any) -> Any:
+    keys = groups.without_windows()
+    return {
+        name: pa.array(np.bincount(keys.numbers, each).astype(int)[keys.numbers])
+        for name, each in exact(rule, groups, *given).items()
+    }
 
 
-def votes_repeated(patch: pytest.MonkeyPatch) -> None:
-    exact = side_sums._votes_once
-
-    def votes(rule: Any, groups: Any, present: np.ndarray, windows: Any, values: Any) -> Any:
-        found = exact(rule, groups, present, windows, values)
-        keys = groups.without_windows()
-        return {
-            name: pa.array(np.bincount(keys.numbers, each).astype(int)[keys.numbers]) for name, each in found.items()
-        }
-
-    patch.setattr(side_sums, "_votes_once", votes)
+def votes_of_voters(voters: Callable[[Any, np.ndarray], np.ndarray]) -> laws.Fault:
+    return laws.put(
+        side_sums,
+        "_votes_once",
+        lambda rule, groups, present, windows, values: side_sums._votes(
+            rule, groups, voters(groups, windows), present, values
+        ),
+    )
 
 
-@every_rule
-@pytest.mark.parametrize("plant", [a_vote_in_each_window, windows_as_voters, votes_repeated])
-def test_a_planted_fault_is_found(plant: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match="two votes"):
-        check(name, [(1, b"a", 0), (1, b"a", 1), (1, b"b", 3)])
+FAULTS = {
+    "a_vote_in_each_window": votes_of_voters(lambda groups, windows: groups.units),
+    "windows_as_voters": votes_of_voters(lambda groups, windows: 5 * groups.units + windows),
+    "votes_repeated": laws.around(side_sums, "_votes_once", votes_repeated),
+}
+test_a_planted_fault_is_found = every_rule(
+    laws.mutants(FAULTS, lambda name: check(name, [(1, b"a", 0), (1, b"a", 1), (1, b"b", 3)]), words="two votes")
+)

@@ -305,7 +305,7 @@ def bounded(
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = SketchInput(ONE_COUNTER, bounds)
-    bound = steps._RuleOverWindows(bounds, recipe, RandomPriorities(salt), max_windows)
+    bound = steps._RuleOverWindows(recipe.bounds, recipe, RandomPriorities(salt), max_windows)
     shard = ShardWindowedRecords(RECORDS, bound, recipe, window_column=True)
     shards: dict[int, list[bytes]] = defaultdict(list)
     for bundle in bundles:
@@ -420,7 +420,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
-    kept = steps._RuleOverWindows(bounds, recipe, priorities, 2).select(read)
+    kept = steps._RuleOverWindows(recipe.bounds, recipe, priorities, 2).select(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units

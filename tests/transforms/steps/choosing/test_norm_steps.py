@@ -29,6 +29,7 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
+from beam_dpsketch.transforms.steps.choosing import norms as norm_steps
 from beam_dpsketch.transforms.steps.choosing.norms import (
     AddUpCounts,
     ChooseNorm,
@@ -37,7 +38,7 @@ from beam_dpsketch.transforms.steps.choosing.norms import (
     LengthHistogram,
 )
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from tests.helpers import lengths, norms
+from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 
@@ -129,10 +130,10 @@ def check_changes(case: Case) -> None:
         assert all(((a - b) ** 2).sum() <= 2 for a in changes for b in changes), "a replacement counts more"
 
 
-def check_all(checks: Callable[[Case], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def check_all(checks: Callable[[Case], None]) -> None:
     for layout in LAYOUTS:
         for seed in range(6):
-            with monkeypatch.context() as patch:
+            with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bounding, "SHARDS", (1, 2, 256)[seed % 3])
                 patch.setattr(bounding, "_GATHERED_RECORDS", (3, 1 << 20)[seed % 2])
                 checks(norms.draw_case(layout, seed))
@@ -140,61 +141,37 @@ def check_all(checks: Callable[[Case], None], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("checks", [check_changes, check])
-def test_each_unit_is_in_the_bin_of_its_length_in_any_split(
-    checks: Callable[[Case], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_all(checks, monkeypatch)
+def test_each_unit_is_in_the_bin_of_its_length_in_any_split(checks: Callable[[Case], None]) -> None:
+    check_all(checks)
 
 
-def a_bin_for_each_payload(patch: pytest.MonkeyPatch) -> None:
-    exact = CountLengths.process
-
-    def process(step: CountLengths, element: tuple[bytes, Iterable[bytes]], pane: Any) -> Iterator[list[int]]:
-        for payload in element[1]:
-            yield from exact(step, (element[0], [payload]), pane)
-
-    patch.setattr(CountLengths, "process", process)
+def a_bin_for_each_payload(
+    exact: Any, step: CountLengths, element: tuple[bytes, Iterable[bytes]], pane: Any
+) -> Iterator[list[int]]:
+    for payload in element[1]:
+        yield from exact(step, (element[0], [payload]), pane)
 
 
-def weights_that_are_not_netted(patch: pytest.MonkeyPatch) -> None:
-    def histogram(rule: NormRule, records: pa.Table) -> np.ndarray:
-        counts = np.zeros(bin_count(rule.bounds.max_weight), dtype=np.int64)
-        totals = records.append_column("size", pa.array(np.abs(records["weight"].to_numpy()))).group_by("unit")
-        for total in totals.aggregate([("size", "sum")])["size_sum"].to_pylist():
-            counts[min(len(counts) - 1, max(0, (total**2).bit_length() - 1))] += 1
-        return counts
-
-    patch.setattr(NormRule, "length_histogram", histogram)
+def not_netted(rule: NormRule, records: pa.Table) -> np.ndarray:
+    counts = np.zeros(bin_count(rule.bounds.max_weight), dtype=np.int64)
+    totals = records.append_column("size", pa.array(np.abs(records["weight"].to_numpy()))).group_by("unit")
+    for total in totals.aggregate([("size", "sum")])["size_sum"].to_pylist():
+        counts[min(len(counts) - 1, max(0, (total**2).bit_length() - 1))] += 1
+    return counts
 
 
-def the_last_payload_alone(patch: pytest.MonkeyPatch) -> None:
-    exact = bounding.gather_records
-    patch.setattr(
-        "beam_dpsketch.transforms.steps.choosing.norms.gather_records",
-        lambda rule, parts: exact(rule, list(parts)[-1:]),
-    )
-
-
-@pytest.mark.parametrize(
-    ("plant", "checks", "message"),
-    [
-        (lengths.records_in_place_of_units, check, "wrong bins"),
-        (lengths.records_in_place_of_units, check_changes, "one unit counts more than once"),
-        (a_bin_for_each_payload, check, "wrong bins"),
-        (a_bin_for_each_payload, check_changes, "one unit is in several bins"),
-        (weights_that_are_not_netted, check, "wrong bins"),
-        (the_last_payload_alone, check, "wrong bins"),
-    ],
-)
-def test_planted_faults_are_refused(
-    plant: Callable[[pytest.MonkeyPatch], None],
-    checks: Callable[[Case], None],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plant(monkeypatch)
-    with pytest.raises(AssertionError, match=message):
-        check_all(checks, monkeypatch)
+A_BIN_FOR_EACH_PAYLOAD = laws.around(CountLengths, "process", a_bin_for_each_payload)
+FAULTS = {
+    "records in place of units": lengths.RECORDS_IN_PLACE_OF_UNITS.found("wrong bins", check),
+    "records change it": lengths.RECORDS_IN_PLACE_OF_UNITS.found("one unit counts more than once", check_changes),
+    "a bin for each payload": A_BIN_FOR_EACH_PAYLOAD.found("wrong bins", check),
+    "payloads change it": A_BIN_FOR_EACH_PAYLOAD.found("one unit is in several bins", check_changes),
+    "weights that are not netted": laws.put(NormRule, "length_histogram", not_netted, "wrong bins", check),
+    "the last payload alone": laws.around(
+        norm_steps, "gather_records", lambda exact, rule, parts: exact(rule, list(parts)[-1:]), "wrong bins", check
+    ),
+}
+test_planted_faults_are_refused = laws.mutants(FAULTS, check_all)
 
 
 # In pipelines.

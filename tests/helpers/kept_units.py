@@ -1,0 +1,243 @@
+"""What counts of all units of a setting: the rules of bounding keep some of the records of each.
+
+Units of equal bounds are worked out together: what is kept of one does not depend on others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms import window
+from apache_beam.utils.timestamp import Timestamp
+
+from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
+from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.side_sums import sums_of_kept
+from beam_dpsketch.records.items import VOTERS, VOTES
+from beam_dpsketch.records.pairs import join_pairs
+from beam_dpsketch.transforms.steps.over_time.horizon_plan import windows_of
+from beam_dpsketch.transforms.windows.window_limit import last_time
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers import norms
+from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, elements_of, units_of
+
+CHOICE = "choice of the norm"
+
+
+class Visit(NamedTuple):
+    """A record of a unit in a window, by its last millisecond."""
+
+    number: int
+    key: str
+    end: int
+    item: Any
+    weight: int
+
+
+class Kept(NamedTuple):
+    """A record, or a number counted aside, that counts for a unit in a part."""
+
+    unit: Any
+    part: Any
+    column: Any
+    value: int
+
+
+def kept_of(setting: Setting) -> list[Kept]:
+    """Return all that counts of all units, aside and in sketches."""
+    every = SideCounters() if setting.kind != "groups" else None
+    plan = setting.plan(PrivacySpec(RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
+    found = list(_counted(setting, plan))
+    if plan.rows is None:
+        return found
+    matrix = list(matrix_rows(plan.rows.mechanism))
+    first, size = plan.rows.first_end_millis, plan.rows.size_millis
+    rows = []
+    for unit, (key, end), column, value in found:
+        if table_of(column) == VOTES:
+            rows.append(Kept(unit, (key, "votes"), column, value))
+            continue
+        number = (end - first) // size
+        rows += [
+            Kept(unit, (key, row), column, value * int(weights[number]))
+            for row, weights in enumerate(matrix)
+            if weights[number]
+        ]
+    return rows
+
+
+def _counted(setting: Setting, plan: WindowPlan) -> Iterator[Kept]:
+    """Yield what counts of all units in windows."""
+    records = [
+        Visit(number, key, end, item, weight)
+        for number, unit in enumerate(units_of(setting))
+        for key, time, item, weight in unit
+        for end in _ends(setting.layout, time)
+    ]
+    if isinstance(setting.unit, Record):
+        yield from _of_single(setting, plan, records)
+    elif setting.unit.bounds.has_norm:
+        yield from _under_norm(setting, plan, records)
+    else:
+        yield from _under_record_bounds(setting, plan, _in_first_windows(records, plan))
+
+
+def _in_first_windows(records: list[Visit], plan: WindowPlan) -> list[Visit]:
+    """Return the records in the first `max_windows` windows of their unit and period."""
+    if plan.periods is None:
+        return records
+    windows: dict[Any, set[int]] = defaultdict(set)
+    for each in records:
+        windows[each.number, _period(each, plan)].add(each.end)
+    first = {place: sorted(ends)[: plan.max_windows] for place, ends in windows.items()}
+    return [each for each in records if each.end in first[each.number, _period(each, plan)]]
+
+
+def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
+    """Yield what `RecordBounds` keep: each window is bounded alone."""
+    alone = {_encode(each.number, each.end): each for each in records}
+    table = _table_of(setting, records, [_encode(each.number, each.end) for each in records])
+    kept = RecordRule(setting.unit.bounds, RandomPriorities(5)).select(table.drop_columns(["window"]))
+    groups = {encoded: (_protected(each, plan), each.end) for encoded, each in alone.items()}
+    aside = kept
+    if plan.rows is not None:  # keys are chosen once for all windows
+        units = [groups[unit] for unit in kept["unit"].to_pylist()]
+        groups |= {_encode(*unit): (unit, 0) for unit, _ in groups.values()}
+        aside = kept.set_column(0, "unit", pa.array([_encode(*unit) for unit, _ in units], pa.large_binary()))
+        aside = aside.append_column("window", pa.array([end for _, end in units], pa.int64()))
+    sums = sums_of_kept(plan.terms.counters, _selection(setting, plan), aside, setting.unit.bounds, plan.rows)
+    yield from _in_parts(setting, kept, setting.unit.bounds, sums, groups)
+
+
+def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
+    """Yield what a norm keeps: one covers all windows of a period, on streams each window alone."""
+    terms, bounds = plan.terms, setting.unit.bounds
+    joint = plan.periods is not None and not setting.layout.streaming
+    if not joint:
+        records = _in_first_windows(records, plan)
+    bounded = [(each.number, _period(each, plan) if joint else each.end) for each in records]
+    table = _table_of(setting, records, [_encode(*unit) for unit in bounded])
+    groups = {_encode(*unit): (_protected(each, plan), each.end) for unit, each in zip(bounded, records, strict=True)}
+    if not joint:
+        table = table.drop_columns(["window"])
+    sketch_input = dataclasses.replace(setting.declared(PrivacySpec(RHO)).sketch_input, over_time=plan.rows)
+    if isinstance(bounds, AutoNorm):
+        yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
+        terms, bounds = terms.with_norm(NORM), bounds.bound(NORM)
+    else:
+        bounds = sketch_input.bounds  # as grouped counts limit them
+    rule = NormRule(bounds, sketch_input, terms.counters, _selection(setting, plan))
+    kept, sums = rule.select_and_count(table)
+    yield from _in_parts(setting, kept, bounds, sums, groups)
+
+
+def _table_of(setting: Setting, records: list[Visit], units: list[bytes]) -> pa.Table:
+    """Return records as the rules of bounding take them."""
+    item_type = pa.large_binary() if setting.kind == "groups" else pa.uint64()
+    table = pa.table(
+        {
+            "unit": pa.array(units, pa.large_binary()),
+            "key": pa.array([_encode(each.key) for each in records], pa.large_binary()),
+            "window": pa.array([each.end for each in records], pa.int64()),
+            "item": pa.array([each.item for each in records], item_type),
+            "weight": pa.array([each.weight for each in records], pa.int64()),
+        }
+    )
+    return join_pairs(table) if setting.kind == "groups" else table
+
+
+def _in_parts(setting: Setting, kept: pa.Table, bounds: Any, sums: pa.Table | None, groups: Any) -> Iterator[Kept]:
+    """Yield kept records by the cells that they change, and what is counted aside, by part."""
+    weights = reading.total_weights(kept, bounds).tolist()
+    for row, weight in zip(kept.to_pylist(), weights, strict=True):
+        unit, end = groups[row["unit"]]
+        end = row.get("window", end)
+        if setting.kind == "groups":
+            yield Kept(unit, (None, end), (0, row["key"]), weight)
+            continue
+        for number, cells in enumerate(norms.changed_cells(SPECS[setting.kind], row["item"])):
+            yield from (Kept(unit, (row["key"], end), (number, cell), sign * weight) for cell, sign in cells.items())
+    for row in [] if sums is None or setting.kind == "groups" else sums.to_pylist():
+        unit, end = groups[row["unit"]]
+        part = (row["key"], row.get("window", end))
+        yield from (Kept(unit, part, name, row[name]) for name in row.keys() - {"unit", "key", "window", VOTERS})
+
+
+def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:
+    found = plan.terms.selection
+    return found if isinstance(found, SelectionRule) else None
+
+
+def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
+    """Yield what records count that are units of their own."""
+    counted = setting.declared(PrivacySpec(RHO)).sketch_input
+    sketch_input = dataclasses.replace(counted, counters=plan.terms.counters, selection=_selection(setting, plan))
+    for number, key, end, item, weight in records:
+        clamped = sketch_input.clamp(np.array([weight]))
+        if setting.kind == "groups":
+            yield Kept(number, (None, end), (0, key, item), int(clamped[0]))
+            continue
+        for table, cells in enumerate(norms.changed_cells(SPECS[setting.kind], item)):
+            for cell, sign in cells.items():
+                yield Kept(number, (key, end), (table, cell), sign * int(clamped[0]))
+        side = zip(sketch_input.side_names, sketch_input.side_of_single(clamped).tolist(), strict=True)
+        yield from (Kept(number, (key, end), name, value) for name, value in side if name != VOTERS)
+
+
+def _lengths(table: pa.Table, rule: NormRule, groups: dict[bytes, Any]) -> Iterator[Kept]:
+    """Yield the bin of each unit in the histogram that chooses the norm."""
+    for encoded, (unit, _) in groups.items():
+        own = table.filter(pa.compute.equal(table["unit"], pa.scalar(encoded, pa.large_binary())))
+        for place in np.flatnonzero(rule.length_histogram(own)).tolist():
+            yield Kept(unit, CHOICE, (CHOICE, place), 1)
+
+
+@functools.cache
+def _encode(*values: Any) -> bytes:
+    return encode(values)
+
+
+@functools.cache
+def _ends(layout: Layout, time: float) -> list[int]:
+    """Return the last milliseconds of the windows of a time, within the declared range."""
+    if layout.horizon is not None:
+        windowfn: Any = windows_of(layout.horizon)
+    elif layout.size is None:
+        return [0]
+    else:
+        windowfn = elements_of(layout).windowing.windowfn
+    found = list(windowfn.assign(window.WindowFn.AssignContext(Timestamp(time))))
+    inside = [each for each in found if not layout.declared or (each.start >= 0 and each.end <= Timestamp(240))]
+    return [last_time(each).micros // 1000 for each in inside]
+
+
+def _period(record: Visit, plan: WindowPlan) -> int:
+    """Return the period of a record's window, in which `max_windows` or a norm holds; 0 without any."""
+    if plan.periods is None or isinstance(plan.periods, window.GlobalWindows):
+        return 0
+    offset, size = plan.periods.offset.micros, plan.periods.size.micros
+    return int((record.end * 1000 - offset) // size)
+
+
+def _protected(record: Visit, plan: WindowPlan) -> tuple[int, int]:
+    """Return the unit that the statement is about: all of it, or what it adds in a period or a window."""
+    if plan.terms.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW:
+        return record.number, record.end
+    return record.number, _period(record, plan) if plan.terms.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0
+
+
+def table_of(column: Any) -> Any:
+    """Return whose noise a column has: that of a table of the sketch, or of a counter aside."""
+    return column[0] if isinstance(column, tuple) else column

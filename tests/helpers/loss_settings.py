@@ -1,0 +1,187 @@
+"""What is released, for whom, in which windows and keys: the settings whose losses are worked out."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms import window
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    AssumePublicKeys,
+    BytesDomain,
+    Groups,
+    Horizon,
+    IntegerDomain,
+    KeySelection,
+    Level,
+    ListedItems,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    SideCounters,
+    SketchSpec,
+    TimeRange,
+    TreeSpec,
+    WindowingError,
+)
+from beam_dpsketch.domains.base import short_keys
+from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan
+from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from tests.helpers import norms
+from tests.helpers.pipelines import FN_API
+
+RHO = Fraction(1, 10)
+_COPIES = 13
+NORM = Fraction(33, 16)
+"""What an `AutoNorm` chooses here."""
+KEYS = ["a", "b", "c", "d"]
+DELTA = Fraction(1, 10**8)
+
+SPECS: dict[str, Any] = {
+    "count_min": SketchSpec(kind="count_min", depth=2, width=2, seed=1),
+    "count_sketch": SketchSpec(kind="count_sketch", depth=2, width=1, seed=1),
+    "listed": ListedItems(range(24)),
+    "tree": TreeSpec(
+        domain=IntegerDomain(0, 15),
+        levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
+    ),
+    "groups": GroupedItems(BytesDomain(2)),
+}
+SIDES: dict[str, SideCounters | None] = {
+    "usual": SideCounters(),
+    "none": None,
+    "lopsided": SideCounters(units=0.5, records=0.01, weight=0.3, clipped=None),
+}
+
+
+class Layout(NamedTuple):
+    """The length of windows in seconds, and the keys."""
+
+    size: int | None = None
+    step: int | None = None
+    declared: bool = False
+    streaming: bool = False
+    keys: str = "none"
+    horizon: Horizon | None = None
+
+
+class Setting(NamedTuple):
+    """What is released, for whom, in which windows and keys."""
+
+    kind: str
+    unit: Any
+    layout: Layout
+
+    def declared(self, privacy: PrivacySpec) -> ReleaseSpec:
+        """Return the declaration; raise as the transforms do if it cannot be."""
+        keys: Any = {
+            "none": None,
+            "one": PublicKeys(KEYS[:1], "key"),
+            "listed": PublicKeys(KEYS, "key"),
+            "open": AssumePublicKeys("key"),
+            "chosen": KeySelection(DELTA, field="key"),
+        }[self.layout.keys]
+        weight = "n" if self.unit.bounds.says_max_weight else None
+        windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
+        spec = SPECS[self.kind]
+        count = GroupedCounts(spec.domain, 1, Groups(DELTA)) if self.kind == "groups" else AnySketch(spec)
+        return ReleaseSpec(count, privacy, self.unit, "item", weight, keys, windows)
+
+    def plan(self, privacy: PrivacySpec) -> WindowPlan:
+        """Return the windows and terms of the transforms."""
+        declared, elements = self.declared(privacy), elements_of(self.layout)
+        if self.layout.horizon is None:
+            return WindowPlan.of(elements, declared)
+        return horizon_plan(elements, declared, self.layout.horizon)
+
+    def is_possible(self) -> bool:
+        """Return whether the transforms accept it."""
+        privacy = PrivacySpec(RHO, relation=ADD_OR_REMOVE_ONE)
+        try:
+            self.declared(privacy).count.calibrate(self.plan(privacy).terms)
+        except (ValueError, WindowingError, TypeError):
+            return False
+        return True
+
+
+@functools.cache
+def elements_of(layout: Layout) -> beam.PCollection:
+    if layout.size is None:
+        windowfn: Any = window.GlobalWindows()
+    elif layout.step is None:
+        windowfn = window.FixedWindows(layout.size)
+    else:
+        windowfn = window.SlidingWindows(layout.size, layout.step)
+    return beam.PCollection(_pipeline(), windowing=beam.Windowing(windowfn), is_bounded=not layout.streaming)
+
+
+@functools.cache
+def _pipeline() -> beam.Pipeline:
+    return beam.Pipeline(runner=FN_API)
+
+
+def _places(layout: Layout) -> list[list[tuple[str, float]]]:
+    """Return keys and times that the records of one unit are in."""
+    early, late, both, far = [5.0], [65.0], [5.0, 65.0], [125.0, 185.0]
+    if layout.keys == "none":
+        wanted = [(KEYS[:1], times) for times in (early, late, both, far)]
+    else:
+        wanted = [(KEYS[:1], times) for times in (early, late, both, far[:1])]
+        if layout.keys != "one":
+            wanted += [(KEYS[1:2], early), (KEYS[:2], early), (KEYS[:2], both), (KEYS[2:], early), (KEYS[2:], far)]
+    if layout.size is None and layout.horizon is None:
+        wanted = [(keys, times) for keys, times in wanted if times == early]
+    return [list(itertools.product(keys, times)) for keys, times in wanted]
+
+
+@functools.cache
+def _items(kind: str) -> tuple[Any, ...]:
+    """Return an item, then one that is furthest from it in the sketch, then others."""
+    if kind == "groups":
+        return tuple(short_keys([b"%c" % (97 + number) for number in range(4)]))
+    keys = norms.keys_of(SPECS[kind])
+    first = [norms.changed_cells(SPECS[kind], key) for key in keys]
+
+    def distance(key: Any) -> int:
+        tables = zip(first[0], norms.changed_cells(SPECS[kind], key), strict=True)
+        return sum((a.get(c, 0) - b.get(c, 0)) ** 2 for a, b in tables for c in {*a, *b})
+
+    others = sorted(keys[1:], key=distance, reverse=True)
+    return (keys[0], *others)
+
+
+Unit = list[tuple[str, float, Any, int]]
+
+
+def units_of(setting: Setting) -> Iterator[Unit]:
+    """Yield units: with one heavy item, one far from it, many items, of both signs; and small ones at random."""
+    bounds, items, places = setting.unit.bounds, _items(setting.kind), _places(setting.layout)
+    signs = (1, -1) if bounds.signed else (1,)
+    if isinstance(setting.unit, Record):
+        for [(key, time), *others], item, sign in itertools.product(places, items[:2], signs):
+            if not others:
+                yield [(key, time, item, sign * bounds.max_weight)]
+        return
+    copies = bounds.max_contributions_per_partition if isinstance(bounds, RecordBounds) else _COPIES
+    for place, (some, times), sign in itertools.product(
+        places, [(items[:1], copies), (items[1:2], copies), (items, 1), (items[:2], copies)], signs
+    ):
+        yield [
+            (key, time, item, sign * bounds.max_weight) for key, time in place for item in some for _ in range(times)
+        ]
+    rng = random.Random(repr(setting))
+    for _ in range(4):
+        drawn = [rng.choice(rng.choice(places)) for _ in range(rng.randint(1, 4))]
+        yield [(*each, rng.choice(items), rng.choice(signs) * rng.randint(1, bounds.max_weight)) for each in drawn]
