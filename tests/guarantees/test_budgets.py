@@ -76,7 +76,7 @@ def test_two_transforms_do_not_share_what_is_spent() -> None:
     first = elements()
     first | frequencies(privacy)
     with AGAIN:
-        first | continual(privacy)
+        first | "over time" >> continual(privacy)
 
 
 def test_without_beam_each_release_wants_its_own() -> None:

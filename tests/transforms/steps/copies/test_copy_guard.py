@@ -308,7 +308,7 @@ def test_messages_name_the_steps_and_the_way_out() -> None:
     sliding = pairs | beam.WindowInto(SlidingWindows(60, 20)) | beam.GroupByKey()
     in_all = sliding | "all" >> beam.WindowInto(GlobalWindows())
     with pytest.raises(WindowingError, match=OVERLAP):
-        in_all | PrivateFrequencies(ONE_CELL, PRIVACY, windows=Horizon(0, 60, 4), unit=Record())
+        in_all | "over time" >> PrivateFrequencies(ONE_CELL, PRIVACY, windows=Horizon(0, 60, 4), unit=Record())
 
 
 def test_a_privacy_id_may_have_copies() -> None:
