@@ -34,6 +34,7 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -41,7 +42,6 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
@@ -322,10 +322,10 @@ FAULTS = {
     ),
     "limits_of_other_counters": laws.around(ExactSums, "__init__", limits_of_other_counters, MORE, "norm, keys"),
     "not_limited_but_in_each_window": not_limited_but_in_each("window", "norm, a period of sliding windows"),
-    "noise_of_another_norm": laws.put(
-        ReleaseOnce,
-        "_terms_of",
-        lambda self, accumulator: self._terms.with_norm(accumulator.max_norm - Fraction(1, 16)),
+    "noise_of_another_norm": laws.around(
+        Calibration,
+        "with_norm",
+        lambda exact, given, norm: exact(given, norm and norm - Fraction(1, 16)),
         MORE,
         "norm chosen, keys and windows",
     ),

@@ -73,7 +73,9 @@ class _Releases(PipelineVisitor):
 def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> PrivacyStatement:
     """The statement of a release of the transform in such windows: of the step in its pipeline, run by hand."""
     pipeline = beam.Pipeline(runner=FN_API)
-    source: Any = Stream().add_elements([("k", "a")]) if unbounded else beam.Create([("k", "a")])
+    keyed = transform._declared.is_keyed
+    records = [("k", "a") if keyed else "a"]
+    source: Any = Stream().add_elements(records) if unbounded else beam.Create(records)
     elements = pipeline | source
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
@@ -83,7 +85,6 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
     if transform._declared.horizon is not None:
         accumulator.row, run = 0, bytes(RUN_BYTES)
         element = (run, accumulator) if unbounded else accumulator  # on streams each row comes with the name of its run
-    keyed = transform._declared.is_keyed
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
         (

@@ -98,7 +98,7 @@ def on_the_factor_of_the_norm(
     (records,) = (counter for counter in counters if counter.name == "records")
     found = exact(counters, selection, netted, magnitudes, factors, **rest)
     counts = np.abs(netted.weights) if netted.records is None else netted.records
-    groups = side_sums.Groups({name: codes for name, codes in netted.codes.items() if name != "item"})
+    groups = side_sums.RowGroups({name: codes for name, codes in netted.codes.items() if name != "item"})
     scaled = groups.add_up(np.clip(counts, 0, 1 << 30) * factors >> 16)
     return found.set_column(found.column_names.index(records.name), records.name, pa.array(scaled))
 

@@ -168,7 +168,8 @@ def noise(transform: beam.PTransform, elements: list[Any] = ELEMENTS) -> dict[An
 
 
 def frequencies(**terms: Any) -> beam.PTransform:
-    return PrivateFrequencies(WIDE, PRIVACY, unit=Record()).with_idempotent_noise(**TERMS | terms)
+    whole = PrivateFrequencies(WIDE, PRIVACY, unit=Record(), item=lambda pair: pair)
+    return whole.with_idempotent_noise(**TERMS | terms)
 
 
 @pytest.mark.slow
