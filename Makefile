@@ -54,8 +54,8 @@ test: $(VENV)/.demo $(VENV)/.test
 test-fast: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix --ignore=tests/,transforms guarantees engines)
 
-test-steady: test-fast
-	for run in $$(seq 2 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
+test-steady: $(VENV)/.demo $(VENV)/.test
+	for run in $$(seq 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
 	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink)' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
