@@ -1,15 +1,13 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
-from beam_dpsketch.answers.comparing.comparable import Difference
-from beam_dpsketch.answers.comparing.movers import Change, Changes
-from beam_dpsketch.answers.decoding.decoded import Decoded
-from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
-from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
-from beam_dpsketch.answers.flat.listed_items import ReleasedListedItems
+from beam_dpsketch.answers.comparable import Difference
+from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
+from beam_dpsketch.answers.decoded import Decoded
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.item_answers import Change, Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import read_releases
-from beam_dpsketch.answers.released_counts import ReleasedCounts
 from beam_dpsketch.answers.released_sketch import ReleasedFrequencies, ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.side_answers import ClippedShare
@@ -47,7 +45,7 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     RecordBounds,
 )
-from beam_dpsketch.privacy.norms import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
@@ -55,11 +53,10 @@ from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicK
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 

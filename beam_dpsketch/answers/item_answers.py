@@ -1,16 +1,20 @@
 """Answers about single items: what releases, decoded dictionaries and differences have in common.
 
 Guarantee: post-processing of released counters. All answers are about the records that bounding kept.
+
+Rows that say what changed between two releases.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_asked, as_many
+from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
 
 
 class ItemAnswers(ABC):
@@ -54,3 +58,33 @@ class ItemAnswers(ABC):
     @abstractmethod
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         """Return the estimates and bounds of an array, a column or a list of items."""
+
+
+class Change(NamedTuple):
+    """One item with its weights before and after, and its change with bounds for the true one."""
+
+    item: Any
+    before: float
+    after: float
+    change: float
+    lower: float
+    upper: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Changes(Rows[Change]):
+    """Items with their changes, largest first, up or down.
+
+    Attributes:
+      item, before, after, change, lower, upper: the columns.
+    """
+
+    _row_type = Change
+
+    item: Sequence[Any]
+    before: np.ndarray
+    after: np.ndarray
+    change: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    from_about: str | None = dataclasses.field(default=None, kw_only=True)

@@ -19,9 +19,9 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import Item, decode, encode
+from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
 from beam_dpsketch.statement.format.release_format import pack_statement, unpack_statement
-from beam_dpsketch.statement.unreleased import Unreleased
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch | TimelineRow]"

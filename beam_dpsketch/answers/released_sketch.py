@@ -14,16 +14,15 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparing.comparable import Comparable
-from beam_dpsketch.answers.decoding.decoded import Decoded
-from beam_dpsketch.answers.decoding.flat import decode_flat
+from beam_dpsketch.answers.comparable import Comparable
+from beam_dpsketch.answers.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import FormatError, IncompatibleSketchError
-from beam_dpsketch.estimators.comparing.tables import Hashing, NoisyTable
+from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.showing import html_table

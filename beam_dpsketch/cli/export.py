@@ -11,8 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from beam_dpsketch.cli.inspecting import describe
-from beam_dpsketch.cli.output import add_escape_formulas, as_csv, as_json, csv_spelling
-from beam_dpsketch.cli.output_file import add_output_options, output_kind, write_output
+from beam_dpsketch.cli.output import (
+    add_escape_formulas,
+    add_output_options,
+    as_csv,
+    as_json,
+    csv_spelling,
+    output_kind,
+    write_output,
+)
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
 from beam_dpsketch.cli.text import DONE, finite, note, shown
 

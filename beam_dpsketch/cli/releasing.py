@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
-from beam_dpsketch.cli.output_file import check_output, complete_file, refuse_input, unfinished_files
-from beam_dpsketch.cli.reading.files import open_files
+from beam_dpsketch.cli.files import open_files
+from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.answers.release_file import read_elements
 from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
+from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import runs
-from beam_dpsketch.statement.unreleased import Unreleased
 
 SUFFIX = ".dpsketch"
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"

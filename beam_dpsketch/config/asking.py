@@ -6,12 +6,12 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind, Takes
 from beam_dpsketch.config.blocks import Reader, plain, read_block, read_list, take_one
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import read_bytes, read_flag, read_item, read_number, read_time, read_whole
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.kinds import KINDS, Kind, Takes
 
 _WORDS = f"give one kind of question: {', '.join(KINDS)}"
 

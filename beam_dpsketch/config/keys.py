@@ -9,7 +9,7 @@ from beam_dpsketch.config.blocks import Reader, make, read_block, read_list, tak
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.scalars import read_choice, read_exact, read_item, read_text, read_whole
 from beam_dpsketch.kinds.grouped_counts import Groups
-from beam_dpsketch.privacy.key_selection import METHODS
+from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys
 
 SELECT: Mapping[str, Reader] = {

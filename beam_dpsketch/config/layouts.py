@@ -23,9 +23,9 @@ from beam_dpsketch.config.scalars import (
 from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import KINDS, SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 
 _FORMS: Mapping[str, Reader] = {
     "whole": read_whole,

@@ -10,7 +10,7 @@ from beam_dpsketch.config.blocks import Reader, make, plain, read_block, refuse_
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_duration, read_exact, read_flag, read_text, read_whole
 from beam_dpsketch.privacy.contributions import ContributionLimit, RecordBounds
-from beam_dpsketch.privacy.norms import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.records.units import PrivacyId, Record, Unit
 
 _READERS: Mapping[str, Reader] = {"int": read_whole, "int | None": read_whole, "bool": read_flag}

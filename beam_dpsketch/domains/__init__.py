@@ -5,9 +5,8 @@ of a domain is in its class.
 """
 
 from beam_dpsketch.domains.base import Domain, Universe
-from beam_dpsketch.domains.floats import FloatDomain
-from beam_dpsketch.domains.integers import IntegerDomain
 from beam_dpsketch.domains.ipv4 import IPv4Domain
+from beam_dpsketch.domains.numbers import FloatDomain, IntegerDomain
 from beam_dpsketch.domains.text import BytesDomain, TextDomain
 from beam_dpsketch.domains.timestamps import TimestampDomain
 

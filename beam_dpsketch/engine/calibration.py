@@ -9,11 +9,10 @@ from typing import Any, Generic, TypeAlias, cast
 
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.mechanism import sigma_squared
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
 from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import KeyNote
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Exact counts to released ones: the place where the noise of grouped counts is drawn.
 
-Guarantee: `privacy.grouped_counts` proves what a release costs. It needs one decision for each item, key and window,
+Guarantee: `privacy.selection` proves what a release costs. It needs one decision for each item, key and window,
 with noise of its own: whoever decides again from the same count makes another release. What is below the threshold is
 left out with its item.
 """
@@ -15,18 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.answers.released_counts import ReleasedCounts
+from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
-from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
+from beam_dpsketch.privacy.norm.scaling import drowned_bits, round_off
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 

@@ -1,6 +1,6 @@
 """Votes to chosen keys: the place where the noise of key selection is drawn.
 
-Guarantee: `privacy.key_selection` proves what the choice costs. It needs one decision for each key and window, with
+Guarantee: `privacy.selection` proves what the choice costs. It needs one decision for each key and window, with
 randomness of its own: whoever decides again from the same votes makes another release.
 """
 
@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy import key_selection
+from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
-from beam_dpsketch.privacy.gaussian_tail import least_quantile
+from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
-from beam_dpsketch.privacy.key_selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.sensitivity import change_factor
+from beam_dpsketch.privacy.mechanism import add_noise, change_factor
+from beam_dpsketch.privacy.selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import KeyNote
 
 # The version of what turns random bytes into a decision; another version of a keyed release is another release.
 SELECTION_VERSION = 1
@@ -113,8 +112,8 @@ def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
 def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fraction, Fraction]:
     """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
-    share = max(key_selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
-    remaining = key_selection.sketch_share(rule, share, left, cost, relation)
+    share = max(selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
         raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
     return share, remaining
@@ -139,7 +138,7 @@ def _calibrated(
     remaining: Fraction,
 ) -> KeyChoice:
     """Return the choice where votes cost this rho, and leave a part for the sketch."""
-    sigma_squared = key_selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
+    sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     if sigma_squared < MIN_SIGMA_SQUARED:
         raise ValueError("rho, or share of KeySelection, must be smaller: votes need noise of sigma 0.5 or more")
     if sigma_squared > MAX_SIGMA_SQUARED:

@@ -22,9 +22,8 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
-from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
-from beam_dpsketch.answers.flat.listed_items import ReleasedListedItems
+from beam_dpsketch.answers.counts import ReleasedListedItems
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
@@ -33,15 +32,14 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
-from beam_dpsketch.privacy.norm_bounding import drowned_bits, round_off
+from beam_dpsketch.privacy.norm.scaling import drowned_bits, round_off
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
-from beam_dpsketch.sketches.prefix import PrefixTree
+from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixTree
 from beam_dpsketch.statement.format.release_format import pack
+from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
-from beam_dpsketch.statement.row_notes import RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 

@@ -32,8 +32,8 @@ from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.norm_choice import GRID, bin_count, choose, units_to_scale
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose, units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import DRAW_BYTES, part_name, part_of_run
 from beam_dpsketch.statement.statement import PrivacyStatement
-from beam_dpsketch.statement.unreleased import Unreleased
 
 
 def spent_alone(calibrated: Calibration | Counting, run: bytes, randomness: Randomness) -> Unreleased:

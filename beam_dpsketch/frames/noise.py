@@ -21,8 +21,9 @@ from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.pairs import split_pair
+from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ResolvedRelease
+from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     RUN_BYTES,
@@ -31,7 +32,6 @@ from beam_dpsketch.statement.release_id import (
     part_of_run,
     release_randomness,
 )
-from beam_dpsketch.statement.unreleased import Unreleased
 
 _COUNTERS = 1 << 18  # whose noise is drawn at once
 

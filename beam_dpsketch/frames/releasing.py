@@ -22,7 +22,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.statement.unreleased import Unreleased
+from beam_dpsketch.statement.accounting import Unreleased
 
 
 class KeyedReleases(dict[Any, ReleasedSketch]):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.records.bounding.rule import Rule
+from beam_dpsketch.records.bounding.bounded import Rule
 from beam_dpsketch.records.bounding.rules import Gathered
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables

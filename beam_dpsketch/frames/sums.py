@@ -22,8 +22,8 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.rules import rule_of, rule_of_norm
+from beam_dpsketch.records.groups import sum_by_pair, wrap_around
 from beam_dpsketch.records.items import WeightedItems
-from beam_dpsketch.records.pairs import sum_by_pair, wrap_around
 from beam_dpsketch.records.reading import (
     Columns,
     note_use,

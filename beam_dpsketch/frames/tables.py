@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
-from beam_dpsketch.records.containers import is_pandas_frame
+from beam_dpsketch.records.selectors import is_pandas_frame
 
 ROWS = 1 << 18
 """The most rows of a part."""

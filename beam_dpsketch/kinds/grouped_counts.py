@@ -12,21 +12,21 @@ from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
 from beam_dpsketch.planning.plan import CountsPlan
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
-from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
     """Count each item for itself, and release those whose noisy count exceeds a threshold: a method of `PrivateTopK`.
 
-    Guarantee: the release is delta-approximate rho-zCDP; `privacy.grouped_counts` has the proof. An item that one unit
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. An item that one unit
     alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
 
     Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A partition of the

@@ -15,9 +15,9 @@ from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 
 Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
 MAX_K = 1 << 31

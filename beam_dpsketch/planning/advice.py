@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.planning.expected_answers import noise_detection, noise_half_width
-from beam_dpsketch.planning.expected_error import noise_rank_deviation
+from beam_dpsketch.planning.expected_error import noise_detection, noise_half_width, noise_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec

@@ -11,7 +11,7 @@ from typing import Any
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.planning.advice import Advice, ErrorAt
-from beam_dpsketch.planning.expected_answers import Detection, Errors
+from beam_dpsketch.planning.expected_error import Detection, Errors
 from beam_dpsketch.planning.plan_text import (
     bounds_line,
     over_time_lines,
@@ -22,9 +22,9 @@ from beam_dpsketch.planning.plan_text import (
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.showing import html_table
 
 USELESS_SHARE = 0.1

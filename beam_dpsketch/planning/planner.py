@@ -8,16 +8,16 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
-from beam_dpsketch.planning import expected_answers
+from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import USUAL_WANTED_ERROR
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec, spec_over
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec, spec_over
 
 
 def plan(
@@ -69,13 +69,13 @@ def _expected_answers(
 ) -> dict[str, Any]:
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
-        half_width = expected_answers.noise_half_width(spec, sigma_squared[0])
+        half_width = expected_error.noise_half_width(spec, sigma_squared[0])
         if n is None or spec.is_listed:
             return {"half_width": half_width}
-        return {"half_width": half_width, "errors": expected_answers.simulated_errors(spec, terms, n)}
+        return {"half_width": half_width, "errors": expected_error.simulated_errors(spec, terms, n)}
     if purpose == "items":
-        on_data = None if n is None else expected_answers.simulated_detection(spec, terms, n)
-        return {"detection": expected_answers.noise_detection(spec, sigma_squared), "detection_on_data": on_data}
+        on_data = None if n is None else expected_error.simulated_detection(spec, terms, n)
+        return {"detection": expected_error.noise_detection(spec, sigma_squared), "detection_on_data": on_data}
     return {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
 
 

@@ -17,8 +17,7 @@ Colours are those of Okabe and Ito, which all people tell apart. Lines differ in
     axes.figure.savefig("top.png")
 """
 
-from beam_dpsketch.plots.bars import plot_histogram, plot_top_k
-from beam_dpsketch.plots.curves import plot_cdf, plot_timeline
 from beam_dpsketch.plots.drawing import COLOURS, Look
+from beam_dpsketch.plots.pictures import plot_cdf, plot_histogram, plot_timeline, plot_top_k
 
 __all__ = ["COLOURS", "Look", "plot_cdf", "plot_histogram", "plot_timeline", "plot_top_k"]

@@ -4,6 +4,18 @@ Guarantee: adding an independent discrete Gaussian of parameter sigma^2 = Delta^
 vector with L2 sensitivity Delta is rho-zCDP, exactly. Counters and noise live in one ring of 64-bit integers that
 wrap around, which is post-processing; saturation before the noise would not be. Source: Canonne, Kamath and
 Steinke 2020 (arXiv:2004.00010), Theorem 4.
+
+How far one privacy unit can move the counters of a sketch, in the worst case over all hash functions.
+
+The hash is public, so an adversary may choose items by where they land, and a small sketch has every coincidence
+anyway. Two things follow that a histogram does not teach. (1) k distinct items of one unit may share all their
+cells, so they count k times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one
+by the other moves each cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the
+paper. Each entry is attained by brute force in the tests.
+
+Under a `NormBound` with max_norm b the changes of all tables together are bounded (`norm_bounding`), and each table has
+the noise of b records of one item. What is returned for a table is then its part of that bound: in a flat sketch of
+`cells_per_item` rows, the largest squared change itself, attained by b records of one item.
 """
 
 from __future__ import annotations
@@ -15,7 +27,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from beam_dpsketch import _validate
 from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
 
 
@@ -57,3 +71,59 @@ def add_noise(counters: np.ndarray, sigma_squared: Fraction, *, random_bytes: Ra
     """Return a new int64 array of the same shape: each counter plus its own discrete Gaussian from fresh bytes."""
     noise = discrete_gaussian.sample(counters.size, sigma_squared, random_bytes=random_bytes)
     return counters + noise.reshape(counters.shape)
+
+
+MAX_WINDOWS = (1 << 32) - 1
+
+
+def squared_l2_sensitivity(
+    *, cells_per_item: int, has_signs: bool, bounds: Bounds, relation: NeighboringRelation, reach: Fraction | int = 1
+) -> Fraction:
+    """Return the largest squared L2 change of all counters that one privacy unit can cause.
+
+    With C the total weight a unit may contribute to one sketch (or max_norm), one row changes by at most
+
+    * C when a unit is added or removed: all its weight in one cell;
+    * sqrt(2) C when it is replaced, if its cells only grow: C leaves one cell and enters another;
+    * 2 C when it is replaced and cells may grow or shrink, because the sketch has signs or the weights do: C in
+      one cell turns into -C.
+
+    All rows can do so together (cells_per_item of them), and so can max_partitions sketches and `reach` windows, whose
+    changes are orthogonal: each factor multiplies the square. In rows over time the changes of windows add up. Their
+    weights are not negative, so the same factors hold, and `reach` is `RowMechanism.squared_reach`.
+
+    Args:
+      cells_per_item: counters that one item touches (the depth; 1 for an exact histogram).
+      has_signs: whether an item may count negatively in a cell.
+      bounds: what one unit may contribute.
+      relation: the relation between neighbouring inputs.
+      reach: the squared change of all releases by a unit, over that of one of them: how many windows it can reach.
+    """
+    _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item)
+    squared_reach = check_reach(reach)
+    row = change_factor(relation, has_signs=has_signs or bounds.signed)
+    return row * int(cells_per_item) * bounds.squared_length * squared_reach  # int: numpy's overflow
+
+
+def check_reach(reach: Fraction | int) -> Fraction:
+    """Return a reach as an exact fraction; refuse one below 1."""
+    if not isinstance(reach, Fraction):
+        _validate.whole(low=1, high=MAX_WINDOWS, reach=reach)
+    elif reach < 1:
+        raise ValueError(f"reach must be at least 1, got {reach}")
+    return Fraction(reach) if isinstance(reach, Fraction) else Fraction(int(reach))
+
+
+def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> int:
+    """Return the largest squared change by a unit, over that of adding it.
+
+    It is 2 or more where a unit is replaced, for a single number too: its replacement may be in another window, period
+    or release. `privacy.zcdp` needs that a removal costs half a replacement at most.
+
+    Args:
+      relation: the relation between neighbouring inputs.
+      has_signs: whether a unit may count negatively.
+    """
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return 1
+    return 4 if has_signs else 2

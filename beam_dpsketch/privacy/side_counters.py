@@ -66,11 +66,12 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy import mechanism, norm_bounding
+from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.norm import scaling
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
-from beam_dpsketch.privacy.sensitivity import change_factor
 
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, CLIPPED, SCALED = "units", "records", "weight", "clipped", "scaled"
@@ -175,7 +176,7 @@ class SideCounter(NamedTuple):
         else:
             heavy = np.bincount(units, sizes) > math.isqrt(math.floor(limit))  # |v| is at most the sum of all sizes
             squares, limit = pairs.squares(sizes, heavy[units]), limit * ONE_PAIR
-        factors = norm_bounding.shrinkage(np.bincount(units, squares), limit)[units]
+        factors = scaling.shrinkage(np.bincount(units, squares), limit)[units]
         shrunk = np.floor(sizes * factors * 2.0 ** (scale_bits - bits)).astype(np.int64)
         return np.sign(values) * np.where(factors == 1, sizes << np.int64(scale_bits - bits), shrunk)
 

@@ -17,12 +17,11 @@ from beam_dpsketch import _validate
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
-from beam_dpsketch.privacy.grouped_counts import GroupRule
-from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
-from beam_dpsketch.privacy.norms import AutoNorm, NormBound
+from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
 MAX_PERIOD = (1 << 63) - 1

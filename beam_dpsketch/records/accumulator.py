@@ -16,7 +16,7 @@ import numpy as np
 import zstandard
 
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.privacy.norm_choice import GRID
+from beam_dpsketch.privacy.norm.choice import GRID
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches import RawSketch

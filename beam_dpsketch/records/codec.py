@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.records.ids import encode_ids
+from beam_dpsketch.records.columns import encode_ids
 
 _VERSION = 1
 _HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")

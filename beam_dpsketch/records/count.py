@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.grouped_counts import GroupRule
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.public import Keys, TimeRange, check_keys
 from beam_dpsketch.records.units import Unit

@@ -1,10 +1,19 @@
-"""Group the rows of a table by the values of a column."""
+"""Group the rows of a table by the values of a column.
+
+Pairs of key and item as one value, so that an item is bounded and counted like an output key.
+
+Guarantee: different pairs have different bytes, and equal pairs have equal ones. Between workers only.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from beam_dpsketch.domains.base import short_keys
 
 
 def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
@@ -28,3 +37,43 @@ def group_rows(codes: np.ndarray, count: int) -> tuple[np.ndarray, list[slice]]:
     """
     ends = np.cumsum(np.bincount(codes, minlength=count)[:count]).tolist()
     return np.argsort(codes, kind="stable"), [slice(*part) for part in zip([0, *ends[:-1]], ends, strict=False)]
+
+
+_LENGTH = 4
+
+
+def join_pairs(records: pa.Table) -> pa.Table:
+    """Return records with the column `key` for pairs of key, if any, and item; the column `item` is constant then."""
+    codes, items = dictionary_codes(records["item"])
+    short = short_keys(items.to_pylist())
+    if "key" in records.column_names:
+        key_codes, keys = dictionary_codes(records["key"])
+        names = [len(key).to_bytes(_LENGTH, "little") + key for key in keys.to_pylist()]
+        joined = key_codes.astype(np.int64) * max(1, len(short)) + codes
+        distinct, codes = np.unique(joined, return_inverse=True)
+        short = [names[place // len(short)] + short[place % len(short)] for place in distinct.tolist()]
+    columns = {name: records[name] for name in records.column_names if name not in ("key", "item", "weight")}
+    pairs = pa.array(short, pa.large_binary()).take(pa.array(codes))
+    nothing = pa.array(np.zeros(len(records), dtype=np.uint64))
+    return pa.table({**columns, "key": pairs, "item": nothing, "weight": records["weight"]})
+
+
+def split_pair(pair: bytes, *, per_key: bool) -> tuple[bytes, bytes]:
+    """Return key (b"" without keys) and item of a pair, both encoded."""
+    if not per_key:
+        return b"", pair
+    end = _LENGTH + int.from_bytes(pair[:_LENGTH], "little")
+    return pair[_LENGTH:end], pair[end:]
+
+
+def sum_by_pair(pairs: pa.ChunkedArray, weights: np.ndarray) -> Iterator[tuple[bytes, int]]:
+    """Yield each pair once, with the sum of its weights."""
+    codes, distinct = dictionary_codes(pairs)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, codes, weights)
+    yield from zip(distinct.to_pylist(), sums.tolist(), strict=True)
+
+
+def wrap_around(number: int) -> int:
+    """Return a sum as 64 bits hold it, as all counters do: an error would reveal a record."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

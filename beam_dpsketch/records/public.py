@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
 from beam_dpsketch.records.units import Record, Unit
 
@@ -111,7 +111,7 @@ class AssumePublicKeys(Keys):
 class KeySelection(Keys):
     """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.
 
-    Guarantee: the release is delta-approximate rho-zCDP; `privacy.key_selection` has the proof. A key that one unit
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. A key that one unit
     alone brings in is released with a probability of at most delta, over all keys and windows of that unit together.
 
     A unit votes for the keys that it is in, for `max_partitions` or `max_keys` of its bounds at most. The more keys it

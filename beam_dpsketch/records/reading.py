@@ -11,15 +11,11 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column
-from beam_dpsketch.records.containers import check_values
-from beam_dpsketch.records.groups import dictionary_codes, group_rows
-from beam_dpsketch.records.ids import id_column
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
+from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.pairs import join_pairs
-from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
+from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.records.weights import parse_weights
 
 MISSING_KEY = object()
 _ARGUMENTS = ("privacy_id", "key", "item", "weight")
@@ -160,7 +156,7 @@ def note_use(
 def read_table(
     reader: RecordReader, columns: Columns, bounds: ContributionLimit, sketch_input: SketchInput | None
 ) -> pa.Table:
-    """Return the records that count: columns unit (as in `records.ids`), key (if per key), item and weight.
+    """Return the records that count: columns unit (as in `records.columns`), key (if per key), item and weight.
 
     Args:
       reader: the reader.

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, RecordBounds, check_bounds
-from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.answers.released_counts import ReleasedCounts
+from beam_dpsketch.answers.counts import ReleasedCounts
+from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.answers.questions.kinds import Takes
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
@@ -18,8 +20,6 @@ from beam_dpsketch.config.scalars import read_choice, read_text
 from beam_dpsketch.config.wording import in_settings
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.kinds import Takes
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.make import digest, private_transform, with_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row

@@ -12,10 +12,9 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.questions.ask import Ask, privacy_fields
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ConfigError, FormatError
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.columns import privacy_fields
 from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
 from beam_dpsketch.transforms.outputs import TopK
 

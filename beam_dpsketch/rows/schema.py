@@ -14,10 +14,9 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns
+from beam_dpsketch.answers.questions.kinds import AnswerType
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, answer_columns
-from beam_dpsketch.questions.kinds import AnswerType
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.windows.guard import is_global

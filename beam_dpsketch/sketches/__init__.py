@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.flat import CountMin, CountSketch, LinearSketch
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.linear import RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec, PrefixTree
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
 
 __all__ = ["CountMin", "CountSketch", "LinearSketch", "RawSketch", "raw_type"]
 

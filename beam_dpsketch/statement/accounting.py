@@ -1,7 +1,7 @@
 """What several releases cost together, from their statements alone.
 
 Guarantee: if each release is what its statement says, all of them together are delta-approximate rho-zCDP for the rho
-and the delta returned, for one unit under one relation. Losses add, as `privacy.composition` proves. Three things are
+and the delta returned, for one unit under one relation. Losses add, as `privacy.zcdp` proves. Three things are
 not counted twice:
 
 * A release that was found several times is one release.
@@ -10,6 +10,8 @@ not counted twice:
 * A combination costs what its statement says, or what its parts cost that were found, if this is more.
 
 What was released elsewhere, as by `SelectKeys`, is not in the files and not in the sum.
+
+A run that chose no key: it releases nothing, and has spent its rho and delta all the same.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from beam_dpsketch.privacy import zcdp
-from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
+from beam_dpsketch.privacy.zcdp import Loss
+from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -118,3 +121,23 @@ def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
         for _ in range(max(map(len, parts.values()))):
             total = total.plus(loss)
     return total
+
+
+_HEADINGS = ("Protected", "How well", "Bounds enforced on each", "Keys", "Items")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreleased:
+    """What a run has spent, without any of its releases.
+
+    Attributes:
+      privacy: the statement that a release of the run would have, without side counters.
+    """
+
+    privacy: PrivacyStatement
+
+    def __str__(self) -> str:
+        facts = statement_text.facts(self.privacy)
+        said = {"Released": "nothing, because no key was chosen. The loss is spent all the same."}
+        said |= {heading: words for heading, words in facts.items() if heading in _HEADINGS}
+        return "\n".join(f"{heading}: {words}" for heading, words in said.items())

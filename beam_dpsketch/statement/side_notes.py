@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.gaussian_tail import noise_margin
-from beam_dpsketch.privacy.norm_bounding import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.statement.showing import shown
 

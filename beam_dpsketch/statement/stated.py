@@ -9,16 +9,13 @@ from fractions import Fraction
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import USUAL_DELTA
-from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.sensitivity import MAX_WINDOWS
+from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
-from beam_dpsketch.statement.group_note import GroupNote
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.privacy.zcdp import Loss
+from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200

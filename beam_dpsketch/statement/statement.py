@@ -11,14 +11,12 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.privacy.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement import statement_text
-from beam_dpsketch.statement.group_note import GroupNote
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, timeline
-from beam_dpsketch.statement.row_notes import RowNote
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote, add_up
 from beam_dpsketch.statement.stated import Stated
@@ -90,7 +88,7 @@ class PrivacyStatement(Stated):
         """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.
 
         The loss stays if they are different parts of one run, such as two keys or windows of it. Two draws of the same
-        part are two releases, and add. `privacy.composition` has the proofs.
+        part are two releases, and add. `privacy.zcdp` has the proofs.
         """
         if self.shares_noise_with(other):
             raise IncompatibleSketchError(

@@ -1,6 +1,6 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
-from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file

@@ -23,9 +23,9 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Record
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 
 

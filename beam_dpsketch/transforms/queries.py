@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.questions.ask import Ask
+from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.transforms.outputs import key_and_release
 
 

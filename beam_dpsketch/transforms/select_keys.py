@@ -1,7 +1,7 @@
 """`SelectKeys`: which keys there are, as a list that may be published.
 
 Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbouring relation of its privacy spec
-(`privacy.key_selection`); a key is decided on once in each window, and final before anything downstream sees it.
+(`privacy.selection`); a key is decided on once in each window, and final before anything downstream sees it.
 """
 
 from __future__ import annotations

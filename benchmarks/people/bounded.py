@@ -25,7 +25,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from benchmarks.people.data import People
 
 EPSILON, DELTA = 2.0, 1e-6

@@ -25,7 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.norm_choice import choose
+from beam_dpsketch.privacy.norm.choice import choose
 from benchmarks.people.bounded import DELTA, SKETCH
 from benchmarks.people.judging import Judge
 from benchmarks.table import Bar, Table

@@ -24,12 +24,12 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.estimators.tree.levels import median_variance
-from beam_dpsketch.privacy.norm_choice import units_to_scale
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People
 from benchmarks.people.trees import shares_at

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.side_counters import CLIPPED, SCALED, WEIGHT
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.side_sums import add_up_units

@@ -32,7 +32,7 @@ from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.statement.group_note import GroupNote
+from beam_dpsketch.statement.notes import GroupNote
 from tests.helpers import by_hand
 
 TEXT = TextDomain(4)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from beam_dpsketch.cli.reading import csv_files, files
-from beam_dpsketch.cli.reading.csv_files import CsvFile
+from beam_dpsketch.cli import csv_files, files
+from beam_dpsketch.cli.csv_files import CsvFile
 from beam_dpsketch.cli.text import UsageError
 
 BREAKS = ["\n", "\r\n", "\r"]

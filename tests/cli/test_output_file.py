@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_dpsketch.cli import output_file
+from beam_dpsketch.cli import output as output_file
 from tests.cli.consoles import run
 
 SETTINGS = ["--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "1"]

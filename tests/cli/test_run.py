@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
+from beam_dpsketch.cli import csv_files
 from beam_dpsketch.cli import releasing as command
-from beam_dpsketch.cli.reading import csv_files
-from beam_dpsketch.cli.reading.csv_columns import FLOAT, INTEGER, TEXT, TIME, column_types, convert
-from beam_dpsketch.cli.reading.files import open_files
+from beam_dpsketch.cli.csv_files import FLOAT, INTEGER, TEXT, TIME, column_types, convert
+from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.config import ConfigError, read_release
 from tests.cli.consoles import run
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.answers.questions import Ask
 from beam_dpsketch.config import ConfigError, read_ask
-from beam_dpsketch.questions import Ask
 from tests.config.mutating import mutate, places
 
 NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)

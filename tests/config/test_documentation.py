@@ -12,9 +12,9 @@ import yaml
 
 import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
+from beam_dpsketch.answers.questions import KINDS
 from beam_dpsketch.config import keys, layouts, privacy, read_release, read_tree, release, units, windows
 from beam_dpsketch.config.wording import in_settings
-from beam_dpsketch.questions import KINDS
 from tests.config.snapshots import message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")

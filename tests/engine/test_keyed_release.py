@@ -34,7 +34,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of
 

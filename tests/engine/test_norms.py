@@ -30,8 +30,8 @@ from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.norms import calibrate_choice, choose_norm
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.norm_choice import bin_count, choose
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import bin_count, choose
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers.tolerances import discrete_gaussian

@@ -33,7 +33,7 @@ from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.noise_audit import audit
 

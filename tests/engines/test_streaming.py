@@ -16,7 +16,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import NormBound, PrivacyId, PublicKeys, Record, RecordBounds, TimeRange
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.records.bounding.rule import MergeTables
+from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state, summing

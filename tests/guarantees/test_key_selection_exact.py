@@ -34,7 +34,7 @@ from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities

@@ -36,9 +36,9 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
-from beam_dpsketch.privacy import composition, zcdp
+from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -163,7 +163,7 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
     for part in deltas:
         spec = budget.spend(share)
         spec.losing(unit * part).paying_for(object(), unit * part)
-        spent, lost = spent + spec.rho, composition.composed_delta(lost, unit * part)
+        spent, lost = spent + spec.rho, zcdp.composed_delta(lost, unit * part)
     assert budget.remaining == budget.remaining_keys_delta == 0
     assert lost <= unit * total
     assert zcdp.epsilon(rho=spent, delta=zcdp.left_of_delta(delta, lost)) <= epsilon * (1 + 1e-12)

@@ -16,7 +16,7 @@ import apache_beam as beam
 import pytest
 
 from beam_dpsketch import KeySelection, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.domains.integers import IntegerDomain
+from beam_dpsketch.domains.numbers import IntegerDomain
 from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles

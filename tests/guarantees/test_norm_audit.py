@@ -31,13 +31,13 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import noising
-from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
 from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding
 from tests.helpers import faults, laws
@@ -171,7 +171,7 @@ def check_alarm(case: str, alarm: str) -> None:
 FAULTS = {
     "signed_sums": laws.put(NormRule, "_factors", signed_lengths, "", "cancellation", "norm"),
     "rounded_to_nearest": laws.put(
-        norm_bounding,
+        scaling,
         "scaled",
         lambda weights, factors, _: weights * factors + (1 << 15) >> np.int64(16),
         "",
@@ -188,8 +188,8 @@ FAULTS = {
     ),
     "bounded_in_each_bundle": laws.put(bounding.BoundShard, "process", bounded_in_each_bundle, "", "growth", "norm"),
     "capped_in_each_bundle": laws.put(NormRule, "prune", capped_in_each_bundle, "", "churn", "counters"),
-    "each_key_alone": laws.around(norm_bounding, "squared_norms", each_key_alone, "", "growth", "norm"),
-    "one_row_for_all": laws.around(norm_bounding, "squared_norms", one_row_for_all, "", "growth", "norm"),
+    "each_key_alone": laws.around(scaling, "squared_norms", each_key_alone, "", "growth", "norm"),
+    "one_row_for_all": laws.around(scaling, "squared_norms", one_row_for_all, "", "growth", "norm"),
     "nodes_in_place_of_cells": laws.put(DyadicCountSketch, "cells_of", nodes_in_place_of_cells, "", "tree", "norm"),
 }
 test_a_fault_planted_in_the_bounding_is_found = pytest.mark.one_fast_case(

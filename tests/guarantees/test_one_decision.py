@@ -17,8 +17,8 @@ from beam_dpsketch import KeySelection, ListedItems, PrivacyId, PrivacySpec, Rec
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import release_once
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run

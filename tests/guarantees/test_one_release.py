@@ -28,9 +28,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors

@@ -37,8 +37,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import counting, noising
 from beam_dpsketch.engine.norms import calibrate_choice
-from beam_dpsketch.privacy.gaussian_tail import tail_bound
-from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.gaussian_bounds import tail_bound
+from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding_over_windows
 from beam_dpsketch.transforms.steps.bounding_over_windows import _group_by_period as exact_group_by_period

@@ -26,7 +26,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.privacy.norm_choice import bin_count
+from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule

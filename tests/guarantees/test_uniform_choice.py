@@ -15,10 +15,10 @@ from scipy import stats
 
 from beam_dpsketch import RecordBounds
 from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.rule import MergeTables
-from beam_dpsketch.records.ids import encode_ids
+from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding as steps

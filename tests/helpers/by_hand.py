@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
-from beam_dpsketch.answers.flat.count_min import ReleasedCountMin
-from beam_dpsketch.answers.flat.count_sketch import ReleasedCountSketch
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
-from beam_dpsketch.statement.row_notes import RowNote
+from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers.raw import of_kind
 

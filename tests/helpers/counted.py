@@ -13,7 +13,7 @@ from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from tests.helpers.pipelines import SPEC

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
 from tests.helpers import laws
 from tests.helpers.laws import Fault

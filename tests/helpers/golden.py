@@ -39,9 +39,7 @@ from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.statement.group_note import GroupNote
-from beam_dpsketch.statement.key_note import KeyNote
-from beam_dpsketch.statement.row_notes import AnswerNote
+from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
 from tests.helpers import by_hand
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"

@@ -18,15 +18,15 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.side_sums import sums_of_kept
+from beam_dpsketch.records.groups import join_pairs
 from beam_dpsketch.records.items import VOTERS, VOTES
-from beam_dpsketch.records.pairs import join_pairs
 from beam_dpsketch.transforms.steps.over_time.horizon_plan import windows_of
 from beam_dpsketch.transforms.windows.window_limit import last_time
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan

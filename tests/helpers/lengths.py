@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.privacy.norm_choice import bin_count
+from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.bounding.netting import NetRecords
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from tests.helpers import laws, norms

@@ -31,7 +31,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.items import VOTES
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers.combinations import Parts
 from tests.helpers.kept_units import CHOICE, kept_of, table_of

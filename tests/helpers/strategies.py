@@ -15,7 +15,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.statement.row_notes import AnswerNote
+from beam_dpsketch.statement.notes import AnswerNote
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 

@@ -40,7 +40,7 @@ from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 

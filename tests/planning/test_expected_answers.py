@@ -34,7 +34,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.planning import expected_answers
+from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.terms import RowTerms
@@ -78,7 +78,7 @@ def at_most(found: int, of: int, probability: float) -> bool:
 def check_limits(name: str, releases: int) -> None:
     """The search takes deviations from the counters, where the item is too: so 93 and 43 % are what is demanded."""
     kind, spec, item = ITEMS[name]
-    limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
+    limits = expected_error.noise_detection(spec, calibrate(spec, TERMS))
     likely, even = (times_found(kind, spec, item, weight, releases) for weight in (limits.likely, limits.even))
     assert at_least(likely, releases, 0.93)
     assert at_least(even, releases, 0.43)
@@ -101,14 +101,14 @@ def test_the_search_finds_items_at_the_limits_as_often_as_said_of_many(name: str
 @pytest.mark.slow
 def test_short_items_are_found_below_the_limit() -> None:
     kind, spec, _ = ITEMS["long text"]
-    limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
+    limits = expected_error.noise_detection(spec, calibrate(spec, TERMS))
     assert at_least(times_found(kind, spec, "ab", limits.likely, 300), 300, 0.95)
 
 
 def test_the_limit_of_a_release_is_that_of_its_noise() -> None:
     """Deviations are means over thousands of counters, known to about a per cent."""
     for kind, spec, _ in ITEMS.values():
-        limits = expected_answers.noise_detection(spec, calibrate(spec, TERMS))
+        limits = expected_error.noise_detection(spec, calibrate(spec, TERMS))
         assert released(raw_of(kind, spec)).top_k(1).detection_limit == pytest.approx(limits.likely, rel=0.15)
         assert limits.even < limits.likely
 
@@ -118,7 +118,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     """Other texts, another hash, and a Zipf law made by other means."""
     weight, runs = 300_000, 40
     spec = PrefixSpec.for_memory(TextDomain(8))
-    said = expected_answers.simulated_detection(spec, TERMS, weight)
+    said = expected_error.simulated_detection(spec, TERMS, weight)
     frequencies = weight / np.arange(1, 100_001)
     frequencies = np.floor(frequencies / frequencies.sum() * weight).astype(int)
     generator = np.random.default_rng(5)
@@ -142,7 +142,7 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""
     spec = SketchSpec(depth=depth, width=1 << 14)
     (variance,) = calibrate(spec, TERMS)
-    half = expected_answers.noise_half_width(spec, variance)
+    half = expected_error.noise_half_width(spec, variance)
     errors = np.concatenate([np.abs(released(CountSketch(spec)).estimate(range(200))) for _ in range(60)])
     few, enough, many = (int(np.sum(errors <= factor * half)) for factor in (0.7, 1, 1.5))
     assert at_least(enough, errors.size, 0.925)
@@ -157,7 +157,7 @@ def test_count_min_says_the_width_of_its_offsets() -> None:
     spec = SketchSpec(kind="count_min", depth=5, width=1 << 12)
     (variance,) = calibrate(spec, TERMS)
     found = released(raw_of(CountMin, spec)).interval([0])
-    half = expected_answers.noise_half_width(spec, variance)
+    half = expected_error.noise_half_width(spec, variance)
     # The bound for collisions comes on top; it is 0 where the noisy total is negative, as in one release of a thousand.
     assert half * (1 - 1e-9) <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half
 
@@ -165,7 +165,7 @@ def test_count_min_says_the_width_of_its_offsets() -> None:
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
 def test_simulated_errors_are_those_of_other_zipf_data(kind: Any) -> None:
     weight, spec = 200_000, SketchSpec(depth=5, width=1024, seed=3)
-    said = expected_answers.simulated_errors(of_kind(kind, SketchSpec(depth=5, width=1024)), TERMS, weight)
+    said = expected_error.simulated_errors(of_kind(kind, SketchSpec(depth=5, width=1024)), TERMS, weight)
     frequencies = weight / np.arange(1, 100_001) / np.log(100_001 * 1.781)
     counts = np.maximum(np.round(frequencies), 0).astype(int)
     counts[-(weight - counts.sum()) :] += 1  # what rounding leaves is single records

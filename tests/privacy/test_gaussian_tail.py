@@ -7,8 +7,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from beam_dpsketch.privacy import gaussian_tail
-from beam_dpsketch.privacy.gaussian_tail import least_quantile, tail_bound
+from beam_dpsketch.privacy import gaussian_bounds
+from beam_dpsketch.privacy.gaussian_bounds import least_quantile, tail_bound
 from tests.helpers.tails import true_tails
 
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(5, 2), Fraction(12_345, 67), Fraction(10_000)]
@@ -80,40 +80,40 @@ def test_a_bound_is_at_most_1() -> None:
 def test_bounds_of_fewer_bits_are_not_below_the_truth_either(
     bits: int, sigma_squared: Fraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaussian_tail, "_BITS", bits)
+    monkeypatch.setattr(gaussian_bounds, "_BITS", bits)
     check_above(sigma_squared)
 
 
 def test_terms_rounded_down_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = gaussian_tail.exponential_bounds
-    monkeypatch.setattr(gaussian_tail, "_BITS", 40)
-    monkeypatch.setattr(gaussian_tail, "exponential_bounds", lambda *terms: exact(*terms)[:1] * 2)
-    monkeypatch.setattr(gaussian_tail, "ceiling_shift", lambda value, bits: value >> bits)
+    exact = gaussian_bounds.exponential_bounds
+    monkeypatch.setattr(gaussian_bounds, "_BITS", 40)
+    monkeypatch.setattr(gaussian_bounds, "exponential_bounds", lambda *terms: exact(*terms)[:1] * 2)
+    monkeypatch.setattr(gaussian_bounds, "ceiling_shift", lambda value, bits: value >> bits)
     with pytest.raises(AssertionError):
         check_above(VARIANCES[-1])
 
 
 def test_products_rounded_down_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian_tail, "_BITS", 40)
-    monkeypatch.setattr(gaussian_tail, "ceiling_shift", lambda value, bits: value >> bits)
+    monkeypatch.setattr(gaussian_bounds, "_BITS", 40)
+    monkeypatch.setattr(gaussian_bounds, "ceiling_shift", lambda value, bits: value >> bits)
     with pytest.raises(AssertionError):
         check_above(VARIANCES[-1])
 
 
 def test_a_whole_rounded_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian_tail, "_TWO_PI", gaussian_tail._TWO_PI + Fraction(1, 10**30))
+    monkeypatch.setattr(gaussian_bounds, "_TWO_PI", gaussian_bounds._TWO_PI + Fraction(1, 10**30))
     with pytest.raises(AssertionError):
         check_above(VARIANCES[-1])
 
 
 def test_a_tail_without_its_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian_tail, "_TERMS", 0)
+    monkeypatch.setattr(gaussian_bounds, "_TERMS", 0)
     check_above(VARIANCES[-1])  # the geometric series alone is an upper bound
-    monkeypatch.setattr(gaussian_tail, "_TERMS", 200)
-    exact = gaussian_tail.exponential_bounds
+    monkeypatch.setattr(gaussian_bounds, "_TERMS", 200)
+    exact = gaussian_bounds.exponential_bounds
     steps = iter(range(10**9))  # the second of three is the ratio, which is too small by one part in 100
     monkeypatch.setattr(
-        gaussian_tail,
+        gaussian_bounds,
         "exponential_bounds",
         lambda *terms: tuple(each * 99 // 100 if next(steps) % 6 in (2, 3) else each for each in exact(*terms)),
     )

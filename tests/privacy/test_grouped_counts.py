@@ -19,10 +19,9 @@ import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.grouped_counts import GroupRule, _sizes
-from beam_dpsketch.privacy.mechanism import sigma_squared
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.selection import GroupRule, _sizes
 
 RHO, DELTA = Fraction(1, 2), Fraction(1, 1000)
 ORDERS = (1.01, 2, 16)

@@ -34,9 +34,9 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
-from beam_dpsketch.privacy import key_selection
+from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.key_selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
+from beam_dpsketch.privacy.selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import faults, laws, norms
@@ -280,16 +280,16 @@ def other_keys(rule: SelectionRule, cost: SketchCost, _: Any) -> Iterator[tuple[
 
 
 FAULTS = {
-    "keys in common left out": laws.put(key_selection, "_cases", other_keys),
-    "other keys left out": laws.put(key_selection, "_cases", common_keys),
+    "keys in common left out": laws.put(selection, "_cases", other_keys),
+    "other keys left out": laws.put(selection, "_cases", common_keys),
     "noise of votes too small": laws.around(
-        key_selection, "votes_sigma_squared", lambda exact, *terms: exact(*terms) * Fraction(99, 100)
+        selection, "votes_sigma_squared", lambda exact, *terms: exact(*terms) * Fraction(99, 100)
     ),
     "noise of one window": laws.around(choosing, "_calibrated", lambda exact, *terms: exact(*terms[:3], 1, *terms[4:])),
     "every sketch with signs": laws.put(
         choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False)
     ),
-    "every share free": laws.put(key_selection, "sketch_share", lambda rule, share, left, cost, relation: left),
+    "every share free": laws.put(selection, "sketch_share", lambda rule, share, left, cost, relation: left),
 }
 test_a_planted_fault_costs_more_than_is_left_of_rho = pytest.mark.usefixtures(fresh_choices.__name__)(
     laws.mutants(

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, CountSketch, RecordBounds, SketchSpec
-from beam_dpsketch.privacy.mechanism import sigma_squared
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
 
 _RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
 

@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches.prefix import PrefixSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers.counted import DAY, RECIPES, counted
 from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.records.containers import is_batch_type, is_batch_type_by_name
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.records.selectors import Selectors, is_batch_type, is_batch_type_by_name
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.keying import KeyRecords
 from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn

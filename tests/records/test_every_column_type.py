@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import ListedItems, SketchSpec, TextDomain, _columns
-from beam_dpsketch.records.ids import encode_ids
+from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_counts, read_table
 from beam_dpsketch.records.selectors import Selectors

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import encode, encode_all
-from beam_dpsketch.records.ids import encode_ids, id_column
+from beam_dpsketch.records.columns import encode_ids, id_column
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 LARGE = st.integers(1 << 63, (1 << 64) - 1)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, NormBound, SketchSpec
-from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -324,7 +324,7 @@ FAULTS = {
     "windows without rows": laws.put(  # each weighs as much as without rows, and windows do not add up
         RowMechanism, "pair_weights", lambda mechanism: np.eye(mechanism.windows, dtype=int) << PAIR_BITS, TOO_LONG
     ),
-    "16 bits": laws.around(norm_bounding, "scaled", lambda exact, sizes, factors, _: exact(sizes, factors), TOO_LONG),
+    "16 bits": laws.around(scaling, "scaled", lambda exact, sizes, factors, _: exact(sizes, factors), TOO_LONG),
     "16 bits in full": laws.around(NormRule, "_units_in_full", sixteen_bits_in_full, f"grew|{TOO_LONG}"),
     "windows numbered wrongly": laws.around(
         WindowRows,

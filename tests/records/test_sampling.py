@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch.records.bounding import sampling as module
-from beam_dpsketch.records.bounding.sampling import _binomial_table, sample_copies
+from beam_dpsketch.records.bounding import priorities as module
+from beam_dpsketch.records.bounding.priorities import _binomial_table, sample_copies
 
 # Nominal level of chi-square tests with >= 50 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10

@@ -19,15 +19,15 @@ import pytest
 from beam_dpsketch import NormBound, RecordBounds, SketchSpec, release_frame
 from beam_dpsketch.frames.shards import into_shards
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.key_selection import SelectionRule
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.bounding import netting, record_rule, votes
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.records.bounding import netting, record_rule, selection
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rules import gather_tables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
-from beam_dpsketch.records.ids import encode_ids
+from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
 
@@ -161,7 +161,7 @@ FAULTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "votes as they come": (
         "norm in full",
-        lambda patch: patch.setattr(votes, "in_order_of_values", lambda codes, values: (codes, values)),
+        lambda patch: patch.setattr(selection, "in_order_of_values", lambda codes, values: (codes, values)),
     ),
     "items as they come": (
         "items of a norm",

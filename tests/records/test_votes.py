@@ -13,8 +13,8 @@ import pytest
 from beam_dpsketch import NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.records.bounding import record_rule, votes
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.records.bounding import record_rule, selection
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
@@ -106,7 +106,7 @@ def test_no_other_id_decides_between_keys_of_equal_hash(name: str) -> None:
     check_no_other_id_decides(RULES[name])
 
 
-@pytest.mark.parametrize(("name", "module"), [("norm, in full", votes), ("records", record_rule)])
+@pytest.mark.parametrize(("name", "module"), [("norm, in full", selection), ("records", record_rule)])
 def test_keys_in_the_order_in_which_they_come_are_found(
     name: str, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import NormBound, RecordBounds, SketchSpec
-from beam_dpsketch.privacy.key_selection import SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities

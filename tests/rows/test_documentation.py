@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from beam_dpsketch import rows
-from beam_dpsketch.questions import KINDS, PRIVACY_COLUMNS, answer_columns
+from beam_dpsketch.answers.questions import KINDS, PRIVACY_COLUMNS, answer_columns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rows.md").read_text(encoding="utf-8")
 

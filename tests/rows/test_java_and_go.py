@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from apache_beam.version import __version__ as beam_version
 
+from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.config import read_domain, read_privacy
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.questions.ask import Ask
 from beam_dpsketch.rows.schema import columns_of_answers, release_columns
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import BytesDomain, PrefixSpec, PrefixTree, TextDomain
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.sketches.prefix import END, extend, hash_prefixes, root
+from beam_dpsketch.sketches.trees import END, extend, hash_prefixes, root
 from tests.helpers import derivations, laws, strategies
 
 MASK = (1 << 64) - 1

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.noising import release_part
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.statement.side_notes import NAMES, add_up
 from tests.helpers import by_hand

@@ -50,8 +50,8 @@ from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine import counting
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.records.groups import join_pairs, split_pair, sum_by_pair
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.pairs import join_pairs, split_pair, sum_by_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.transforms import (

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.questions import KINDS
+from beam_dpsketch.answers.questions import KINDS
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
 from tests.helpers import trees
 from tests.helpers.pipelines import seen_by_sink

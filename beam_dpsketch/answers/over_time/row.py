@@ -17,11 +17,11 @@ import numpy as np
 
 from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.privacy.norm_bounding import SCALE_BITS, drowned_bits
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS, drowned_bits
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.notes import AnswerNote, RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, part_of_run, timeline
-from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparing.comparable import Difference
-from beam_dpsketch.answers.comparing.movers import Changes
+from beam_dpsketch.answers.comparable import Difference
+from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Many

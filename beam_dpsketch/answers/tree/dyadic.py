@@ -18,13 +18,12 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_many
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
-from beam_dpsketch.estimators.comparing.leaves import changed_leaves, leaf_bounds
+from beam_dpsketch.estimators.comparing import changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, share_of, weight_between
-from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
+from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS, PaperTree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, tree_levels
-from beam_dpsketch.estimators.tree.paper import PaperTree
-from beam_dpsketch.sketches.dyadic import DyadicCountSketch
+from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.side_notes import Interval
 
 Method: TypeAlias = Literal["chosen", "least_squares", "residual", "paper"]

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
-from beam_dpsketch.estimators.comparing.tables import Hashing, NoisyTable
+from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
 from beam_dpsketch.estimators.tree.levels import TreeLevel
 

@@ -16,7 +16,7 @@ from beam_dpsketch.answers.rows import Frequencies, as_list
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.estimators.tree.prefix_search import EXPANSION_DEVIATIONS, Found, search
-from beam_dpsketch.sketches.prefix import PrefixTree, hash_prefixes
+from beam_dpsketch.sketches.trees import PrefixTree, hash_prefixes
 
 
 class ReleasedPrefixTree(ReleasedTree):

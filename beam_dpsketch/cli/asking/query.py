@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind, QuestionKind, Takes, even_values
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Rows
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
@@ -25,8 +27,6 @@ from beam_dpsketch.cli.stored import Stored, add_files, read_stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.kinds import KINDS, Kind, QuestionKind, Takes, even_values
 
 _MAX_WINDOW = (1 << 17) - 1
 FORMS: Mapping[Takes, dict[str, Any]] = {

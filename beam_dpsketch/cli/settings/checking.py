@@ -8,8 +8,7 @@ import sys
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.reading.csv_columns import TEXT, declared_schema
-from beam_dpsketch.cli.reading.csv_files import CsvFile
+from beam_dpsketch.cli.csv_files import TEXT, CsvFile, declared_schema
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, printable, write
 from beam_dpsketch.config import ConfigError, read_release

@@ -6,12 +6,16 @@ fitted on a grid. An item's posterior mean under it is closer to the truth on av
 Guarantee: post-processing. Limited translation: a posterior mean is clipped to a given number of deviations around its
 estimate, so a heavy item cannot be drawn towards the many light ones. Sources: Kiefer and Wolfowitz 1956 (the law of
 maximum likelihood), Efron and Morris 1972 (limited translation).
+
+Decode listed items: nothing collides, so estimates stay as they are and shrinking alone brings them closer.
+
+Guarantee: post-processing of released counters; intervals are those of the release.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -103,3 +107,25 @@ def _fitted(likelihoods: np.ndarray, counts: np.ndarray) -> np.ndarray:
     for _ in range(_STEPS if len(counts) else 0):
         shares *= (counts / (likelihoods @ shares)) @ likelihoods / counts.sum()
     return shares
+
+
+class DecodedList:
+    """The counters of some items.
+
+    Args:
+      counters: float64 of shape (n,).
+      deviation: of the noise in each.
+      margin: how far the truth may be to either side, at a given confidence.
+      signed: whether weights may be negative.
+    """
+
+    def __init__(
+        self, counters: np.ndarray, deviation: float, margin: Callable[[float], float], *, signed: bool
+    ) -> None:
+        self.estimates, self.deviations = counters, np.ones(len(counters))
+        self.shrunk = shrink(counters, np.full(len(counters), deviation), signed=signed)
+        self._margin = margin
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        """Return how far the truth may be below an estimate and above it."""
+        return self._margin(confidence), self._margin(confidence)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from beam_dpsketch.estimators.tree.levels import TreeLevel, median_variance
-from beam_dpsketch.sketches.prefix import END, PrefixSpec, extend, root
+from beam_dpsketch.sketches.trees import END, PrefixSpec, extend, root
 
 EXPANSION_DEVIATIONS = 4.0
 """With 257 children of each expanded prefix, fewer would let noise grow words of its own."""

@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 
 ONE_PAIR = 1 << PAIR_BITS
@@ -61,7 +61,7 @@ def squared_norms(
     """
     weights = mechanism.pair_weights()
     if weights is None:
-        return norm_bounding.squared_norms(groups, units, magnitudes, tables) * ONE_PAIR
+        return scaling.squared_norms(groups, units, magnitudes, tables) * ONE_PAIR
     norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
     for numerator, cells in tables:
         width = int(cells.max()) + 1 if len(cells) else 1
@@ -107,10 +107,10 @@ def _sum_by_window(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct pairs of place and window, ascending, and the sum of the magnitudes at each; all int64."""
     if (int(places.max(initial=0)) + 1) * count < _MAX_PLACE:
-        packed, sums = norm_bounding.sum_by_place(places * np.int64(count) + windows, magnitudes)
+        packed, sums = scaling.sum_by_place(places * np.int64(count) + windows, magnitudes)
         return packed // count, packed % count, sums
     distinct, numbers = np.unique(places, return_inverse=True)
-    packed, sums = norm_bounding.sum_by_place(numbers.astype(np.int64) * count + windows, magnitudes)
+    packed, sums = scaling.sum_by_place(numbers.astype(np.int64) * count + windows, magnitudes)
     return distinct[packed // count], packed % count, sums
 
 

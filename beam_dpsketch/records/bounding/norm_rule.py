@@ -1,7 +1,7 @@
 """Norm bounding as a step: net the records of each privacy id, then scale what exceeds its length.
 
 Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
-any randomness; and it is within the bound that `privacy.norm_bounding` proves. Where windows go into rows over time,
+any randomness; and it is within the bound that `privacy.norm.scaling` proves. Where windows go into rows over time,
 and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows.
 """
 
@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy import norm_bounding, norm_choice
-from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.norm_bounding import TableWeights
-from beam_dpsketch.privacy.norms import NormBound
+from beam_dpsketch.privacy.norm import choice, scaling
+from beam_dpsketch.privacy.norm.bounds import NormBound
+from beam_dpsketch.privacy.norm.scaling import TableWeights
 from beam_dpsketch.privacy.over_time import lengths
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import NetRecords, net
@@ -96,7 +96,7 @@ class NormRule:
         netted = self._net(records)
         magnitudes = self._magnitudes(netted)
         factors = self._factors(netted, magnitudes)
-        scaled = np.sign(netted.weights) * norm_bounding.scaled(magnitudes, factors, self._bits)
+        scaled = np.sign(netted.weights) * scaling.scaled(magnitudes, factors, self._bits)
         kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
         if not counts_aside:
             return kept, None
@@ -112,8 +112,8 @@ class NormRule:
         netted = self._net(records)
         magnitudes = self._magnitudes(netted)
         norms, _ = self._squared_norms(netted.take(magnitudes > 0), magnitudes[magnitudes > 0])
-        bins = norm_choice.bin_count(self.bounds.max_weight)
-        return norm_choice.histogram(norms, self._denominator(netted), bins)
+        bins = choice.bin_count(self.bounds.max_weight)
+        return choice.histogram(norms, self._denominator(netted), bins)
 
     def _units_in_full(self, records: pa.Table) -> tuple[np.ndarray, pa.Array] | None:
         """Return the ids, as `dictionary_codes`, if all records count in full, netted or not; else `None`.
@@ -125,8 +125,8 @@ class NormRule:
             return None
         units = dictionary_codes(records["unit"])
         totals = _sum_by_code(units[0], records["weight"].to_numpy())
-        least = min(bounds.max_norm, norm_bounding.MAX_ITEM_WEIGHT)
-        return units if norm_bounding.fits_untouched(totals, least).all() else None
+        least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
+        return units if scaling.fits_untouched(totals, least).all() else None
 
     def _net(self, records: pa.Table) -> NetRecords:
         netted = net(records, count=self._counts_records)
@@ -137,17 +137,17 @@ class NormRule:
 
     def _magnitudes(self, netted: NetRecords) -> np.ndarray:
         """Return |net weight| of each row, at most what may count."""
-        cap = min(self.bounds.max_per_item or norm_bounding.MAX_ITEM_WEIGHT, norm_bounding.MAX_ITEM_WEIGHT)
+        cap = min(self.bounds.max_per_item or scaling.MAX_ITEM_WEIGHT, scaling.MAX_ITEM_WEIGHT)
         return np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
 
     def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
         """Return the factor of each row's unit, in units of 2**-32."""
         units, max_norm = netted.codes["unit"], self.bounds.max_norm
-        heavy = ~norm_bounding.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
-        factors = np.full(len(units), norm_bounding.NO_SCALING, dtype=np.int64)
+        heavy = ~scaling.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
+        factors = np.full(len(units), scaling.NO_SCALING, dtype=np.int64)
         if heavy.any():
             norms, numbers = self._squared_norms(netted.take(heavy), magnitudes[heavy])
-            factors[heavy] = norm_bounding.factors(norms, max_norm, self._denominator(netted))[numbers]
+            factors[heavy] = scaling.factors(norms, max_norm, self._denominator(netted))[numbers]
         return factors
 
     def _squared_norms(self, rows: NetRecords, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +161,7 @@ class NormRule:
             return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, magnitudes, cells), numbers
         new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
         groups = np.cumsum(new_group) - 1
-        return norm_bounding.squared_norms(groups, numbers[new_group], magnitudes, cells), numbers
+        return scaling.squared_norms(groups, numbers[new_group], magnitudes, cells), numbers
 
     def _denominator(self, rows: NetRecords) -> int:
         """Return what `_squared_norms` multiplies N^2 by."""

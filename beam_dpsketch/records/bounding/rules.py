@@ -8,12 +8,12 @@ from fractions import Fraction
 import pyarrow as pa
 
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.norms import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.bounding.bounded import Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import Priorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.rule import Rule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
 

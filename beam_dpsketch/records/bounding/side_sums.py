@@ -13,15 +13,14 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.privacy import norm_bounding
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.key_selection import SelectionRule
-from beam_dpsketch.privacy.norm_bounding import NO_SCALING
+from beam_dpsketch.privacy.norm import scaling
+from beam_dpsketch.privacy.norm.scaling import NO_SCALING
 from beam_dpsketch.privacy.over_time.lengths import WindowPairs
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.bounding.netting import NetRecords, count_records
-from beam_dpsketch.records.bounding.selection import mark_starts
-from beam_dpsketch.records.bounding.votes import cast_votes
+from beam_dpsketch.records.bounding.selection import cast_votes, mark_starts
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.reading import total_weights
@@ -56,7 +55,7 @@ def sums_of_scaled(
       bits: those of scaled weights.
       over_time: the rows that windows go into.
     """
-    scaled = norm_bounding.scaled(magnitudes, factors, bits)
+    scaled = scaling.scaled(magnitudes, factors, bits)
     counts = magnitudes != 0
     amounts = {
         UNITS: (counts, 0),

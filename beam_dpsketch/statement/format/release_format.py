@@ -17,23 +17,21 @@ from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
-from beam_dpsketch.privacy.key_selection import METHODS
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.norms import NormBound
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
-from beam_dpsketch.sketches.prefix import PrefixSpec
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.format import fields
 from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
-from beam_dpsketch.statement.group_note import GroupNote
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.row_notes import AnswerNote, RowNote
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 

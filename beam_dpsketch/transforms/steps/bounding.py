@@ -22,8 +22,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.rule import MergeTables, Rule
+from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
 from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes

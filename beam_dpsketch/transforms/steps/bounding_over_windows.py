@@ -22,13 +22,12 @@ from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import selection
-from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.priorities import Priorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule, max_multiplicity_at_most
-from beam_dpsketch.records.bounding.rule import Rule
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.groups import dictionary_codes
-from beam_dpsketch.records.ids import encode_ids
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.transforms.steps.bounding import (

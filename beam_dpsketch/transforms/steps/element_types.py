@@ -19,8 +19,7 @@ from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.records.containers import is_batch_type
-from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument
+from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument, is_batch_type
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 

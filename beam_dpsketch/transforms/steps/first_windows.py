@@ -21,9 +21,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.hashing.encodings import encode, encode_all
-from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.selectors import check_values
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows.window_limit import RestoreWindows, last_time

@@ -7,9 +7,9 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.records.containers import check_values
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_keyed_table, split_single
+from beam_dpsketch.records.selectors import check_values
 from beam_dpsketch.records.unused import Unused
 
 

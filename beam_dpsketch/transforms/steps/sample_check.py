@@ -19,10 +19,9 @@ from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
-from beam_dpsketch.records.containers import is_batch_type
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import Selector, describe_argument
+from beam_dpsketch.records.selectors import Selector, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.element_types import open_questions, refuse_pairs, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch
 from beam_dpsketch.estimators.decoding import rounds
-from beam_dpsketch.estimators.decoding.decoded_rows import weighted_huber_mean, weighted_median
-from beam_dpsketch.estimators.decoding.rounds import FreedRows, Rounds
+from beam_dpsketch.estimators.decoding.rounds import FreedRows, Rounds, weighted_huber_mean, weighted_median
 from beam_dpsketch.estimators.row_mean import huber_mean
 from tests.helpers.decoding import noisy_release, places, root_mean_square, zipf_weights
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.over_time import row_decoder, tree_decoder
+from beam_dpsketch.estimators.over_time import decoders, row_decoder
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder, prefix_variances
 from beam_dpsketch.estimators.over_time.row_decoder import KeptArrays
@@ -91,7 +91,7 @@ def test_estimates_are_those_of_dense_least_squares(kind: str, windows: int) -> 
 
 
 def test_a_wrong_share_of_a_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_decoder, "_share", lambda level: 1 / (level + 1))
+    monkeypatch.setattr(decoders, "_share", lambda level: 1 / (level + 1))
     with pytest.raises(AssertionError):
         check_against_dense(BinaryTree(16), 16)
 

@@ -18,10 +18,9 @@ from scipy import optimize
 
 from beam_dpsketch import IntegerDomain, TreeSpec
 from beam_dpsketch.estimators.tree import least_squares
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, isotonic
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, TreeVariances, isotonic
 from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
-from beam_dpsketch.estimators.tree.variances import TreeVariances
 from tests.helpers import trees
 
 layouts = st.one_of(

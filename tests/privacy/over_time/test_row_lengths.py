@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.privacy import norm_bounding
+from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
@@ -83,7 +83,7 @@ def net_weights(draw: st.DrawFn, made: str, largest: int, width: int) -> Any:
 @pytest.mark.one_fast_case
 @every_mechanism
 @pytest.mark.parametrize("width", [3, 1 << 59])
-@pytest.mark.parametrize("largest", [1, 1000, norm_bounding.MAX_ITEM_WEIGHT])
+@pytest.mark.parametrize("largest", [1, 1000, scaling.MAX_ITEM_WEIGHT])
 @given(data=st.data())
 def test_squared_norms_are_exact_below_2_to_53_and_close_above(made: str, width: int, largest: int, data: Any) -> None:
     """Wide tables take another sort, and the way in which windows are paired does not matter."""

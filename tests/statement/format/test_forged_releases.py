@@ -21,7 +21,7 @@ from beam_dpsketch.cli.export import to_row
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.format import release_format
-from beam_dpsketch.statement.key_note import KeyNote
+from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers import by_hand, golden
 from tests.helpers.forgery import Forger

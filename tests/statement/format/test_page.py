@@ -14,8 +14,8 @@ import pytest
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
+from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format import release_format
-from beam_dpsketch.statement.unreleased import Unreleased
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 from tests.statement.format import page

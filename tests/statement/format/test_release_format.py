@@ -31,7 +31,7 @@ from beam_dpsketch import (
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.statement.row_notes import AnswerNote
+from beam_dpsketch.statement.notes import AnswerNote
 from tests.helpers import by_hand, golden, strategies
 from tests.helpers.raw import of_kind
 

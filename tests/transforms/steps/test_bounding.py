@@ -29,7 +29,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.sensitivity import squared_l2_sensitivity
+from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
 from beam_dpsketch.records.bounding import record_rule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.rule import MergeTables
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.selectors import Selectors

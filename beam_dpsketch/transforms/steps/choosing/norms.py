@@ -17,8 +17,8 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch.engine.norms import NORM_PART, calibrate_choice, choose_norm
-from beam_dpsketch.privacy.norm_choice import GRID, bin_count
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule

@@ -9,8 +9,8 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_dpsketch.records.groups import sum_by_pair, wrap_around
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.pairs import sum_by_pair, wrap_around
 from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule

@@ -19,7 +19,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.records.pairs import split_pair
+from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,

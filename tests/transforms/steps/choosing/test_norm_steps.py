@@ -21,8 +21,8 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneIn
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.privacy.norm_choice import bin_count
-from beam_dpsketch.privacy.norms import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader

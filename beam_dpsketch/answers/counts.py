@@ -1,0 +1,230 @@
+"""Released histograms of listed items: each estimate is one noisy counter.
+
+Guarantee: each item's interval holds with the given confidence or more, over the noise. There are no collisions.
+`noise_margin` has the argument.
+
+Released grouped counts: the items whose noisy count exceeds a threshold, each with that count.
+
+Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
+asking. There are no collisions. `noise_margin` has the argument. Among released items whose true count is near the
+threshold fewer intervals hold, because the noise of those that are released is not below average.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch.answers.decoded import Decoded, Dictionary
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
+from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.estimators.comparing import NoisyTable
+from beam_dpsketch.estimators.decoding.shrinking import DecodedList
+from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
+from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
+from beam_dpsketch.statement.notes import GroupNote
+from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+
+class ReleasedListedItems(ReleasedSketch):
+    """A released histogram of listed items. Its answers are about these alone, and `top_k` needs no candidates.
+
+    Questions about an item that is not listed raise `ValueError`: its records were dropped, so nothing is known of it.
+    """
+
+    name = "listed_items"
+    raw_type = ListedHistogram
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self.counters[self._places(items)].astype(np.float64)
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        return self._rows(items, self._estimates(items), confidence)
+
+    def _search(self, confidence: float) -> Frequencies:
+        order = np.argsort(-self.counters.astype(np.float64), kind="stable")
+        return self._rows([self.spec.items[place] for place in order], self.counters[order], confidence)
+
+    def decode(self, dictionary: Many | None = None) -> Decoded:
+        """Return answers about items of the list, where `shrunk` is closer on average; see `Decoded`.
+
+        Nothing collides, so estimates and intervals are those of the release.
+
+        Args:
+          dictionary: items of the list, 1 or more; repeated ones count once. `None` stands for the whole list.
+
+        Raises `ValueError` for an item that is not listed, and if there are none.
+        """
+        items = Dictionary(self.spec.items if dictionary is None else dictionary, self._places)
+        deviation, signed = math.sqrt(self.privacy.sigma_squared), self.privacy.bounds.signed
+        counters = self.counters[items.keys].astype(np.float64)
+        reading = DecodedList(counters, deviation, self._margin, signed=signed)
+        summary = (
+            f"Decoded {len(counters):,} listed items, each from one counter.\nNoise floor: intervals reach "
+            f"+-{shown(self._margin(0.95))} (95 %); nothing collides.\nWhat is not listed was not counted."
+        )
+        return Decoded(items, reading, summary=summary, from_about=self._from_about)
+
+    def _rows(self, items: Any, counters: np.ndarray, confidence: float) -> Frequencies:
+        estimates = counters.astype(np.float64)
+        margin = self._margin(confidence)
+        return Frequencies(items, estimates, estimates - margin, estimates + margin, from_about=self._from_about)
+
+    def _margin(self, confidence: float) -> float:
+        return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
+
+    @property
+    def _table(self) -> NoisyTable:
+        return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact")
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self.spec.items
+
+    def _places(self, items: Any) -> np.ndarray:
+        places = find_all(self.spec, items)
+        if missing := np.count_nonzero(places < 0):
+            raise ValueError(
+                f"items must be listed, and {missing} of {len(places)} are not: ask for those in spec.items, or count "
+                "with a SketchSpec where items are not known beforehand"
+            )
+        return places
+
+    @property
+    def _size(self) -> str:
+        return f"{self.spec.cells} listed items"
+
+
+class ReleasedCounts(ReleasedSketch):
+    """Released items with their noisy counts, largest first. `PrivateTopK` with `method=Groups(delta)` makes it.
+
+    Of an item that is not in it, its count is unknown: `estimate` gives NaN, and `interval` goes from 0 to the count
+    that would have been released almost surely. Items of a true count near the threshold are released where noise
+    raises them. So those with a true count below the threshold plus sigma are high by about 0.9 sigma on average, and
+    their 95 % intervals hold for about 90 % of them.
+
+    Text and bytes of max_bytes bytes or more are counted by their beginning; answers list them as `truncated`. Bytes
+    that are not valid text are left out where items are text.
+    """
+
+    name = "groups"
+    raw_type = GroupedHistogram
+
+    def __init__(
+        self, spec: GroupedItems, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
+    ) -> None:
+        super().__init__(spec, counters, privacy, scale_bits)
+        if (counters[1:] > counters[:-1]).any():
+            raise ValueError("counters must be in descending order")
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """The released items, in the order of their counts, largest first."""
+        return self.spec.items
+
+    @property
+    def left_out(self) -> int:
+        """In a combination, how many items at most were left out, because only some of the releases have them."""
+        return self.spec.left_out
+
+    def __len__(self) -> int:
+        return self.spec.cells
+
+    def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
+        """Return the k released items of largest count, largest first; fewer if fewer were released.
+
+        Each interval holds at the given confidence for an item chosen before asking. See `ReleasedSketch.top_k` for
+        lists.
+
+        Args:
+          k: the number of items, 1 to 2**31.
+          candidates: the items to choose from; those that are not released are left out. `None` takes all.
+          confidence: of each interval, in (0, 1).
+        """
+        if candidates is not None:
+            items = as_many(candidates)[0]
+            candidates = [item for item, is_in in zip(as_list(items), self.spec.find(items) >= 0, strict=True) if is_in]
+            if not candidates:
+                return self._search(confidence)[:0]
+        return super().top_k(k, candidates, confidence)
+
+    def as_rows(self, items: One | Many | None = None, confidence: float = 0.95) -> list[dict[str, Any]]:
+        """Return one plain dict per item with the fields item, estimate, lower and upper; `None` takes all items."""
+        return self._search(confidence).to_rows() if items is None else super().as_rows(items, confidence)
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._read(self.spec.find(items))
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        estimates, margin = self._estimates(items), self._margin(confidence)
+        unknown = np.isnan(estimates)
+        lower = np.where(unknown, 0.0, estimates - margin)
+        upper = np.where(unknown, self._most_unreleased(confidence), estimates + margin)
+        return Frequencies(items, estimates, lower, upper, truncated=self.spec.truncated)
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        rows = self._frequencies(items, confidence)
+        unknown = np.isnan(rows.estimate)
+        lower, upper = np.where(unknown, -np.inf, rows.lower), np.where(unknown, np.inf, rows.upper)
+        return Frequencies(rows.item, rows.estimate, lower, upper, truncated=rows.truncated)
+
+    def _search(self, confidence: float) -> Frequencies:
+        estimates, margin = self._read(np.arange(self.spec.cells)), self._margin(confidence)
+        limit = None if self._chosen is None else self._chosen.least_count + self._margin(0.9)  # one-sided: 95 %
+        return Frequencies(self.items, estimates, estimates - margin, estimates + margin, limit, self.spec.truncated)
+
+    def _read(self, places: np.ndarray) -> np.ndarray:
+        """Return the counts at these places, NaN for -1."""
+        return np.append(self.counters.astype(np.float64), math.nan)[places]
+
+    def _most_unreleased(self, confidence: float) -> float:
+        """Return an upper bound for the count of an item that is not released."""
+        return math.inf if self._chosen is None else self._chosen.least_count + self._margin(confidence)
+
+    @property
+    def _chosen(self) -> GroupNote | None:
+        """How the items were chosen, of a single release."""
+        note = self.privacy.keys
+        single = note is not None and note.of_items and len(self.privacy.release_ids) == 1
+        return note if single else None  # type: ignore[return-value]
+
+    def _margin(self, confidence: float) -> float:
+        return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
+
+    def _plus(self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
+        """Return the sum, or difference, over the items that both have: of others, one of the counts is unknown."""
+        theirs = other.spec.places
+        common = [key for key in self.spec.short_keys if key in theirs]
+        bits = max(self._scale_bits, other._scale_bits)
+        first, second = (
+            each._counters[[each.spec.places[key] for key in common]] << np.int64(bits - each._scale_bits)
+            for each in (self, other)
+        )
+        counters = first + np.int64(sign) * second
+        order = sorted(range(len(common)), key=lambda place: (-counters[place], common[place]))
+        left_out = self.left_out + other.spec.left_out + self.spec.cells + other.spec.cells - 2 * len(common)
+        spec = GroupedItems.of(self.spec.domain, [common[place] for place in order], left_out)
+        return ReleasedCounts(spec, counters[order], privacy, bits)
+
+    def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:
+        if type(other) is not type(self) or self.spec.domain != other.spec.domain:
+            raise IncompatibleSketchError(f"only releases of one kind and domain can be {done}")
+
+    @property
+    def _table(self) -> NoisyTable:
+        raise ValueError(
+            "grouped counts do not answer about all items together, because those below the threshold are unknown: "
+            "make the release with PrivateFrequencies, or leave method=Groups(...) out"
+        )
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return [item for item, key in zip(self.items, self.spec.short_keys, strict=True) if key in before.spec.places]
+
+    @property
+    def _size(self) -> str:
+        left_out = f", up to {self.left_out:,} left out" if self.left_out else ""
+        return f"{self.spec.cells:,} items{left_out}"

@@ -1,1 +1,0 @@
-"""Answers about the items of a dictionary."""

@@ -1,0 +1,114 @@
+"""`Ask`: one kind of question to a release, with all that is asked at once.
+
+The columns of answers and of privacy: names, and types by the domain of a release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.statement_text import round_up
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """One kind of question, with all that is asked at once. Asking costs no privacy, however often.
+
+    Attributes:
+      kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total", "records" or "units".
+      what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
+        items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain.
+        The last three kinds have `None`.
+      confidence: of each interval, in (0, 1).
+      candidates: what `top_k` chooses from, for releases that cannot search; public.
+
+    >>> Ask("quantiles", (0.5, 0.9)).kind
+    'quantiles'
+
+    Raises:
+      ValueError: the kind is unknown, or the confidence is not between 0 and 1.
+    """
+
+    kind: Kind
+    what: Any = None
+    confidence: float = 0.95
+    candidates: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        _validate.one_of(tuple(KINDS), kind=self.kind)
+        _validate.open_unit_interval(confidence=self.confidence)
+
+    @property
+    def entry(self) -> QuestionKind:
+        """What there is to know of the kind of question."""
+        return KINDS[self.kind]
+
+    @property
+    def items(self) -> Sequence[Any] | None:
+        """The items that answers may be about; `None` if the question does not say."""
+        return {"items": self.what, "candidates": self.candidates}.get(self.entry.items_in)
+
+    def is_answered_by(self, released: ReleasedSketch | type[ReleasedSketch]) -> bool:
+        """Return whether a release, or a kind of release, has answers to this kind of question."""
+        return hasattr(released, self.entry.method)
+
+    def answer(self, released: ReleasedSketch) -> Answered:
+        """Return one row for each part of the question.
+
+        Values are plain: IPv4 addresses are text. `docs/settings.md` lists the columns.
+
+        Raises:
+          ValueError, TypeError: the release does not answer such a question, or not about such values.
+        """
+        if not self.is_answered_by(released):
+            raise ValueError(f"a release of kind {released.name} does not answer {self.kind}")
+        return self.entry.asked(released, self.what, self.confidence, self.candidates)
+
+
+PRIVACY_COLUMNS: Mapping[str, type] = {
+    "rho": float,
+    "epsilon": float,
+    "delta": float,
+    "keys_delta": float,
+    "relation": str,
+    "protected": str,
+    "release_id": str,
+}
+"""The columns that say, in each row, how well the release is protected; losses are rounded up."""
+
+_DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
+
+
+def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
+    """Return the columns of the rows that answer a kind of question.
+
+    Args:
+      kind: of question.
+      item: the type of items and values.
+      truncates: whether items are text or bytes that may be counted by their beginning; rows then say so.
+    """
+    entry = KINDS[kind]
+    return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
+
+
+def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
+    """Return the privacy columns of a statement; `keys_delta` is 0 where the data choose neither keys nor items."""
+    return {
+        "rho": _rounded(statement.rho),
+        "epsilon": _rounded(statement.shown_epsilon),
+        "delta": _rounded(statement.shown_delta),
+        "keys_delta": _rounded(statement.delta),
+        "relation": statement.relation.name,
+        "protected": statement.unit.value,
+        "release_id": ",".join(release_id.hex() for release_id in statement.release_ids),
+    }
+
+
+def _rounded(loss: Any) -> float:
+    return float(loss) if loss in (0, float("inf")) else round_up(loss, _DIGITS)

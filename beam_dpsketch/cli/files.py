@@ -1,0 +1,137 @@
+"""Parquet and CSV files as one reader of Arrow batches, with the share of them that is read so far."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from beam_dpsketch.cli.csv_files import CsvFile, convert, declared_schema
+from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.records.release_spec import ReleaseSpec
+
+ENDINGS = (".parquet", ".csv")
+_ROWS = 1 << 17
+
+
+class Input(NamedTuple):
+    """Records to be released, to be read once.
+
+    Attributes:
+      paths: the files.
+      reader: their rows. It calls the function that `open_files` got.
+    """
+
+    paths: list[str]
+    reader: pa.RecordBatchReader
+
+
+def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: Callable[[float], None]) -> Input:
+    """Return the rows of files, with the columns that a release reads where they are there.
+
+    Args:
+      names: paths, and patterns with wildcards; all of one kind, by their ending.
+      declared: the release.
+      on_read: is called with the share of the input that is read, 0 to 1. It depends on the sizes of files alone.
+
+    Raises `UsageError` for files that cannot be read as one table, `ConfigError`, and `OSError`.
+    """
+    paths = [path for name in names for path in _paths(name)]
+    _refuse_repeated(paths)
+    endings = {os.path.splitext(path)[1].lower() for path in paths}
+    if len(endings) != 1 or not endings <= set(ENDINGS):
+        raise UsageError(f"the files to release must all end with {' or all with '.join(ENDINGS)}")
+    kind = _Parquet if endings == {".parquet"} else _Csv
+    try:
+        source = kind(paths, declared)
+    except (UsageError, ConfigError):
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
+        if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+            raise
+        raise UsageError(f"these are no {endings.pop()[1:]} files that can be read, or one is damaged") from None
+    return Input(paths, pa.RecordBatchReader.from_batches(source.schema, source.batches(on_read)))
+
+
+class _Parquet:
+    """Parquet files whose columns have the same types."""
+
+    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
+        import pyarrow.parquet as pq  # only here: it takes time to import
+
+        self._paths = paths
+        self._files = [pq.ParquetFile(path, pre_buffer=True) for path in paths]
+        schemas = [_wanted(file.schema_arrow, declared) for file in self._files]
+        self.schema, self._names = schemas[0], {*schemas[0].names}
+        for path, schema in zip(paths, schemas, strict=True):
+            if not schema.equals(self.schema):
+                raise UsageError(
+                    f"{path} has other columns than {paths[0]}, or other types of them: a person with the id 7 there "
+                    'and "7" here would count as two; write them alike'
+                )
+
+    def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
+        total = sum(file.metadata.num_rows for file in self._files) or 1
+        read = 0
+        for path, file in zip(self._paths, self._files, strict=True):
+            try:
+                for batch in file.iter_batches(_ROWS, columns=self.schema.names):
+                    # A name with a dot also stands for a field of a nested column, which comes along.
+                    columns = [batch.column(n) for n, name in enumerate(batch.schema.names) if name in self._names]
+                    yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                    read += len(batch)
+                    on_read(read / total)
+            except (pa.ArrowException, OSError):  # the message may hold bytes of the file
+                raise UsageError(f"{path}: a part of it cannot be read, or it is damaged") from None
+
+
+class _Csv:
+    """CSV files with a header; an empty field is null."""
+
+    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
+        self._files = {path: CsvFile(path) for path in paths}
+        for path, file in self._files.items():
+            self.schema = declared_schema(path, file.header(), declared)
+
+    def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
+        total, before = sum(map(os.path.getsize, self._files)) or 1, 0
+        for path, file in self._files.items():
+            for batch, read in file.batches(self.schema.names):
+                columns = [convert(text, each.type) for text, each in zip(batch.columns, self.schema, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                on_read((before + read) / total)
+            before += os.path.getsize(path)
+
+
+def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:
+    """Return the columns that a release reads, without metadata; all of them where one is missing, for its error."""
+    names = set(declared.selectors.given.values())
+    fields = [pa.field(each.name, each.type) for each in schema if each.name in names]
+    return pa.schema(fields if names <= {each.name for each in fields} else [pa.field(x.name, x.type) for x in schema])
+
+
+def _refuse_repeated(paths: list[str]) -> None:
+    """Refuse a file that is given twice: each of its records would count twice, and Record() protects one."""
+    found: dict[tuple[int, int], str] = {}
+    for path in paths:
+        status = os.stat(path)
+        identity = (status.st_dev, status.st_ino)
+        if identity in found:
+            raise UsageError(
+                f"{path} and {found[identity]} are one file, whose records would count twice: give it once"
+            )
+        found[identity] = path
+
+
+def _paths(name: str) -> list[str]:
+    if "\0" in name:
+        raise UsageError("no file has a name with a zero byte")
+    found = [name] if os.path.exists(name) else sorted(glob.glob(name))
+    if not found:
+        remote = "; only local files are read: take a pipeline, or Beam YAML" if "://" in name else ""
+        raise UsageError(f"no file matches {name}{remote}")
+    return found

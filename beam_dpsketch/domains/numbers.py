@@ -1,0 +1,158 @@
+"""Integers between two bounds.
+
+Real numbers on a declared grid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import (
+    MAX_SIZE,
+    Domain,
+    Setting,
+    index_numbers,
+    is_number_type,
+    is_real,
+    read_numbers,
+    unwrap_type,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerDomain(Domain):
+    """All integers from low to high, both included; at most 2**64.
+
+    >>> domain = IntegerDomain(-10, 10)
+    >>> positions, usable = domain.index([-99, 0, 10, None])
+    >>> positions.tolist(), usable.tolist(), domain.values(positions[:3])
+    ([0, 10, 20, 0], [True, True, True, False], [-10, 0, 10])
+    """
+
+    low: int
+    high: int
+    type_name = "integer"
+    number = 0
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "low": Setting("whole", "the smallest value"),
+        "high": Setting("whole", "the largest value"),
+    }
+    takes = parsed = "whole numbers"
+    plain_type = int
+    column_type = pa.int64()
+    value_types: ClassVar[tuple[type, ...]] = (int, np.integer)
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
+        if not self.low <= self.high or self.size > MAX_SIZE:
+            raise ValueError(f"high must be at least low and less than low + 2**64, got {self.low} and {self.high}")
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return index_numbers(values, self.low, self.high)
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+    def describe(self) -> str:
+        return f"whole numbers {self.low} to {self.high}"
+
+    def values(self, indices: np.ndarray) -> list[int]:
+        return [self.low + position for position in indices.tolist()]
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatDomain(Domain):
+    """A grid low, low + resolution, ... up to high, of at most 2**53 points; each number is moved to the nearest one.
+
+    Infinities are clamped like other numbers outside; NaN is not usable.
+
+    >>> domain = FloatDomain(0.0, 1.0, resolution=0.25)
+    >>> domain.values(domain.index([0.3, 7.0, float("nan")])[0])
+    [0.25, 1.0, 0.0]
+    """
+
+    low: float
+    high: float
+    resolution: float
+    type_name = "float"
+    number = 2
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "low": Setting("number", "the smallest value"),
+        "high": Setting("number", "the largest value"),
+        "resolution": Setting("number", "the distance of two values, as 0.01"),
+    }
+    takes = parsed = "numbers"
+    plain_type = float
+    column_type = pa.float64()
+    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating)
+
+    def __post_init__(self) -> None:
+        _validate.positive_finite(resolution=self.resolution)
+        for name in ("low", "high", "resolution"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        if not math.isfinite(self.low) or not math.isfinite(self.high) or not self.low < self.high:
+            raise ValueError(f"low and high must be finite and low less than high, got {self.low} and {self.high}")
+        if not (self.high - self.low) / self.resolution < 2**53 - 1:
+            raise ValueError("resolution must leave at most 2**53 grid points between low and high")
+
+    @property
+    def size(self) -> int:
+        return round((self.high - self.low) / self.resolution) + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        present: np.ndarray | bool = True
+        if isinstance(values, pa.Array):
+            numbers, present = read_numbers(values)
+        elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+            numbers = values
+        else:
+            numbers = np.array(list(map(_to_float, values)), dtype=float)
+        numbers = numbers.astype(np.float64)
+        usable = ~np.isnan(numbers) & present
+        clamped = np.clip(np.where(usable, numbers, self.low), self.low, self.high)
+        return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    def parse(self, text: str) -> float:
+        number = float(text)
+        if math.isnan(number):
+            raise ValueError("not a number")
+        return number
+
+    def describe(self) -> str:
+        return f"numbers {self.low:g} to {self.high:g} in steps of {self.resolution:g}"
+
+    def values(self, indices: np.ndarray) -> list[float]:
+        return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()
+
+
+def _to_float(value: Any) -> float:
+    """Convert a real number to a float, anything else to NaN."""
+    if not is_real(value):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

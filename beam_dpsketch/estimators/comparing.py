@@ -1,0 +1,266 @@
+"""The table of counters by which two releases are compared: that of single items, with what is known of its noise.
+
+Guarantee: products of two such tables estimate products of what was counted. Rows without signs are centred: each minus
+the mean of its cells that hold no heavy item. Over the hash, the product of two centred rows is 1 - 1/width times that
+of the items.
+
+The exact variance of discrete Gaussian noise, which is below sigma^2 where sigma is small.
+
+Guarantee: right to 1e-15 of the value. The difference from sigma^2 is 13 % at sigma 0.5 and less than 1e-9 from sigma
+1.5 on. Source: the second moment of P(x) ~ exp(-x^2 / (2 sigma^2)) over the integers, summed directly (Canonne, Kamath
+and Steinke 2020).
+
+Inner products of what two releases counted, and how far an estimate may be from the truth.
+
+A row's estimate is the sum of its cells' products. Rows are combined rank by rank: the largest product of each row with
+the largest of the others, and so on. The ranks of heavy cells are summed as interquartile means over rows. A heavy cell
+has about the same rank in each row. So a collision spoils one cell of one row, and not the whole row, as it would in
+the median of the rows' sums. All other ranks are summed as means: where no cell is heavy, this is the mean over rows.
+
+Guarantee: post-processing. Each row's sum is unbiased over the noise, and over the hash. So is the estimate where no
+cell is heavy; elsewhere its bias is a fraction of its error. Bounds hold with about the given confidence; `_variances`
+says what they cover.
+
+Sources: Alon, Matias and Szegedy 1996 and Charikar, Chen and Farach-Colton 2002 for the products; Zhao et al., NeurIPS
+2022, for the noise.
+
+The finest level of two trees: where to look for what changed, and what it says of single values.
+
+Guarantee: post-processing. A search of the difference would fail: +500 and -500 cancel in a node above both. Where
+weights are not negative, a value that changed by t weighs t or more in one of the two releases. So the candidates are
+what stands below heavy nodes of either tree.
+
+The finest level does not take part in the search. Its noise is independent of what is found, so intervals read from it
+alone hold for each candidate as for a value that was chosen before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.estimators.row_mean import RowReader
+from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
+from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, median_variance
+from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+
+Hashing: TypeAlias = Literal["exact", "signs", "columns"]
+"""Each item has a counter of its own, or shares one with a random sign, or shares one without."""
+
+_HEAVY_DEVIATIONS = 6.0
+_NORMAL_MEDIAN = 0.6745
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyTable:
+    """Counters as float64 of shape (depth, width), the variance of the noise in each, and where items are."""
+
+    counters: np.ndarray
+    noise: float
+    hashing: Hashing
+
+    @classmethod
+    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing) -> NoisyTable:
+        """Return the table of noisy counters; refuse rows of one cell without signs, which hold the total alone."""
+        counters = counters.astype(np.float64)
+        if hashing == "columns":
+            if counters.shape[1] == 1:
+                raise ValueError("a Count-Min of width 1 holds a total and no items: compare wider sketches")
+            about = counters - np.median(counters, axis=1, keepdims=True)
+            light = ~cls(about, noise, hashing).heavy
+            light |= ~light.any(axis=1, keepdims=True)
+            counters = counters - np.mean(counters, axis=1, keepdims=True, where=light)
+        return cls(counters, noise, hashing)
+
+    @property
+    def depth(self) -> int:
+        """The number of rows."""
+        return self.counters.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number of counters in a row."""
+        return self.counters.shape[1]
+
+    @property
+    def free(self) -> int:
+        """How many counters of a row are free: one less where they are centred."""
+        return self.width - (self.hashing == "columns")
+
+    @property
+    def heavy(self) -> np.ndarray:
+        """Which cells exceed what most of them hold by far, so that each has one heavy item: bool."""
+        sizes = np.abs(self.counters)
+        scale = math.hypot(float(np.median(sizes)) / _NORMAL_MEDIAN, math.sqrt(self.noise))
+        found: np.ndarray = sizes > _HEAVY_DEVIATIONS * scale
+        return found
+
+    def minus(self, other: NoisyTable) -> NoisyTable:
+        """Return the table of the difference; noise adds."""
+        return NoisyTable(self.counters - other.counters, self.noise + other.noise, self.hashing)
+
+    def over(self, length: float) -> NoisyTable:
+        """Return the table divided by a length."""
+        return NoisyTable(self.counters / length, self.noise / length**2, self.hashing)
+
+
+_LIKE_NORMAL = 4  # from this sigma^2 on, the difference is below what a float can hold
+_REACH = 40  # 20 sigma there
+
+
+def noise_variance(sigma_squared: Fraction | float, *, releases: int = 1, scale_bits: int = 0) -> float:
+    """Return the variance of the noise of one counter, in squared records.
+
+    Args:
+      sigma_squared: the noise parameter, in squared records; of combined releases, the sum.
+      releases: how many were combined. Each is taken to have an equal part, which matters below sigma 1.5 only.
+      scale_bits: noise is drawn in units of 2**-scale_bits of a record.
+    """
+    units = 4**scale_bits
+    return releases * _of_one(float(sigma_squared * units / releases)) / units
+
+
+def _of_one(sigma_squared: float) -> float:
+    if sigma_squared >= _LIKE_NORMAL:
+        return sigma_squared
+    squares = np.arange(1, _REACH + 1, dtype=np.float64) ** 2
+    weights = 2 * np.exp(-squares / (2 * sigma_squared))
+    return float(weights @ squares / (1 + weights.sum()))
+
+
+_ROBUST_DEPTH = 3
+_KNOWN_DEVIATIONS = 3.0
+_SQUARE, _PRODUCT = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 0.5], [0.5, 0.0]])
+
+
+class Estimate(NamedTuple):
+    """A number, the variance of its error that is about normal, and that of rare large errors."""
+
+    value: float
+    normal: float
+    rare: float = 0.0
+
+    def margin(self, confidence: float) -> float:
+        """Return how far the truth may be; rare errors by Chebyshev's inequality."""
+        return math.sqrt(deviations_for(confidence) ** 2 * self.normal + self.rare / (1 - confidence))
+
+
+def inner_product(first: NoisyTable, second: NoisyTable) -> Estimate:
+    """Return f.g of two tables with independent noise."""
+    return _form(first, second, _PRODUCT)
+
+
+def second_moment(table: NoisyTable) -> Estimate:
+    """Return F2 of a table: the sum of squared weights."""
+    return _form(table, table, _SQUARE)
+
+
+def cosine(first: NoisyTable, second: NoisyTable) -> Estimate:
+    """Return f.g / sqrt(F2(f) F2(g)), in [-1, 1]; NaN where a second moment may be 0 within the noise.
+
+    With u = f / |f|, v = g / |g| and a first value c, the form u v - c (u^2 + v^2) / 2 is what c lacks. Errors common
+    to both cancel in it.
+    """
+    own, other = second_moment(first), second_moment(second)
+    if any(each.value <= _KNOWN_DEVIATIONS * math.sqrt(each.normal) for each in (own, other)):
+        return Estimate(math.nan, math.inf)
+    u, v = first.over(math.sqrt(own.value)), second.over(math.sqrt(other.value))
+    about = inner_product(u, v).value
+    lacking = _form(u, v, _PRODUCT - about / 2 * np.eye(2))
+    return lacking._replace(value=min(max(about + lacking.value, -1.0), 1.0))
+
+
+def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
+    """Return the sum over items of (f, g) form (f, g), for a symmetric form (2, 2)."""
+    pairs = np.stack([first.counters, second.counters], axis=-1)
+    cells = np.einsum("...i,ij,...j->...", pairs, form, pairs)
+    noise = np.diag([first.noise, second.noise])
+    heavy = first.heavy | second.heavy
+    sums = _summed_by_rank(cells, heavy) - first.free * float(np.trace(form @ noise))
+    value = sums * first.width / first.free
+    if first.hashing == "exact":
+        counted = np.einsum("rci,rcj->ij", pairs, pairs) - first.width * noise
+        return Estimate(value, _normal_variance(form, noise, counted, first.width))
+    return Estimate(value, *_variances(pairs, cells, heavy, form))
+
+
+def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
+    """Return the sum over ranks of means over rows of cells (depth, width), interquartile ones where they are heavy."""
+    depth, width = cells.shape
+    ranks, outside = np.sort(np.sort(cells, axis=1), axis=0), (depth + 1) // 4
+    means, most = ranks.mean(axis=0), int(heavy.sum(axis=1).max())
+    ends = np.minimum(np.arange(width), np.arange(width)[::-1]) < most
+    return float(np.where(ends, ranks[outside : depth - outside].mean(axis=0), means).sum())
+
+
+def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray, form: np.ndarray) -> tuple[float, float]:
+    """Return the variances of the error of a form over hashed cells: about normal, and rare.
+
+    Light cells show what noise and light items add to any cell. Two heavy items in one cell are rare and do more. From
+    three rows on, such a collision counts only if another row errs at the same rank, so with the share of heavy cells.
+    """
+    depth, width = cells.shape
+    light = np.einsum("ni,nj->ij", pairs[~heavy], pairs[~heavy]) / np.count_nonzero(~heavy)
+    counted = np.einsum("ni,nj->ij", pairs[heavy], pairs[heavy]) / depth
+    normal = _normal_variance(form, light, counted, width)
+    fourth = float(np.sum(cells[heavy] ** 2)) / depth
+    collisions = 2 * max(float(np.trace(form @ counted @ form @ counted)) - fourth, 0.0) / width
+    rows = median_variance(depth)
+    if depth < _ROBUST_DEPTH:
+        return rows * normal, rows * collisions
+    return rows * (normal + min(1.0, np.count_nonzero(heavy) / width) * collisions), 0.0
+
+
+def _normal_variance(form: np.ndarray, errors: np.ndarray, counted: np.ndarray, width: int) -> float:
+    """Return the variance of the form where each cell has normal errors of this covariance (2, 2).
+
+    `counted` is the sum of (f, g)^T (f, g) over cells.
+    """
+    bent = form @ errors @ form
+    return max(4 * float(np.trace(bent @ counted)), 0.0) + 2 * width * float(np.trace(bent @ errors))
+
+
+_HEAVY_NODE_DEVIATIONS = 3.0
+_MAX_LEAVES = 1 << 22
+
+
+def changed_leaves(before: Sequence[TreeLevel], after: Sequence[TreeLevel], k: int) -> np.ndarray:
+    """Return positions among which the k largest changes are: uint64, ascending."""
+    if not after[-1].is_exact:
+        return np.union1d(leaves_below_heavy_nodes(before), leaves_below_heavy_nodes(after))
+    earlier, later = (levels[-1].counters[0].astype(np.float64) for levels in (before, after))
+    return np.sort(np.argsort(-np.abs(later - earlier), kind="stable")[:k]).astype(np.uint64)
+
+
+def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
+    """Return the positions below nodes that exceed the noise, found without the finest level: uint64, ascending."""
+    above, leaves = levels[:-1], levels[-1]
+    if not above:
+        return np.zeros(0, dtype=np.uint64)
+    tree = fitted_tree(above)
+    if len(tree) < len(above):
+        return np.zeros(0, dtype=np.uint64)
+    weights = tree[-1].fitted
+    heavy = heaviest(weights, weights > _HEAVY_NODE_DEVIATIONS * np.sqrt(tree[-1].upward_variance), leaves, _MAX_LEAVES)
+    positions = children_of(tree[-1].ids[heavy], leaves)
+    return positions[positions <= np.uint64(leaves.nodes - 1)]
+
+
+def leaf_bounds(
+    leaves: TreeLevel, positions: np.ndarray, confidence: float, *, sigma_squared: Fraction, rounding: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return estimates of leaves with lower and upper bounds, unbiased also where weights may be negative."""
+    _validate.open_unit_interval(confidence=confidence)
+    if leaves.is_exact:
+        middle = leaves.estimates(positions)
+        below = above = noise_margin(sigma_squared, confidence) + rounding
+    else:
+        reader = RowReader(leaves.spec, leaves.counters, sigma_squared)
+        middle, (below, above) = reader.estimates(positions), reader.margins(confidence)
+    return middle, middle - below, middle + above

@@ -1,1 +1,0 @@
-"""Estimates about two releases."""

@@ -1,0 +1,185 @@
+"""Norms: how long what one unit adds to all counters together may be, as a number or as a choice of the data."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import ClassVar
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.privacy.contributions import (
+    MAX_CONTRIBUTION,
+    Bounds,
+    ContributionLimit,
+    Default,
+    NeighboringRelation,
+    PrivacyUnit,
+    period_in_words,
+)
+from beam_dpsketch.privacy.mechanism import change_factor
+
+_MAX_DENOMINATOR = 1 << 16
+_LARGEST_SPEND = Fraction(1, 2)
+
+
+class NormLimit(ContributionLimit):
+    """A norm, known or not: units are scaled down to a length."""
+
+    has_norm: ClassVar[bool] = True
+
+    def _length(self) -> tuple[str, str]:
+        """Return how long one unit may be, and what of it always counts in full, in words."""
+        raise NotImplementedError
+
+    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
+        reach = f"counters and keys, in each of {windows} window(s)" if windows > 1 else "counters, keys and windows"
+        limits = (
+            (field.metadata.get("words"), getattr(self, field.name, None)) for field in dataclasses.fields(NormBound)
+        )
+        said = "".join(f"; {words.format(limit)}" for words, limit in limits if words and limit is not None)
+        (length, in_full), period = self._length(), period_in_words(period_micros)
+        return f"scaled down to {length}, over all {reach}{period}; {in_full}{said}; {self._weights()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class NormBound(NormLimit, Bounds):
+    """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
+
+    Each person's records get one common weight of at most 1, just small enough that the length (the root of the sum of
+    squares) of all that the person adds is at most that of `max_norm` records of one item. Noise grows with `max_norm`:
+    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records is not scaled, and one whose records
+    are spread over many items may have many more. All keys count together, and on bounded input all windows.
+
+    Take a number that is known without the data: about as many records as a typical heavy person has of one item.
+
+    Args:
+      max_norm: the largest length, in records of one item, each of weight 1: an integer or a `Fraction`, up to 2**31.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
+        by item; must be given where weights are read.
+      max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
+        as a person's length is within `max_norm`. `None` leaves it to `max_norm`.
+      signed: whether records may delete (negative weights). An insert and its delete of one item, key and window cancel
+        before anything else.
+      resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
+        hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
+      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
+        keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
+        `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need
+        it too. `None` elsewhere.
+    """
+
+    max_norm: int | Fraction
+    _: dataclasses.KW_ONLY
+    max_weight: int = Default(1)
+    max_per_item: int | None = dataclasses.field(default=None, metadata={"words": "at most {} for each item"})
+    signed: bool = False
+    resource_limit: int | None = dataclasses.field(
+        default=None, metadata={"words": "{} different item(s) count of each"}
+    )
+    max_keys: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_norm, str):
+            raise TypeError("max_norm must be a number of records; AutoNorm() chooses it from the data")
+        norm = _validate.exact(max_norm=self.max_norm)
+        if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
+            raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
+        object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
+        self._check_fields()
+
+    @property
+    def size(self) -> int | Fraction:
+        return self.max_norm
+
+    def bound(self, size: int | Fraction) -> NormBound:
+        return dataclasses.replace(self, max_norm=size)
+
+    @property
+    def squared_length(self) -> Fraction:
+        return Fraction(self.max_norm) ** 2
+
+    def squared_most_of_one_item(self, items: int) -> Fraction:
+        if self.max_per_item is None:
+            return self.squared_length
+        of_all = self.squared_length / items if self.max_per_item == 1 else self.squared_length
+        return min(of_all, Fraction(self.max_per_item**2))
+
+    def within_max_keys(self) -> NormBound:
+        limits = [each for each in (self.max_keys, self.resource_limit) if each is not None]
+        return dataclasses.replace(self, resource_limit=min(limits, default=None))
+
+    @property
+    def shown_norm(self) -> str:
+        """max_norm in digits, all of them if it is an integer."""
+        return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
+
+    def _length(self) -> tuple[str, str]:
+        in_full = f"up to {self.shown_norm} record(s) are not scaled"
+        if self.has_weights:
+            in_full = f"a total weight of up to {self.shown_norm}, without signs, is not scaled"
+        return f"the length of at most {self.shown_norm} record(s) of one item", in_full
+
+
+@dataclasses.dataclass(frozen=True)
+class AutoNorm(NormLimit):
+    """Choose the `max_norm` of a `NormBound` from the data; a part of rho pays for the choice.
+
+    Guarantee: the choice costs `spend` times rho, and the counters cost the rest. The parts sum to rho exactly. The
+    choice is a function of a noisy histogram: how many units there are of each length. `privacy.norm.choice` has the
+    proof and the rule.
+
+    Args:
+      spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. Take
+        1/10 if there are only a few thousand units.
+      item_share: how much of a scaled unit's length one item holds that is asked for, above 0 and at most 1. Such an
+        item should come out as exact as can be. 7/100 suits an item of 3 to 5 % of all records. A smaller one suits
+        rarer items, and gives a smaller norm.
+      max_weight: as in `NormBound`, like all that follow.
+      max_per_item: as there.
+      signed: as there.
+      resource_limit: as there.
+
+    >>> AutoNorm(spend=0.1).spend
+    Fraction(1, 10)
+    """
+
+    spend: Fraction = Fraction(1, 20)
+    _: dataclasses.KW_ONLY
+    item_share: Fraction = Fraction(7, 100)
+    max_weight: int = NormBound.max_weight
+    max_per_item: int | None = None
+    signed: bool = False
+    resource_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        spend, item_share = _validate.exact(spend=self.spend), _validate.exact(item_share=self.item_share)
+        if spend > _LARGEST_SPEND:
+            raise ValueError(f"spend must be at most 1/2, the part of rho for the choice; got {float(spend):g}")
+        if item_share > 1:
+            raise ValueError(f"item_share must be at most 1, the whole of a unit's length; got {float(item_share):g}")
+        object.__setattr__(self, "spend", spend)
+        object.__setattr__(self, "item_share", item_share)
+        self._check_fields()
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def bound(self, size: int | Fraction) -> NormBound:
+        known = {field.name for field in dataclasses.fields(NormBound)}
+        return NormBound(size, **{name: value for name, value in self.as_dict().items() if name in known})
+
+    def _length(self) -> tuple[str, str]:
+        return (
+            f"a length that {float(100 * self.spend):g} % of rho chooses",
+            "the statement of the release will name it",
+        )
+
+    def sigma_squared(self, rho: Fraction, relation: NeighboringRelation) -> Fraction:
+        """Return the noise parameter of each count of the histogram, where rho pays for choice and counters.
+
+        A unit that is added or removed changes one count by 1, and one that is replaced changes two.
+        Refuses a rho that is so large that sigma would be below 0.5.
+        """
+        return mechanism.sigma_squared(squared_sensitivity=change_factor(relation), rho=rho, share=self.spend)

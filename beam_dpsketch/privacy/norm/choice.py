@@ -1,0 +1,154 @@
+"""Choose max_norm from a noisy histogram of how long units are.
+
+Guarantee: each unit is in one bin at most, by its own records alone. So the noisy histogram costs what
+`AutoNorm.sigma_squared` says, and rho adds up with that of the counters: zCDP composes also where the second release
+depends on the first (Bun and Steinke 2016, Lemma 2.3). What is chosen is a function of the noisy histogram and of
+public numbers. It is exact arithmetic, the same on every machine.
+
+Bins. A unit of length N, in records of one item, is in bin j = floor(2 log2 N): 2^j <= N^2 < 2^(j + 1). The first bin
+starts at 1. The last one, of 32, starts at 2^15.5 and has no end, but a choice takes it to end at 2^16. Weights, which
+make units longer, have two more bins for each doubling of max_weight, up to 62 bins.
+
+How many units to scale. Let b be the norm, kappa b the standard deviation of an estimate, and phi the part of a scaled
+unit's length that is one item's: n(x) / N for an item x asked for, on average. A unit longer than b counts b / N of its
+records, so x loses n(x) (1 - b / N). Per unit of b that is phi less for each of the m(b) units that are longer. The
+mean error is at most the loss plus the mean of |noise|, sqrt(2 / pi) kappa b, about 0.8 kappa b. The sum is least where
+its slope is 0: at m = 0.8 kappa / phi, which does not depend on the data. So b is the m-th largest length.
+
+kappa follows from the noise of a counter under a norm of 1, with the part of rho that the sketch's counters get, and
+from how the sketch is read: kappa^2 = reading^2 squared_l2_sensitivity(norm 1) / (2 rho).
+
+phi is `item_share` where one sketch counts all records. A unit that is spread evenly over k sketches, of keys and
+windows, is sqrt(k) times as long as in each, and an item of one of them holds phi / sqrt(k) of N. So phi is divided by
+the root of keys times windows: a middle, because units of one sketch each would have phi / k on average over sketches,
+and phi stays where a few sketches have most units.
+
+Where the rule holds: for flat sketches and lists of items, judged by the true top 10 of each sketch, where the error
+is at most 1.35 times that at the best norm with all of rho, in the median (`benchmarks.people`). No m suits trees on
+all data: scaling moves quantiles only as far as busy units differ from others.
+
+The choice. The largest lengths are rare, and noise in empty bins above them would add up to units that do not exist. So
+the end of the lengths is found first. Runs of 1, 2, 4 or 8 bins whose sum exceeds four standard deviations hold units:
+five, if the four bins below sum to at most two, because a run far above all others would raise the noise most. The
+lengths end where in the highest run, which may end in empty bins, the highest run of 1, 2 or 4 ends whose sum exceeds
+three standard deviations. From there on downwards noisy counts are added up until they reach m. Within the last bin,
+lengths are taken to be even in log N. The result is rounded to a public grid, sixteenths of a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
+from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+
+_BINS = 32
+_MOST_BINS = 2 * (MAX_CONTRIBUTION.bit_length() - 1)
+GRID = 16
+_RUNS, _DEVIATIONS = (1, 2, 4, 8), 4
+_GAP, _GAP_DEVIATIONS, _DEVIATIONS_ABOVE_GAP = 4, 2, 5
+_END_RUNS, _END_DEVIATIONS = (1, 2, 4), 3
+_MEAN_OF_NOISE = Fraction(4, 5)
+_UNITS_BITS = 16
+_ROOTS = 7
+_STEPS = 1 << _ROOTS - 1  # of a bin: a step multiplies the norm by the 128th root of 2
+
+
+def bin_count(max_weight: int) -> int:
+    """Return the number of bins for records of up to this weight."""
+    return min(_MOST_BINS, _BINS + 2 * (max_weight - 1).bit_length())
+
+
+def histogram(norms: np.ndarray, denominator: int, bins: int) -> np.ndarray:
+    """Return how many units are in each bin, int64 of shape (bins,). It is not private: never publish it.
+
+    Args:
+      norms: denominator * N^2 of each unit, as `norm_bounding.squared_norms` returns it; units of 0 are not counted.
+      denominator: at most 2^40. The edges of the bins are exact in float64, and so are norms below 2^53.
+      bins: how many.
+    """
+    edges = np.ldexp(float(denominator), np.arange(1, bins))
+    return np.bincount(np.searchsorted(edges, norms[norms > 0], side="right"), minlength=bins).astype(np.int64)
+
+
+def units_to_scale(
+    auto: AutoNorm,
+    *,
+    cells_per_item: int,
+    has_signs: bool,
+    relation: NeighboringRelation,
+    rho: Fraction,
+    reading: Fraction | float,
+    output_cells: int = 1,
+) -> Fraction:
+    """Return how many units should be longer than the norm: m, rounded down to a multiple of 2^-16.
+
+    Args:
+      auto: the share of the item that is asked for, and whether weights have signs.
+      cells_per_item: counters that one item touches: the depth of a flat sketch; 1 for listed items.
+      has_signs: whether an item may count negatively in a cell.
+      relation: the relation between neighbouring inputs.
+      rho: the part of rho that the sketch's counters get.
+      reading: the standard deviation of an estimate over that of a counter: 1 if it is one counter;
+        `estimators.row_mean.noise_margin(depth, 0.683)`, 0.46 with five rows, if it is the Huber mean over rows.
+      output_cells: how many sketches one norm covers, keys times windows.
+    """
+    counter = squared_l2_sensitivity(
+        cells_per_item=cells_per_item, has_signs=has_signs, bounds=auto.bound(1), relation=relation
+    ) / (2 * rho)
+    squared = counter * output_cells * (_MEAN_OF_NOISE * Fraction(reading) / auto.item_share) ** 2
+    return Fraction(math.isqrt(math.floor(squared * 4**_UNITS_BITS)), 1 << _UNITS_BITS)
+
+
+def choose(noisy: np.ndarray, *, sigma_squared: Fraction, scaled_units: Fraction) -> Fraction:
+    """Return the norm that about this number of units exceed: a multiple of 1/16, from 1 to the end of the bins.
+
+    It is 1 where the histogram shows fewer units, or none that exceed the noise.
+
+    Args:
+      noisy: the noisy histogram, whole numbers of shape (bins,).
+      sigma_squared: the noise parameter of each count.
+      scaled_units: how many units should be longer than the norm, above 0.
+    """
+    counts, above = [int(count) for count in noisy], 0
+    for place in reversed(range(_end_of_lengths(counts, sigma_squared))):
+        if above + counts[place] >= scaled_units:
+            return _norm(place + 1 - (scaled_units - above) / counts[place])
+        above += counts[place]
+    return Fraction(1)
+
+
+def _end_of_lengths(counts: Sequence[int], sigma_squared: Fraction) -> int:
+    """Return the number of bins up to the largest lengths, or 0 if none exceed the noise."""
+
+    def exceeds(start: int, end: int, deviations: int) -> bool:
+        total = sum(counts[max(0, start) : end])
+        return total > 0 and total**2 > deviations**2 * sigma_squared * (end - start)
+
+    def holds_units(start: int, end: int) -> bool:
+        is_near = exceeds(start - _GAP, start, _GAP_DEVIATIONS)
+        return exceeds(start, end, _DEVIATIONS if is_near else _DEVIATIONS_ABOVE_GAP)
+
+    limit = _end_of_runs(_RUNS, len(counts), holds_units)
+    return _end_of_runs(_END_RUNS, limit, lambda start, end: exceeds(start, end, _END_DEVIATIONS)) or limit
+
+
+def _end_of_runs(lengths: Sequence[int], limit: int, is_one: Callable[[int, int], bool]) -> int:
+    """Return where the highest run ends, of bins up to a limit, or 0."""
+    for end in range(limit, 0, -1):
+        if any(length <= end and is_one(end - length, end) for length in lengths):
+            return end
+    return 0
+
+
+def _norm(octaves: Fraction) -> Fraction:
+    """Return the largest multiple of 1/16 whose square is at most 2^octaves, which is rounded to a step first."""
+    power = 1 << round(octaves * _STEPS) + 2 * _STEPS * (GRID.bit_length() - 1)
+    for _ in range(_ROOTS):
+        power = math.isqrt(power)  # a root of a rounded-down root, rounded down, is that of the number itself
+    return Fraction(power, GRID)

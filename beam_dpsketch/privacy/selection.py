@@ -1,0 +1,240 @@
+"""Key selection: release a key only if enough units vote for it, so that keys found in the data show nobody.
+
+Guarantee: a run that selects keys is delta-approximate rho-zCDP for the unit, where rho covers sketches and selection.
+
+The rule. A unit votes for at most k = max_keys of its keys, chosen from its own records alone. With j the least class
+at or above the number of its keys, each vote counts w_j = floor(grid / sqrt(j)). So the squares of a unit's votes sum
+to at most grid^2. A key with votes n is released if n + Z >= T, with Z its own discrete Gaussian of parameter sigma^2;
+and T = max over j of (w_j + t_j), where P(Z >= t_j) <= delta / j. A key is considered only if at least `min_units`
+units vote for it, and T grows by (min_units - 1) grid. Units that are in a key without a vote never count.
+
+Proof, a unit u is added. Let N be the keys of u that are not considered without u: at most j. In one of them the
+others have at most (min_units - 1) grid, so u brings it to T - t_j at most, and it is released with probability at most
+delta / j. So no key of N is released, with probability at least 1 - delta. Given that, the output is that of a
+mechanism which never looks at N: of each other key a bit n + Z >= T, and a noisy sketch that is dropped if the bit is
+0. The bits cost the sum of w_j^2 / (2 sigma^2), the sketches what they cost alone; both add. Each key has noise of its
+own, so the condition changes nothing in other keys. On the other input take the whole space as the event.
+
+Replaced, u with j keys by u' with j' keys, m of them common. The same two events are used, each on its own input, so
+delta does not double. Under `RecordBounds` keys are bounded one by one. A common key then costs `same` in its sketch,
+and nothing in votes beyond (w - w')^2; any other key costs `move`, an addition or a removal. The cost of all is
+
+    m same + (j + j' - 2 m) move + (1 / (2 sigma^2)) ((j - m) w_j^2 + (j' - m) w_j'^2 + m (w_j - w_j')^2),
+
+and rho is its maximum over all j, j' <= k and m. It is linear in m, so m = 0 and m = min(j, j') suffice. Where a
+sketch has signs, same = 4 move: then votes are free up to half of rho, because a unit that pays for moving does not
+pay for staying. `sketch_share` solves this one maximum for the sketch. Where a unit is added or removed, j' = 0.
+
+Under a `NormBound` a unit may put its whole norm on a common key and still vote in k others, so rho adds: 2 grid^2
+bounds the squares of the votes that change under a replacement.
+
+A unit that reaches several windows, each within the bounds, has delta / windows and noise of windows times the variance
+in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
+(arXiv:2002.03578) weight votes by the root of their number. `keep_table` has a rule that releases more keys.
+
+Grouped counts: publish the noisy counts of items that are large enough, so that which items there are shows nobody.
+
+Guarantee: a run that publishes grouped counts is delta-approximate rho-zCDP for the unit.
+
+The rule. A unit counts for at most k = max_items items, chosen from its own records alone. Its records of other items
+are dropped from the counts. The count of an item is n > 0, and Z is its own discrete Gaussian of parameter sigma^2. If
+n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobody counts for is never considered.
+
+Under `RecordBounds` a unit adds at most C = max_contributions_per_partition * max_weight to an item, so the squares of
+what it adds sum to at most k C^2. Under a `NormBound` with max_norm b they sum to b^2 at most. With L^2 that sum,
+`sensitivity` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
+
+T = max over j of (c_j + t_j), where c_j is the most that a unit of j items adds to one of them, and P(Z >= t_j) <=
+delta / j. Where c_j does not depend on j this is c + t_k: C + t_k, or b + t_k. Under a norm with max_per_item = 1, the
+unit's items have equal counts of min(1, b / sqrt(j)). T = 1 + t would not do for C > 1.
+
+Proof, a unit u is added. Let N be the j <= k items that u alone counts for. Each has n <= c_j <= T - t_j, so it is
+published with probability at most delta / j, and no item of N is published, with probability at least 1 - delta. Given
+that, the output is that of a mechanism which never looks at N: of each other item the noisy count, which is dropped if
+it is below T. Dropping is post-processing. The counts differ by what u adds, of length L at most, which costs L^2 /
+(2 sigma^2) = rho (Canonne, Kamath and Steinke 2020). Each item has noise of its own, so the condition changes nothing
+in other items. On the other input take the whole space as the event. One rho pays for choice and counts, because the
+statistic that decides is the count that is published.
+
+Replaced, u by u': the same two events are used, each on its own input, so delta does not double. Given both, each count
+changes by what u' adds minus what u adds. Neither is negative, so the squares of the changes sum to 2 L^2 at most.
+Signed weights are refused: they could make it 4 L^2, and a deletion could hide that an item is of one unit alone.
+
+A unit that reaches several windows, each within the bounds, has delta / windows, and noise of windows times the
+variance in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
+from beam_dpsketch.privacy.gaussian_bounds import least_quantile
+from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+
+USUAL_SHARE = Fraction(1, 10)
+METHODS = ("gaussian", "table")
+_GRID, _LEAST_WEIGHT = 48, 3
+_MAX_THRESHOLD = 1 << 62
+_MIN_SELECTION_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_tail` has bits for that
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SelectionRule:
+    """What decides which keys are released.
+
+    Args:
+      delta: the probability that a key is released on account of one unit alone, over all its keys and windows.
+      max_keys: for how many keys a unit votes; on bounded input with windows under a norm, for how many pairs of key
+        and window. Over a horizon, keys are chosen once for all windows.
+      share: the part of rho for the votes; `None` takes what is free, or 1/10 if that is more.
+      min_units: how many units must vote for a key.
+      method: "gaussian", or "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`.
+    """
+
+    delta: Fraction
+    max_keys: int
+    share: Fraction | None = None
+    min_units: int = 1
+    method: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        _validate.open_unit_interval(delta=self.delta)
+        object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
+        if self.delta < _MIN_SELECTION_DELTA:
+            raise ValueError("delta of KeySelection must be at least 1e-60")
+        if self.share is not None:
+            _validate.open_unit_interval(share=self.share)
+            object.__setattr__(self, "share", _validate.exact(share=self.share))
+        _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
+        _validate.one_of(METHODS, method=self.method)
+
+    @property
+    def grid(self) -> int:
+        """What one vote of a unit with a single key counts."""
+        return max(_GRID, _LEAST_WEIGHT * (math.isqrt(self.max_keys - 1) + 1))
+
+    @property
+    def classes(self) -> tuple[tuple[int, int], ...]:
+        """The classes j, ascending, each with its weight w_j."""
+        sizes = sorted({size for size in _class_sizes() if size < self.max_keys} | {self.max_keys})
+        return tuple((size, math.isqrt(self.grid**2 // size)) for size in sizes)
+
+    def threshold(self, sigma_squared: Fraction, window_count: int = 1) -> int:
+        """Return T, from noise of this parameter."""
+        delta = self.delta / window_count
+        votes = max(weight + least_quantile(sigma_squared, delta / size) for size, weight in self.classes)
+        result = votes + (self.min_units - 1) * self.grid
+        if result > _MAX_THRESHOLD:
+            raise ValueError("min_units is too large, or the part of rho for the votes too small, to release any key")
+        return result
+
+
+class SketchCost(NamedTuple):
+    """What the sketches of a unit's keys can cost, in parts of what they cost in all.
+
+    Attributes:
+      move: of a key that a unit enters or leaves, over that of a key in which it is replaced; 1 if units are added.
+      is_joint: whether one norm covers all keys, so that any one key can cost it all.
+    """
+
+    move: Fraction
+    is_joint: bool
+
+
+def votes_sigma_squared(grid: int, rho: Fraction, relation: NeighboringRelation) -> Fraction:
+    """Return the noise parameter of votes that cost this rho, for units that reach one window."""
+    return Fraction(grid**2, 1) * change_factor(relation) / (2 * rho)
+
+
+def sketch_share(
+    rule: SelectionRule, share: Fraction, left: Fraction, cost: SketchCost, relation: NeighboringRelation
+) -> Fraction:
+    """Return the largest part of rho that sketches may have if votes have the part `share`.
+
+    Args:
+      rule: who votes for what.
+      share: the part of rho that calibrates the noise of the votes.
+      left: the part of rho for sketches and votes together.
+      cost: what sketches cost.
+      relation: the relation between neighbouring inputs.
+    """
+    if cost.is_joint:
+        return left - share
+    per_square = share / (change_factor(relation) * rule.grid**2)  # 1 / (2 sigma^2), in parts of rho
+    return min((left - per_square * votes) / part for part, votes in _cases(rule, cost, relation))
+
+
+def free_share(rule: SelectionRule, left: Fraction, cost: SketchCost, relation: NeighboringRelation) -> Fraction:
+    """Return the largest part of rho for votes that takes nothing from the sketches."""
+    if cost.is_joint:
+        return Fraction(0)
+    per_square = min(left * (1 - part) / votes for part, votes in _cases(rule, cost, relation) if votes)
+    return per_square * change_factor(relation) * rule.grid**2
+
+
+def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation) -> Iterator[tuple[Fraction, int]]:
+    """Yield, for each j, j' and m, the part of the sketches' cost, and the sum of squares of the votes that change."""
+    classes = [(0, 0), *rule.classes]
+    for mine, weight in rule.classes:
+        for theirs, other in classes if relation is NeighboringRelation.REPLACE_ONE else classes[:1]:
+            for common in {0, min(mine, theirs)}:
+                moved = mine + theirs - 2 * common
+                squares = (mine - common) * weight**2 + (theirs - common) * other**2 + common * (weight - other) ** 2
+                yield (common + moved * cost.move) / rule.max_keys, squares
+
+
+def _class_sizes() -> Sequence[int]:
+    """Return the classes: steps of about the root of 2."""
+    return sorted({1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))})
+
+
+MAX_THRESHOLD = 1 << 62
+_MIN_DELTA = Fraction(1, 10**60)  # far above what the bounds of tails round up to
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupRule:
+    """What decides which items are published.
+
+    Args:
+      delta: the probability that an item is published on account of one unit alone, over all its items and windows.
+      max_items: for how many items a unit counts; with keys, for how many pairs of key and item. On bounded input under
+        a norm, each window counts as another item.
+    """
+
+    delta: Fraction
+    max_items: int
+
+    def __post_init__(self) -> None:
+        _validate.open_unit_interval(delta=self.delta)
+        object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
+        if self.delta < _MIN_DELTA:
+            raise ValueError("delta of Groups must be at least 1e-60; 1e-8 is usual")
+        _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
+
+    def threshold(self, bounds: Bounds, sigma_squared: Fraction, window_count: int = 1) -> int:
+        """Return T. Under a norm, T and the root of sigma_squared are in units of 2**-SCALE_BITS."""
+        delta = self.delta / window_count
+        unit, sizes = 4**SCALE_BITS if bounds.has_norm else 1, _sizes(self.max_items)
+        largest = {
+            math.isqrt(math.floor(bounds.squared_most_of_one_item(before + 1) * unit)): size
+            for before, size in itertools.pairwise([0, *sizes])
+        }  # of sizes with the same c_j, the last one has the largest t_j
+        result = max(count + least_quantile(sigma_squared, delta / size) for count, size in largest.items())
+        if result > MAX_THRESHOLD:
+            raise ValueError("rho is too small for these bounds to publish any item: raise it, or lower the bounds")
+        return result
+
+
+def _sizes(largest: int) -> list[int]:
+    """Return numbers of items up to the largest: all small ones, then steps of about the root of 2."""
+    steps = {*range(1, 17), *(round(2 ** (step / 2)) for step in range(9, 63))}
+    return sorted({size for size in steps if size < largest} | {largest})

@@ -1,7 +1,0 @@
-"""Questions to releases and their answers as plain rows, for the command, for pipelines and rows, and for plots."""
-
-from beam_dpsketch.questions.ask import Ask
-from beam_dpsketch.questions.columns import PRIVACY_COLUMNS, answer_columns, privacy_fields
-from beam_dpsketch.questions.kinds import KINDS, AnswerType, Kind, even_values
-
-__all__ = ["KINDS", "PRIVACY_COLUMNS", "AnswerType", "Ask", "Kind", "answer_columns", "even_values", "privacy_fields"]

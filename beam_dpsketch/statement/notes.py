@@ -1,0 +1,199 @@
+"""What a release says of the choice of its keys.
+
+What a release says of the choice of its items.
+
+What a release over time says of itself: which row it is, or which rows its answer was made of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
+from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.selection import MAX_THRESHOLD, METHODS
+
+_MAX_VOTES = 1 << 62
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeyNote:
+    """How the keys of a release were chosen; all of it is known without the data.
+
+    Attributes:
+      method: "gaussian" or "table".
+      max_keys: for how many keys one unit votes.
+      min_units: how many units must vote for a key.
+      grid: what one vote counts of a unit with a single key.
+      sigma_squared: the noise parameter of the votes; of a table, that of noise which costs the same.
+      threshold: from how many votes on a key is released, after the noise; of a table, for certain.
+      half: the fewest votes with which a key is released with probability 1/2 or more.
+      most: the same with 0.99.
+      share: the part of rho that the sketches lose to the votes; 0 if these are free.
+    """
+
+    of_items: ClassVar[bool] = False
+    method: str
+    max_keys: int
+    min_units: int
+    grid: int
+    sigma_squared: Fraction
+    threshold: int
+    half: int
+    most: int
+    share: Fraction
+
+    def __post_init__(self) -> None:
+        _validate.one_of(METHODS, method=self.method)
+        _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
+        _validate.whole_fields(self, "grid", "threshold", "half", "most", low=1, high=_MAX_VOTES)
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED or not 0 <= self.share <= 1:
+            raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
+
+    def __str__(self) -> str:
+        alone, spread = self._units(self.grid), self.max_keys
+        weight = max(1, math.isqrt(self.grid**2 // spread))
+        words = f"a key with {alone[0]:,} units that vote for no other key"
+        if spread > 1:
+            many = self._units(weight)
+            words += f", or with {many[0]:,} that vote for {spread} keys each,"
+            return f"{words} is released with probability 1/2 (99 % from {alone[1]:,} or {many[1]:,} on)"
+        return f"{words} is released with probability 1/2 (99 % from {alone[1]:,} on)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the note as plain Python values."""
+        return {
+            **{name: getattr(self, name) for name in ("method", "max_keys", "min_units", "grid", "threshold")},
+            "sigma_squared": float(self.sigma_squared),
+            "share_of_rho": float(self.share),
+        }
+
+    def _units(self, weight: int) -> tuple[int, int]:
+        """Return how many units with votes of this weight bring a key to `half` and to `most`."""
+        return -(-self.half // weight), -(-self.most // weight)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupNote:
+    """How the items of a release were chosen; all of it is known without the data.
+
+    Attributes:
+      max_items: for how many items one unit counts.
+      threshold: from how much on a noisy count is released, in units of 2**-scale_bits.
+      most: the smallest exact count that is released with probability 0.99, in the same units.
+      scale_bits: 0, or under a norm the bits of `norm_bounding`.
+    """
+
+    of_items: ClassVar[bool] = True
+    max_items: int
+    threshold: int
+    most: int
+    scale_bits: int = 0
+
+    share: ClassVar[Fraction] = Fraction(0)
+    """The part of rho that the choice takes from the counts: the counts decide themselves."""
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
+        _validate.whole_fields(self, "threshold", "most", low=1, high=2 * MAX_THRESHOLD)
+        _validate.one_of((0, SCALE_BITS), scale_bits=self.scale_bits)
+
+    @property
+    def least_count(self) -> float:
+        """The threshold in records."""
+        return self.threshold / (1 << self.scale_bits)
+
+    @property
+    def likely_count(self) -> float:
+        """`most` in records."""
+        return self.most / (1 << self.scale_bits)
+
+    def __str__(self) -> str:
+        return (
+            f"those whose count with noise is {self.least_count:,.5g} or more: an item with that count is released "
+            f"with probability 1/2 (99 % from {self.likely_count:,.5g} on). Counts just above that limit are too high "
+            "by up to a sigma on average, because items that the noise lowers are left out"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the note as plain Python values."""
+        return {"max_items": self.max_items, "threshold": self.least_count, "likely": self.likely_count}
+
+
+_MAX_DROPPED = 62
+
+
+@dataclasses.dataclass(frozen=True)
+class RowNote:
+    """One noisy row.
+
+    Attributes:
+      mechanism: which rows there are.
+      number: which of them it is, from 0.
+      dropped_bits: counters are in units of 2**dropped_bits of what the noise was drawn for, rounded.
+    """
+
+    is_row: ClassVar[bool] = True
+    mechanism: RowMechanism
+    number: int
+    dropped_bits: int
+
+    def __post_init__(self) -> None:
+        _validate.instance(RowMechanism, mechanism=self.mechanism)
+        _validate.whole_fields(self, "number", low=0, high=self.mechanism.row_count - 1)
+        _validate.whole_fields(self, "dropped_bits", low=0, high=_MAX_DROPPED)
+
+    @property
+    def window(self) -> int:
+        """The window that the row comes out with."""
+        return self.mechanism.window_of(self.number)
+
+    def noise(self, sigma: str) -> str:
+        """Return in words what noise there is, of this sigma."""
+        return (
+            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {self}"
+            ". rho covers all rows together, for any number of questions, even if later data depend on them"
+        )
+
+    def __str__(self) -> str:
+        return f"row {self.number} of {self.mechanism.row_count}, {_of(self.mechanism)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerNote:
+    """An answer about some windows.
+
+    Attributes:
+      mechanism: which rows there are.
+      windows: the rows of how many windows were there, from the first on.
+    """
+
+    is_row: ClassVar[bool] = False
+    mechanism: RowMechanism
+    windows: int
+
+    def __post_init__(self) -> None:
+        _validate.instance(RowMechanism, mechanism=self.mechanism)
+        _validate.whole_fields(self, "windows", low=1, high=self.mechanism.windows)
+
+    def noise(self, sigma: str) -> str:
+        """Return in words what noise there is, of this sigma."""
+        return (
+            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {self}. Answers of one "
+            "timeline share noise, so they do not combine"
+        )
+
+    def __str__(self) -> str:
+        rows = self.mechanism.first_row(self.windows)
+        return f"the first {rows} of {self.mechanism.row_count} rows, {_of(self.mechanism)}"
+
+
+def _of(mechanism: RowMechanism) -> str:
+    """Return in words what makes the rows."""
+    return f"made by {mechanism.words} over {mechanism.windows} windows"
