@@ -70,7 +70,6 @@ class Releases:
                 yield KINDS[kind](spec, counters, statement, scale_bits)
 
     def take(self, places: Sequence[int]) -> Releases:
-        """Return those at these places, one or more."""
         release_ids = [self._release_ids[place] for place in places]
         side, counters = self._side[places], self._counters[places]
         return Releases(*self._common, release_ids=release_ids, side=side, counters=counters)
@@ -123,7 +122,6 @@ class Releases:
 
 
 def _fields(checked: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name."""
     return {field.name: getattr(checked, field.name) for field in dataclasses.fields(checked)}
 
 

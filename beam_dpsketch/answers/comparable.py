@@ -106,7 +106,6 @@ class Comparable(ABC):
     def _changes(
         self, before: Any, difference: Comparable, k: int, candidates: Many | None, confidence: float
     ) -> Changes:
-        """Return `movers`, given this release minus the one before."""
         found = self._changed_candidates(before, k) if candidates is None else as_many(candidates)[0]
         largest = Difference(difference).top_k(k, found, confidence)
         items = as_list(largest.item)

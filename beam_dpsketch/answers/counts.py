@@ -178,7 +178,6 @@ class ReleasedCounts(ReleasedSketch):
         return Frequencies(self.items, estimates, estimates - margin, estimates + margin, limit, self.spec.truncated)
 
     def _read(self, places: np.ndarray) -> np.ndarray:
-        """Return the counts at these places, NaN for -1."""
         return np.append(self.counters.astype(np.float64), math.nan)[places]
 
     def _most_unreleased(self, confidence: float) -> float:
@@ -187,7 +186,6 @@ class ReleasedCounts(ReleasedSketch):
 
     @property
     def _chosen(self) -> GroupNote | None:
-        """How the items were chosen, of a single release."""
         note = self.privacy.keys
         single = note is not None and note.of_items and len(self.privacy.release_ids) == 1
         return note if single else None  # type: ignore[return-value]

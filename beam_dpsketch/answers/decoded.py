@@ -40,12 +40,7 @@ class Reading(Protocol):
 
 
 class Dictionary:
-    """The items that are decoded, each once, in their order, with their keys in ascending order.
-
-    Args:
-      items: of the caller, repeated ones included.
-      keys_of: of the release: keys of items, which raises for what cannot be counted.
-    """
+    """The items that are decoded, each once, in their order, with their keys in ascending order."""
 
     def __init__(self, items: Many, keys_of: Callable[[Any], np.ndarray]) -> None:
         plain = as_many(items)[0]
@@ -174,14 +169,7 @@ def decode_flat(
 
 
 def _summary(freed: FreedRows, rows: DecodedRows, sigma_squared: float, before: float) -> list[str]:
-    """Say what is left, how much of it is noise, and what the dictionary explains.
-
-    Args:
-      freed: the rows.
-      rows: what was read of them.
-      sigma_squared: of the noise.
-      before: the mean square of the counters before decoding.
-    """
+    """Say what is left, how much of it is noise, and what the dictionary explains."""
     depth, sigma = len(freed.rows), math.sqrt(sigma_squared)
     reach = sum(rows.margins(0.95)) / 2 * float(rows.deviations.mean())
     unknown = float(np.mean(freed.residual**2)) - freed.expected

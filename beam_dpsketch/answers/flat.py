@@ -173,7 +173,6 @@ class ReleasedCountMin(ReleasedFrequencies):
 
 
 def _check_method(method: Method, guarantee: Guarantee | None, failure_probability: float | None = None) -> None:
-    """Refuse an unknown method, and arguments that belong to another one."""
     _validate.one_of(get_args(Method), method=method)
     for name, value in (("guarantee", guarantee), ("failure_probability", failure_probability)):
         if value is not None and method != "minimum":

@@ -134,12 +134,10 @@ class RecordWriter:
         self._append(HEADER)
 
     def write(self, record: bytes) -> None:
-        """Append one record."""
         self._append(U64.write(len(record)) + record)
         self._append(self._digest.digest())
 
     def close(self) -> None:
-        """Append the end mark and close the file."""
         self.write(b"")
         self._file.close()
 

@@ -96,7 +96,6 @@ class Rows(Sequence[Row]):
         return map(self._row_type, *(as_list(column) for column in self._columns().values()))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both have equal rows."""
         return isinstance(other, Rows) and self._row_type is other._row_type and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]

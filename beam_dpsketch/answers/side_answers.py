@@ -134,7 +134,6 @@ class SideAnswers(ABC):
         )
 
     def _note(self, name: str) -> SideNote:
-        """Return the side counter of this name; raise if the release has none."""
         for note in self.privacy.side:
             if name in note.names:
                 return note

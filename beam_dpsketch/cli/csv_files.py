@@ -110,7 +110,6 @@ def _read(text: str | None, read: Callable[[str], Any]) -> Any:
 
 
 def _whole(text: str) -> int | None:
-    """Return a whole number, also of text such as 12.0 or 2e3."""
     if not _NUMBER.fullmatch(text):
         return None
     number = min(max(Decimal(text), _LOWEST), _HIGHEST)
@@ -153,7 +152,6 @@ class CsvFile:
         self._is_ragged, self._is_whole, self._is_decoded = False, False, True
 
     def header(self) -> list[str]:
-        """Return the names in the first line."""
         with self._open() as file:
             return next(self._rows(file))
 
@@ -184,7 +182,6 @@ class CsvFile:
         return open(self._path, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
     def _rows(self, file: Any) -> Iterator[list[str]]:
-        """Yield lines that are not empty; there is one at least."""
         try:
             rows = filter(None, _read_lines(file) if sys.version_info < (3, 11) else csv.reader(file, strict=True))
             if (header := next(rows, None)) is None:

@@ -52,7 +52,6 @@ def to_row(stored: Stored) -> dict[str, Any]:
 
 
 def _text(stored: list[Stored], kind: str, spell: Callable[[Any], str]) -> bytes:
-    """Return the rows as CSV or JSON, with the bytes in base 64."""
     rows = [{**(row := to_row(each)), "release": base64.b64encode(row["release"]).decode()} for each in stored]
     if kind == "csv":
         rows = [{**row, "release_ids": " ".join(row["release_ids"])} for row in rows]

@@ -19,12 +19,7 @@ _ROWS = 1 << 17
 
 
 class Input(NamedTuple):
-    """Records to be released, to be read once.
-
-    Attributes:
-      paths: the files.
-      reader: their rows. It calls the function that `open_files` got.
-    """
+    """Records to be released, to be read once."""
 
     paths: list[str]
     reader: pa.RecordBatchReader

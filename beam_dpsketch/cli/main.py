@@ -45,11 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code.
-
-    Args:
-      arguments: those of the command line; `None` takes them from the process.
-    """
+    """Run the command and return its exit code."""
     try:
         parsed = make_parser().parse_args(arguments)
         code: int = parsed.run(parsed)

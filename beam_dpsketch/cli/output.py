@@ -203,14 +203,12 @@ def _rename(unfinished: str, path: str, which: str) -> None:
 
 
 def _umask() -> int:
-    """Return the bits that new files of this process lack."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 def _is_there(path: str, which: str) -> UsageError:
-    """Return the error about a file that would be replaced."""
     return UsageError(f"{path} is there already{which}; --replace replaces it")
 
 

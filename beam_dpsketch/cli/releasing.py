@@ -65,7 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(path: str, *, replace: bool) -> None:
-    """Refuse an output before anything is read."""
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     check_output(path, replace=replace, which=_HAS_COST)
@@ -74,7 +73,6 @@ def _check_output(path: str, *, replace: bool) -> None:
 
 
 def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
-    """Write the file of a release."""
     try:
         with complete_file(path, replace=replace, which=_HAS_COST) as file:
             writer = RecordWriter(file)

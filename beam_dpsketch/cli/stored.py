@@ -23,13 +23,7 @@ _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A release, or a row over time, and where it was found.
-
-    Attributes:
-      path: its file.
-      key: its output key; `None` without one.
-      released: the release, or the row, whose `is_row` says so.
-    """
+    """A release, or a row over time, and where it was found."""
 
     path: str
     key: Any
@@ -37,12 +31,10 @@ class Stored:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The columns that say where it was found."""
         return {"file": os.path.basename(self.path), "key": self.key, "window": window_of(self.path)}
 
     @property
     def title(self) -> str:
-        """The same in words, for messages."""
         return self.path if self.key is None else f"{self.path}, key {shown(self.key)}"
 
 

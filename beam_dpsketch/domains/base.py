@@ -144,12 +144,10 @@ class Domain(Universe):
 
     @property
     def last(self) -> Any:
-        """Return the largest value."""
         return self.values(np.array([self.size - 1], dtype=np.uint64))[0]
 
     @property
     def bits(self) -> int:
-        """Return the number of bits of the largest position."""
         return (self.size - 1).bit_length()
 
     def is_short_key(self, key: bytes) -> bool:
@@ -245,7 +243,6 @@ def _to_array(values: Sequence[Any]) -> np.ndarray:
 
 
 def _clamp_whole(value: Any, low: int, high: int) -> int | None:
-    """Clamp a whole number to [low, high]; return `None` for anything else."""
     if not is_real(value):
         return None
     if isinstance(value, (float, np.floating)):

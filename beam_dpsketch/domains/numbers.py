@@ -149,7 +149,6 @@ class FloatDomain(Domain):
 
 
 def _to_float(value: Any) -> float:
-    """Convert a real number to a float, anything else to NaN."""
     if not is_real(value):
         return math.nan
     try:

@@ -45,7 +45,6 @@ class BytesDomain(Universe):
         return np.dtype(f"S{self.max_bytes + 1}")
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys of items, and where an item was usable; elsewhere the key is that of an empty item."""
         listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else list(values)
         usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
@@ -55,7 +54,6 @@ class BytesDomain(Universe):
         return is_bytes_type(unwrap_type(kind))
 
     def is_inside(self, value: Any) -> bool:
-        """Return whether a usable item is short enough not to be truncated."""
         return len(self.to_bytes(value)) <= self.max_bytes
 
     def parse(self, text: str) -> Any:
@@ -80,11 +78,9 @@ class BytesDomain(Universe):
         return next((item for item in found if item is not None), None)
 
     def to_bytes(self, item: Any) -> bytes:
-        """Return the bytes of an item."""
         return item
 
     def from_bytes(self, data: bytes) -> Any:
-        """Return the item with these bytes; `None` if they are not valid."""
         return data
 
     def _key(self, data: bytes) -> bytes:

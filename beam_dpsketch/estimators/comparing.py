@@ -80,12 +80,10 @@ class NoisyTable:
 
     @property
     def depth(self) -> int:
-        """The number of rows."""
         return self.counters.shape[0]
 
     @property
     def width(self) -> int:
-        """The number of counters in a row."""
         return self.counters.shape[1]
 
     @property
@@ -102,11 +100,9 @@ class NoisyTable:
         return found
 
     def minus(self, other: NoisyTable) -> NoisyTable:
-        """Return the table of the difference; noise adds."""
         return NoisyTable(self.counters - other.counters, self.noise + other.noise, self.hashing)
 
     def over(self, length: float) -> NoisyTable:
-        """Return the table divided by a length."""
         return NoisyTable(self.counters / length, self.noise / length**2, self.hashing)
 
 
@@ -115,13 +111,7 @@ _REACH = 40  # 20 sigma there
 
 
 def noise_variance(sigma_squared: Fraction | float, *, releases: int = 1, scale_bits: int = 0) -> float:
-    """Return the variance of the noise of one counter, in squared records.
-
-    Args:
-      sigma_squared: the noise parameter, in squared records; of combined releases, the sum.
-      releases: how many were combined. Each is taken to have an equal part, which matters below sigma 1.5 only.
-      scale_bits: noise is drawn in units of 2**-scale_bits of a record.
-    """
+    """Return the variance of the noise of one counter, in squared records."""
     units = 4**scale_bits
     return releases * _of_one(float(sigma_squared * units / releases)) / units
 

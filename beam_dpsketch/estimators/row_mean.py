@@ -32,13 +32,7 @@ _NORMAL_VALUES = 1 << 12
 
 
 class RowReader:
-    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells.
-
-    Args:
-      spec: shape and hash functions.
-      counters: the noisy counters, integers or floats of shape (depth, width).
-      sigma_squared: the variance parameter of the noise in each.
-    """
+    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells."""
 
     def __init__(self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float) -> None:
         self._spec, self._has_signs = spec, spec.kind == "count_sketch"
@@ -47,7 +41,6 @@ class RowReader:
         self._margins: dict[float, tuple[float, float]] = {}
 
     def estimates(self, keys: np.ndarray) -> np.ndarray:
-        """Return the Huber mean over the rows of each key: float64 of shape (n,)."""
         rows = cells.read_rows(self._counters, keys, seed=self._spec.seed, has_signs=self._has_signs)
         return huber_mean(rows, self._scale)
 
@@ -146,7 +139,6 @@ def _middle_ranks(ordered: np.ndarray, scale: float, depth: int, failure: float)
 
 
 def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
-    """Return the errors at these ranks, in [0, 1]."""
     places = np.asarray(ranks * len(ordered)).astype(np.int64)
     return ordered[np.minimum(places, len(ordered) - 1)]
 

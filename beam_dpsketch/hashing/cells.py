@@ -107,7 +107,6 @@ class Places:
 
 
 def _scale(mixed: np.ndarray, width: int) -> np.ndarray:
-    """Scale the high 32 bits to [0, width)."""
     return _scale_into(np.empty_like(mixed), mixed, width)
 
 

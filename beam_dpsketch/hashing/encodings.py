@@ -116,7 +116,6 @@ def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
 
 
 def _encode_column(items: pa.Array) -> pa.LargeBinaryArray:
-    """Return the canonical bytes of a column, null where it is null."""
     kind = items.type
     if pa.types.is_dictionary(kind):
         return encode_all(items.dictionary).take(items.indices)

@@ -79,7 +79,6 @@ def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
 
 
 def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Hash a pyarrow column; each distinct text is hashed once."""
     if items.null_count:
         raise TypeError("items must not hold nulls, or text that is not UTF-8; drop them first")
     if pa.types.is_integer(items.type) and integers_as_they_are:
@@ -97,7 +96,6 @@ def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers
 
 
 def _wrap_integers(items: np.ndarray) -> np.ndarray:
-    """Return integers of any width as 64-bit two's complement."""
     return items.astype(np.uint64) if items.dtype.kind == "u" else items.astype(np.int64).view(np.uint64)
 
 

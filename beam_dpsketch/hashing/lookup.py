@@ -86,7 +86,6 @@ class ItemLookup:
 
     @functools.cached_property
     def _places_of_bytes(self) -> dict[bytes | None, int]:
-        """The place of each item, by its canonical bytes."""
         places: dict[bytes | None, int] = {encode(item): place for place, item in enumerate(self._items)}
         return {**places, None: NOT_AN_ITEM}
 

@@ -74,7 +74,6 @@ def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _mark_first_of_equals(ordered: np.ndarray) -> np.ndarray:
-    """Return where a sorted value differs from the one before, as bool."""
     new = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return new

@@ -82,15 +82,12 @@ class GroupedCounts(Count):
 
     @property
     def wanted(self) -> int:
-        """How many values a search is to find."""
         return self.k
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
-        """Return how counts become a release; refuse terms under which that cannot work."""
         return Counting.of(self.spec, terms.resolved(None))
 
     def plan(self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any) -> CountsPlan:
-        """Return what will be released; the arguments but the first change nothing."""
         return CountsPlan(calibrated)
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
@@ -114,19 +111,15 @@ class GroupedCounts(Count):
             )
 
     def check_over_time(self) -> None:
-        """Refuse rows over time."""
         refuse_search_over_time()
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
-        """Return what chooses the items."""
         return self.method.rule(bounds.max_keys or 1)
 
     def limit(self, bounds: ContributionLimit) -> Bounds:
-        """Return bounds that drop the items of a unit beyond max_keys."""
         return _given(bounds).within_max_keys()
 
     def display_data(self) -> dict[str, Any]:
-        """Return the delta of the items."""
         return {"delta": float(self.method.delta)}
 
 

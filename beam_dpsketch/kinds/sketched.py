@@ -30,7 +30,6 @@ class AnySketch(Count):
     spec: Any
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
-        """Return the noise, and how keys are chosen; refuse terms under which that, or the choice of a norm, fails."""
         calibration = Calibration.of(self.spec, terms)
         if terms.choosing is not None:
             calibrate_choice(self.spec, terms.choosing)
@@ -39,7 +38,6 @@ class AnySketch(Count):
     def plan(
         self, calibrated: DeclaredCalibration, n: int | None, *, keys: int | None, wanted_error: Fraction | float
     ) -> Plan:
-        """Return what to expect of a release."""
         return plan_calibrated(calibrated, n, keys=keys, search=self.is_search, wanted_error=wanted_error)
 
 
@@ -100,11 +98,9 @@ class TopKSearch(AnySketch):
 
     @property
     def wanted(self) -> int:
-        """How many values a search is to find."""
         return self.k
 
     def check_over_time(self) -> None:
-        """Refuse rows over time."""
         refuse_search_over_time()
 
 
@@ -117,7 +113,6 @@ def refuse_search_over_time() -> None:
 
 
 def _search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
-    """Return the given layout, or over a domain the usual one for a search."""
     if isinstance(domain, (TreeSpec, PrefixSpec)):
         return domain
     if isinstance(domain, BytesDomain):

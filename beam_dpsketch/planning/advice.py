@@ -78,7 +78,6 @@ class Advice(NamedTuple):
     needed: Needed
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the advice as plain Python values."""
         needed = {"wanted_error": float(self.needed.wanted_error), "each": float(self.needed.each)}
         return {
             "measure": self.measure,
@@ -90,14 +89,7 @@ class Advice(NamedTuple):
 
 
 def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
-    """Return advice on a release that is not over a horizon.
-
-    Args:
-      spec: the sketch.
-      terms: those of the release.
-      search: whether the release serves a list of the most frequent values.
-      wanted_error: an error as a share of the weight that counts, between 0 and 1.
-    """
+    """Return advice on a release that is not over a horizon."""
     _validate.open_unit_interval(wanted_error=wanted_error)
     bound = terms.bounds.size or _USUAL_NORM
     bounds = _NORMS if terms.bounds.size is None else _around(bound, _ROUND_BOUNDS)

@@ -117,16 +117,13 @@ class CountsPlan:
 
     @property
     def sigma(self) -> float:
-        """The noise parameter of each count."""
         return math.sqrt(self.counting.sigma_squared)
 
     @property
     def half_width(self) -> float:
-        """Half the width of a 95 % interval."""
         return 1.96 * self.sigma
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plain Python values."""
         return {
             "kind": "groups",
             "sigma": [self.sigma],
@@ -139,7 +136,6 @@ class CountsPlan:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        """Yield what is known, one fact a line."""
         terms, domain = self.counting.terms, self.counting.spec.domain
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
         yield f"Noise: sigma = {self.sigma:.4g} on each count; all of rho pays for it."
@@ -152,7 +148,6 @@ class CountsPlan:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    """Yield what is known of a release, one fact a line."""
     spec, terms, bounds = plan.spec, plan.terms, plan.terms.bounds
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"

@@ -57,17 +57,14 @@ class Look:
 
     @property
     def colour(self) -> str:
-        """The colour of the series."""
         return COLOURS[self.series % len(COLOURS)]
 
     @property
     def line(self) -> dict[str, Any]:
-        """The style of a line."""
         return {"color": self.colour, "linestyle": _DASHES[self.series % len(_DASHES)], "linewidth": 1.8}
 
     @property
     def marker(self) -> str:
-        """The marker of a point."""
         return _MARKERS[self.series % len(_MARKERS)]
 
     @property
@@ -115,15 +112,7 @@ def draw_bars(axes: Axes, places: np.ndarray, weights: np.ndarray, widths: Any, 
 
 
 def draw_intervals(axes: Axes, places: np.ndarray, answers: Sequence[np.ndarray], look: Look, upright: bool) -> None:
-    """Draw the interval of each estimate as a line with ends; those without a bound are left out.
-
-    Args:
-      axes: where to draw.
-      places: where the estimates are.
-      answers: estimates, lower and upper bounds, float64 of shape (n,).
-      look: colour and label.
-      upright: whether the lines stand.
-    """
+    """Draw the interval of each estimate as a line with ends; those without a bound are left out."""
     estimates, lower, upper = answers
     lines, ends = (axes.vlines, "_") if upright else (axes.hlines, "|")
     style: dict[str, Any] = {"linestyle": "none", "color": look.colour}

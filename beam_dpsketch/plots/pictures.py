@@ -91,7 +91,6 @@ def plot_histogram(edges: Many, weights: Intervals, axes: Axes | None = None, *,
 
 
 def _draw(axes: Axes, places: np.ndarray, names: list[str], answers: list[np.ndarray], look: Look) -> None:
-    """Draw bars at whole places, with a name for each."""
     draw_bars(axes, places, answers[0], _WIDTH, look)
     draw_intervals(axes, places, answers, look, upright=look.upright)
     if look.upright:
@@ -105,7 +104,6 @@ def _draw(axes: Axes, places: np.ndarray, names: list[str], answers: list[np.nda
 
 
 def _name(axes: Axes, look: Look) -> None:
-    """Name both axes, with a line at 0."""
     weights, values = ("y", "x") if look.upright else ("x", "y")
     getattr(axes, f"set_{weights}label")(look.weight)
     getattr(axes, f"set_{values}label")(look.value)
@@ -124,7 +122,6 @@ def _make_room(axes: Axes, items: int, look: Look) -> None:
 
 
 def _edge(value: Any) -> str:
-    """Return an edge of a bin in words."""
     if isinstance(value, datetime.datetime):
         return value.strftime("%Y-%m-%d") if not (value.hour or value.minute) else value.strftime("%Y-%m-%d %H:%M")
     return number(value) if isinstance(value, (int, float)) else text(value)
@@ -206,7 +203,6 @@ def plot_timeline(times: Many, answers: Intervals, axes: Axes | None = None, *, 
 
 
 def _checked(places: Many, answers: Intervals) -> list[Any]:
-    """Return places as a list; refuse more or fewer than answers."""
     listed = as_list(places)
     listed = listed if isinstance(listed, list) else list(listed)
     if not listed or len(listed) != len(answers):

@@ -109,7 +109,6 @@ def _at_powers() -> Any:
 
 
 def _scale_of(value: Any) -> Scale | None:
-    """Return the scale of the domain that a value is of; `None` for numbers and what no domain knows."""
     for kind in DOMAINS:
         with contextlib.suppress(TypeError, ValueError):
             if kind.scale is not None:

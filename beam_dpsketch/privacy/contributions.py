@@ -100,7 +100,6 @@ class ContributionLimit:
 
     @property
     def min_weight(self) -> int:
-        """The smallest weight of a record."""
         return -self.max_weight if self.signed else 0
 
     def given(self, otherwise: str, error: type[ValueError] = ValueError) -> Bounds:
@@ -108,7 +107,6 @@ class ContributionLimit:
         raise error(otherwise)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the bounds by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
@@ -119,7 +117,6 @@ class ContributionLimit:
         return f"weights {self.min_weight} to {self.max_weight}"
 
     def _check_fields(self) -> None:
-        """Refuse limits that are not whole numbers above 0, and what is neither true nor false."""
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.type == "bool":

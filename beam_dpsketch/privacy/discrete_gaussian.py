@@ -44,14 +44,12 @@ def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os
 
 
 def _check_size(size: int) -> int:
-    """Return size as a nonnegative Python integer or refuse it."""
     if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
         raise ValueError(f"size must be an integer >= 0, got {size!r}")
     return int(size)
 
 
 def _check_sigma_squared(sigma_squared: Fraction) -> Fraction:
-    """Return sigma_squared as a Fraction in range or refuse it."""
     # A float is refused: 0.3 could mean 3/10 or the nearest double, but the privacy statement is exact.
     if isinstance(sigma_squared, Rational) and not isinstance(sigma_squared, bool):
         # numpy integers would survive in a Fraction and overflow in the tables.
@@ -69,7 +67,6 @@ def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
 
 
 def _append_random_word(value: int, random_bytes: RandomBytes) -> int:
-    """Return value followed by 64 further random bits."""
     return value << _WORD_BITS | int.from_bytes(random_bytes(8), "little")
 
 
@@ -114,7 +111,6 @@ class _Sampler:
         return values
 
     def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        """Draw candidates and return those that are accepted, in order."""
         words = _random_words(candidates, random_bytes)
         # Prefix and sign are disjoint bits of the word, hence independent.
         magnitude = self._invert_prefixes(words >> np.uint64(_WORD_BITS - self._prefix_bits), random_bytes)

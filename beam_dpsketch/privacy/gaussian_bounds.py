@@ -71,7 +71,6 @@ def exponential_bounds(numerator: int, denominator: int, bits: int) -> tuple[int
 
 
 def _taylor_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
-    """Bound exp(-numerator / denominator) * 2**bits for an argument in (0, 1/2]."""
     lower = upper = term_lower = term_upper = 1 << bits
     order = 0
     while term_upper > 1:

@@ -74,11 +74,7 @@ class _Class(NamedTuple):
 
 @dataclass(frozen=True)
 class KeepTable:
-    """The probability to release a key, by its statistic; statistics beyond the end are kept for certain.
-
-    Args:
-      thresholds: floor(p(n) 2^128) for n = 0, 1, ..., not decreasing.
-    """
+    """The probability to release a key, by its statistic; statistics beyond the end are kept for certain."""
 
     thresholds: tuple[int, ...] = field(repr=False)
 
@@ -159,7 +155,6 @@ def _class_rho(rho: Fraction, weight: int, grid: int) -> Fraction:
 
 
 def _build(classes: list[_Class]) -> tuple[int, ...]:
-    """Return the thresholds below certainty, by the rule."""
     end = max(math.log(_ONE / key.reserve) for key in classes) + 1
     climbs = [(key.weight, _Climb(key, end)) for key in classes]
     thresholds = [0]
@@ -242,7 +237,6 @@ def _loss_of_step(logit: np.ndarray, step: np.ndarray, b: np.ndarray) -> tuple[n
 
 
 def _sigmoid(logit: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + exp(-logit)), precise at both ends."""
     return np.exp(-np.logaddexp(0, -logit))
 
 

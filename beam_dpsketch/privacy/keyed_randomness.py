@@ -25,10 +25,6 @@ class KeyedRandomness:
     """A secret and a context: what is released, by which step, for which key and window.
 
     It is never pickled and never shown.
-
-    Args:
-      secret: at least 32 random bytes.
-      context: canonical bytes; two contexts share no randomness.
     """
 
     __slots__ = ("_context", "_secret")
@@ -39,7 +35,6 @@ class KeyedRandomness:
         self._context = context
 
     def derive(self, part: bytes) -> KeyedRandomness:
-        """Return the randomness of a part of this context."""
         return KeyedRandomness(self._secret, encode((self._context, part)))
 
     def random_bytes(self, message: bytes) -> RandomBytes:

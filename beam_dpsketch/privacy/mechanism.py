@@ -119,10 +119,6 @@ def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> 
 
     It is 2 or more where a unit is replaced, for a single number too: its replacement may be in another window, period
     or release. `privacy.zcdp` needs that a removal costs half a replacement at most.
-
-    Args:
-      relation: the relation between neighbouring inputs.
-      has_signs: whether a unit may count negatively.
     """
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return 1

@@ -128,7 +128,6 @@ class SelectionRule:
         return tuple((size, math.isqrt(self.grid**2 // size)) for size in sizes)
 
     def threshold(self, sigma_squared: Fraction, window_count: int = 1) -> int:
-        """Return T, from noise of this parameter."""
         delta = self.delta / window_count
         votes = max(weight + least_quantile(sigma_squared, delta / size) for size, weight in self.classes)
         result = votes + (self.min_units - 1) * self.grid
@@ -157,15 +156,7 @@ def votes_sigma_squared(grid: int, rho: Fraction, relation: NeighboringRelation)
 def sketch_share(
     rule: SelectionRule, share: Fraction, left: Fraction, cost: SketchCost, relation: NeighboringRelation
 ) -> Fraction:
-    """Return the largest part of rho that sketches may have if votes have the part `share`.
-
-    Args:
-      rule: who votes for what.
-      share: the part of rho that calibrates the noise of the votes.
-      left: the part of rho for sketches and votes together.
-      cost: what sketches cost.
-      relation: the relation between neighbouring inputs.
-    """
+    """Return the largest part of rho that sketches may have if votes have the part `share`."""
     if cost.is_joint:
         return left - share
     per_square = share / (change_factor(relation) * rule.grid**2)  # 1 / (2 sigma^2), in parts of rho
@@ -192,7 +183,6 @@ def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation)
 
 
 def _class_sizes() -> Sequence[int]:
-    """Return the classes: steps of about the root of 2."""
     return sorted({1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))})
 
 

@@ -127,16 +127,10 @@ class SideCounter(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The first of the names."""
         return self.names[0]
 
     def squared_sensitivity(self, relation: NeighboringRelation, *, reach: Fraction | int = 1) -> Fraction:
-        """Return Delta^2, the largest squared change that one unit can cause over all cells, in records.
-
-        Args:
-          relation: the relation between neighbouring inputs.
-          reach: as in `sensitivity`.
-        """
+        """Return Delta^2, the largest squared change that one unit can cause over all cells, in records."""
         return change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
 
     def sigma_squared(

@@ -87,7 +87,6 @@ class ReleaseTerms(Generic[Limit]):
 
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
-        """The side counters of each release; before a norm is chosen, those of the least one."""
         return side_counters(self.privacy.side_counters, self.bounds.least, max_cells=self.output_cells)
 
     @property
@@ -107,7 +106,6 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def epsilon(self) -> float:
-        """The epsilon at the shown delta, rounded up."""
         return self.privacy.epsilon(zcdp.left_of_delta(self.privacy.shown_delta, self.delta))
 
     @property
@@ -135,12 +133,10 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def key_selection(self) -> SelectionRule | None:
-        """What decides which keys are released, if the data do."""
         return self.selection if isinstance(self.selection, SelectionRule) else None
 
     @property
     def group_rule(self) -> GroupRule | None:
-        """What decides which items are released, if they are counted one by one."""
         return self.selection if isinstance(self.selection, GroupRule) else None
 
     def without_side_counters(self) -> ReleaseTerms[Limit]:
@@ -157,7 +153,6 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def scale_bits(self) -> int:
-        """Before the noise, counters count in units of 2**-scale_bits."""
         return SCALE_BITS if self.bounds.has_norm else 0
 
     @property
@@ -172,9 +167,6 @@ class RowTerms(ReleaseTerms):
 
     Of `window_count`: under `RecordBounds` a unit counts in that many windows, and on unbounded input under a norm; on
     bounded input one norm covers all windows, and it is 1.
-
-    Args:
-      mechanism: which rows there are.
     """
 
     mechanism: RowMechanism

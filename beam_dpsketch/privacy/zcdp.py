@@ -129,7 +129,6 @@ def _delta(rho: Fraction | float, epsilon: float) -> float:
 
 
 def _log_order_ratio(order_minus_one: float) -> float:
-    """Return ln(alpha / (alpha - 1))."""
     return math.log1p(1 / order_minus_one) if order_minus_one > sys.float_info.min else -math.log(order_minus_one)
 
 

@@ -74,17 +74,14 @@ class SketchAccumulator:
 
     @property
     def cells(self) -> int:
-        """How many counters its sketch has."""
         return int(self._sketch_input.spec.cells)
 
     def add(self, item: Any) -> None:
-        """Add one record of weight 1."""
         self.items.append(item)
         if len(self.items) >= self._limit:
             self.flush()
 
     def add_weighted(self, item: Any, weight: Any) -> None:
-        """Add one record."""
         if self.weights is None:
             self.weights = []
         self.weights.append(weight)
@@ -101,7 +98,6 @@ class SketchAccumulator:
             self._compact()
 
     def flush(self) -> None:
-        """Hash the items that wait."""
         if self.items:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
@@ -215,7 +211,6 @@ class SketchAccumulator:
         self.max_norm = max_norm if self.max_norm is None else self.max_norm
 
     def _pending(self) -> Iterable[WeightedItems]:
-        """Yield everything that is not in dense counters yet, hashed."""
         yield from self._chunks
         if self.items:
             yield self._sketch_input.contributions(self.items, self.weights)

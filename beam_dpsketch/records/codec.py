@@ -47,7 +47,6 @@ class _Numbers(NamedTuple):
 
     @staticmethod
     def unpack(width: int, base: int, rows: int, data: bytes, start: int) -> np.ndarray:
-        """Return the integers as uint64."""
         if not width:
             return np.full(rows, base, dtype=np.uint64)
         values = np.frombuffer(data, f"<u{width}", count=rows, offset=start).astype(np.uint64)
@@ -62,13 +61,7 @@ def to_bytes(records: pa.Table) -> bytes:
 
 
 def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[slice]) -> Iterator[bytes]:
-    """Encode each part of a table of records without nulls.
-
-    Args:
-      records: the table.
-      order: an order of its rows; `None` for the order they are in.
-      parts: slices of this order, with start and stop.
-    """
+    """Encode each part of a table of records without nulls."""
     headers: list[bytes] = []
     numbers: list[_Numbers] = []
     binaries: list[tuple[np.ndarray, memoryview] | None] = []
@@ -111,7 +104,6 @@ def from_bytes(data: bytes) -> pa.Table:
 
 
 def _parse(data: bytes) -> tuple[dict[str, pa.Array], int]:
-    """Return the columns, and where they end."""
     version, count, rows = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise ValueError("another version")

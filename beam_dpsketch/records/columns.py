@@ -56,14 +56,7 @@ WEIGHTS = Readable("whole numbers", _is_weight)
 
 
 def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
-    """Read one column of a batch.
-
-    Args:
-      batch: a pyarrow RecordBatch or Table, or a pandas DataFrame.
-      argument: the argument of the transform that names the column, for messages.
-      selector: the name of the column.
-      readable: the types that can be used; others are an error.
-    """
+    """Read one column of a batch."""
     if not isinstance(selector, str):
         raise TypeError(f"{argument} must be a column name where elements are batches")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))
@@ -173,7 +166,6 @@ def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.nda
 
 
 def _clip_whole(weight: Any) -> int | None:
-    """Clip a whole number to 64 bits; return `None` for anything else."""
     if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
         return None
     return max(-_MAX_WEIGHT, min(_MAX_WEIGHT, int(weight)))

@@ -55,7 +55,6 @@ class SketchInput:
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
-        """The kind of sketch."""
         return raw_type(self.spec)
 
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +68,6 @@ class SketchInput:
 
     @property
     def readable(self) -> Readable:
-        """The types of item columns that can be counted."""
         domain = self.spec.domain
         return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
 
@@ -82,21 +80,17 @@ class SketchInput:
 
     @property
     def scale_bits(self) -> int:
-        """Counters count in units of 2**-scale_bits."""
         if not self.bounds.has_norm:
             return 0
         return SCALE_BITS if self.over_time is None else ROW_SCALE_BITS
 
     def raw_sketch(self) -> RawSketch:
-        """Return an empty sketch."""
         return self.kind(self.spec).in_units_of(self.scale_bits)
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
-        """Return the keys in a column."""
         return column.to_numpy().astype(self.key_type, copy=False)
 
     def clamp(self, weights: np.ndarray) -> np.ndarray:
-        """Clamp weights to the bounds."""
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
 
     def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> WeightedItems:
@@ -145,11 +139,9 @@ class SketchInput:
 
     @functools.cached_property
     def key_type(self) -> np.dtype[Any]:
-        """The numpy type of keys."""
         return self.kind.key_type(self.spec)
 
     def empty(self) -> WeightedItems:
-        """Return no items."""
         return WeightedItems(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
 
     @functools.cached_property

@@ -209,10 +209,8 @@ class TimeRange:
 
     @property
     def start_micros(self) -> int:
-        """The start in microseconds since 1970."""
         return to_micros(start=self.start)
 
     @property
     def end_micros(self) -> int:
-        """The end in microseconds since 1970."""
         return to_micros(end=self.end)

@@ -37,14 +37,7 @@ class Columns(NamedTuple):
 
 
 class RecordReader:
-    """Reads the records of a transform's elements, and which of them have an allowed key.
-
-    Args:
-      selectors: what to read.
-      per_key: whether records have keys.
-      public_keys: the only keys allowed, if listed.
-      by_item: whether tables name each pair of key and item as their key, and no item: for grouped counts.
-    """
+    """Reads the records of a transform's elements, and which of them have an allowed key."""
 
     def __init__(
         self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None, by_item: bool = False
@@ -65,7 +58,6 @@ class RecordReader:
         return MISSING_KEY, element
 
     def read_rows(self, elements: list[Any]) -> Columns:
-        """Read elements that are one record each."""
         names, keys, values = self.selectors, None, elements
         if self.per_key:
             keys, values = map(list, zip(*map(self._split_record, elements), strict=True))
@@ -77,7 +69,6 @@ class RecordReader:
         )
 
     def read_privacy_id(self, element: Any) -> Any:
-        """Read the privacy id of an element that is one record; `None` if it has none."""
         return None if self._privacy_id is None else self._privacy_id(self._split_record(element)[1])
 
     def read_batch(self, element: Any, sketch_input: SketchInput | None) -> Columns:
@@ -91,7 +82,6 @@ class RecordReader:
         )
 
     def read_batch_privacy_ids(self, element: Any) -> Any:
-        """Read the privacy ids of an element that is a batch."""
         return batch_column(element, "privacy_id", self.selectors.privacy_id, HASHED)
 
     def _split_record(self, element: Any) -> tuple[Any, Any]:
@@ -226,7 +216,6 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
 
 
 def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights as int64, 1 if none are read, and where they were whole numbers."""
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 

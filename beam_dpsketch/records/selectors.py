@@ -77,7 +77,6 @@ def is_pandas_frame(kind: type) -> bool:
 
 
 def _is_pandas_type(kind: type, *names: str) -> bool:
-    """Return whether a type is one of these pandas types or a subclass."""
     return any(base.__name__ in names and base.__module__.split(".")[0] == "pandas" for base in kind.__mro__)
 
 
@@ -109,7 +108,6 @@ class Selectors:
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
-        """Return the selectors that are not `None`."""
         return {name: selector for name, selector in vars(self).items() if selector is not None}
 
     @property

@@ -32,7 +32,6 @@ class Record:
 
     @property
     def bounds(self) -> RecordBounds:
-        """The bounds of one record."""
         return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
 
 
@@ -73,12 +72,10 @@ class PrivacyId:
 
     @property
     def has_norm(self) -> bool:
-        """Whether a norm bounds each id."""
         return self.bounds.has_norm
 
     @property
     def period_micros(self) -> int:
-        """The length of a period in microseconds; 0 if it is all of the input."""
         return 0 if self.period is None else duration_to_micros(period=self.period)
 
 

@@ -16,36 +16,25 @@ _LOG = logging.getLogger(__name__)
 
 
 class Unused:
-    """The arguments without a usable value in a bundle; costs nothing as soon as one element counts.
-
-    Attributes:
-      anything_counts: whether an element of the bundle counts.
-    """
+    """The arguments without a usable value in a bundle; costs nothing as soon as one element counts."""
 
     def __init__(self, selectors: Selectors) -> None:
         self._selectors = selectors
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        """Forget the bundle before."""
         self.anything_counts = False
         self._dropped = 0
         self._read: set[str] = set()
         self._used: set[str] = set()
 
     def note_dropped(self, size: int, **any_usable: bool) -> None:
-        """Note elements that all do not count.
-
-        Args:
-          size: the number of elements.
-          any_usable: for each argument that was read, whether one of them has a usable value.
-        """
+        """Note elements that all do not count."""
         self._dropped += size
         self._read.update(any_usable)
         self._used.update(argument for argument, usable in any_usable.items() if usable)
 
     def finish_bundle(self) -> None:
-        """Warn of arguments that gave no usable value."""
         warn_of_unused(self._selectors, self.arguments)
 
     @property

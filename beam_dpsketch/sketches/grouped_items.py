@@ -48,22 +48,18 @@ class GroupedItems(Spec):
 
     @classmethod
     def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> GroupedItems:
-        """Return these items of a domain."""
         return cls(domain, join_parts(short_keys), left_out)
 
     @property
     def cells(self) -> int:
-        """The number of items."""
         return len(self.short_keys)
 
     @functools.cached_property
     def short_keys(self) -> tuple[bytes, ...]:
-        """The items in the bytes of `short_keys`."""
         return tuple(split_parts(self.encoded_items))
 
     @functools.cached_property
     def places(self) -> dict[bytes, int]:
-        """The place of each item."""
         return {key: place for place, key in enumerate(self.short_keys)}
 
     @functools.cached_property

@@ -96,7 +96,6 @@ class RawSketch(ABC):
 
     @classmethod
     def key_type(cls, spec: Any) -> np.dtype[Any]:
-        """Return the numpy type of keys."""
         return np.dtype(np.uint64)
 
     @classmethod

@@ -66,7 +66,6 @@ class ListedItems(Spec):
 
     @property
     def cells(self) -> int:
-        """Return the number of counters, one for each item."""
         return len(self.items)
 
     def describe(self) -> str:
@@ -79,7 +78,6 @@ class ListedItems(Spec):
 
     @functools.cached_property
     def lookup(self) -> ItemLookup:
-        """The way from items to their places in the list."""
         return ItemLookup(self.items)
 
     def __eq__(self, other: object) -> bool:

@@ -137,7 +137,6 @@ class SketchSpec(Spec):
 
     @property
     def cells(self) -> int:
-        """How many counters the sketch has."""
         return self.depth * self.width
 
     def describe(self) -> str:

@@ -153,7 +153,6 @@ class TreeSpec(Spec):
 
     @property
     def cells(self) -> int:
-        """Return the number of counters."""
         return sum(level.depth * level.width for level in self.levels)
 
     def describe_levels(self) -> Sequence[str]:
@@ -168,11 +167,9 @@ class TreeSpec(Spec):
         return sum(level.bits for level in self.levels[number + 1 :])
 
     def nodes(self, number: int) -> int:
-        """Return the number of nodes of a level."""
         return -(-self.domain.size >> self.shift(number))
 
     def level_spec(self, number: int) -> SketchSpec:
-        """Return the spec of one level's sketch."""
         level = self.levels[number]
         if level.sketch == "exact":
             return SketchSpec(depth=level.depth, width=level.width)

@@ -53,7 +53,6 @@ class DyadicCountSketch(RawSketch):
 
     @property
     def levels(self) -> tuple[LinearSketch, ...]:
-        """Return the sketch of each level, from the coarsest to the finest."""
         return self._levels
 
     @classmethod
@@ -81,7 +80,6 @@ class DyadicCountSketch(RawSketch):
         return self
 
     def _accumulate_distinct(self, nodes: np.ndarray, net: np.ndarray) -> None:
-        """Add sorted distinct leaves to every level."""
         for number in reversed(range(len(self._levels))):
             self._levels[number].accumulate_keys(nodes, net)
             if number:
@@ -136,14 +134,12 @@ class PrefixSpec(Spec):
 
     @property
     def cells(self) -> int:
-        """Return the number of counters."""
         return self.domain.max_bytes * self.depth * self.width
 
     def purpose(self, *, search: bool) -> Purpose:
         return "items"
 
     def level_spec(self, number: int) -> SketchSpec:
-        """Return the spec of one level's sketch."""
         return SketchSpec(depth=self.depth, width=self.width, seed=cells.derive_seed(self.seed, number))
 
 
@@ -172,7 +168,6 @@ class PrefixTree(RawSketch):
 
     @property
     def levels(self) -> tuple[LinearSketch, ...]:
-        """Return the sketch of each level, from the first byte to the last."""
         return self._levels
 
     @classmethod

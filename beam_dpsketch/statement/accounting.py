@@ -63,12 +63,7 @@ class Spent:
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
-    """Return what releases cost together: one sum for each unit, relation and length of period.
-
-    Args:
-      statements: of releases.
-      unreleased: of runs that chose no key, and so released nothing.
-    """
+    """Return what releases cost together: one sum for each unit, relation and length of period."""
     groups: dict[Any, list[PrivacyStatement]] = {}
     for each in (*statements, *unreleased):
         groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
@@ -128,11 +123,7 @@ _HEADINGS = ("Protected", "How well", "Bounds enforced on each", "Keys", "Items"
 
 @dataclasses.dataclass(frozen=True)
 class Unreleased:
-    """What a run has spent, without any of its releases.
-
-    Attributes:
-      privacy: the statement that a release of the run would have, without side counters.
-    """
+    """What a run has spent, without any of its releases."""
 
     privacy: PrivacyStatement
 

@@ -67,7 +67,6 @@ class KeyNote:
         return f"{words} is released with probability 1/2 (99 % from {alone[1]:,} on)"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the note as plain Python values."""
         return {
             **{name: getattr(self, name) for name in ("method", "max_keys", "min_units", "grid", "threshold")},
             "sigma_squared": float(self.sigma_squared),
@@ -106,7 +105,6 @@ class GroupNote:
 
     @property
     def least_count(self) -> float:
-        """The threshold in records."""
         return self.threshold / (1 << self.scale_bits)
 
     @property
@@ -122,7 +120,6 @@ class GroupNote:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the note as plain Python values."""
         return {"max_items": self.max_items, "threshold": self.least_count, "likely": self.likely_count}
 
 
@@ -131,13 +128,7 @@ _MAX_DROPPED = 62
 
 @dataclasses.dataclass(frozen=True)
 class RowNote:
-    """One noisy row.
-
-    Attributes:
-      mechanism: which rows there are.
-      number: which of them it is, from 0.
-      dropped_bits: counters are in units of 2**dropped_bits of what the noise was drawn for, rounded.
-    """
+    """One noisy row."""
 
     is_row: ClassVar[bool] = True
     mechanism: RowMechanism
@@ -151,11 +142,9 @@ class RowNote:
 
     @property
     def window(self) -> int:
-        """The window that the row comes out with."""
         return self.mechanism.window_of(self.number)
 
     def noise(self, sigma: str) -> str:
-        """Return in words what noise there is, of this sigma."""
         return (
             f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {self}"
             ". rho covers all rows together, for any number of questions, even if later data depend on them"
@@ -167,12 +156,7 @@ class RowNote:
 
 @dataclasses.dataclass(frozen=True)
 class AnswerNote:
-    """An answer about some windows.
-
-    Attributes:
-      mechanism: which rows there are.
-      windows: the rows of how many windows were there, from the first on.
-    """
+    """An answer about some windows."""
 
     is_row: ClassVar[bool] = False
     mechanism: RowMechanism
@@ -183,7 +167,6 @@ class AnswerNote:
         _validate.whole_fields(self, "windows", low=1, high=self.mechanism.windows)
 
     def noise(self, sigma: str) -> str:
-        """Return in words what noise there is, of this sigma."""
         return (
             f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {self}. Answers of one "
             "timeline share noise, so they do not combine"
@@ -195,5 +178,4 @@ class AnswerNote:
 
 
 def _of(mechanism: RowMechanism) -> str:
-    """Return in words what makes the rows."""
     return f"made by {mechanism.words} over {mechanism.windows} windows"

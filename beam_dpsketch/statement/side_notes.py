@@ -72,7 +72,6 @@ class SideNote:
 
     @property
     def estimate(self) -> float:
-        """The number, in records."""
         return self.value / (1 << self.scale_bits)
 
     def interval(self, confidence: float) -> Interval:
@@ -117,7 +116,6 @@ class SideNote:
         return f"{self._phrases[1].format(shown(estimate))} (+-{shown(half)})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the note as plain Python values."""
         return {
             "names": list(self.names),
             "estimate": self.estimate,

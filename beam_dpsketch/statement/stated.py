@@ -87,7 +87,6 @@ class Stated:
 
     @property
     def loss(self) -> Loss:
-        """What it loses: `rho` and `delta`."""
         return Loss(self.rho, self.delta)
 
     @property

@@ -56,7 +56,6 @@ def round_up(value: Fraction | float, digits: int) -> float:
 
 
 def _loss(statement: Stated) -> str:
-    """Return how well it is protected."""
     rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
     if not statement.delta:
         epsilon = round_up(statement.shown_epsilon, 4)
@@ -70,7 +69,6 @@ def _loss(statement: Stated) -> str:
 
 
 def _noise(statement: Stated, sigma: str) -> str:
-    """Return what noise there is."""
     if statement.over_time is not None:
         return statement.over_time.noise(sigma)
     count = len(statement.release_ids)
@@ -78,7 +76,6 @@ def _noise(statement: Stated, sigma: str) -> str:
 
 
 def _keys(statement: Stated) -> dict[str, str]:
-    """Return how the keys, or items, were chosen."""
     if not statement.delta:
         return {}
     lost = f"{round_up(statement.delta, 6):g}"
@@ -101,7 +98,6 @@ def _keys(statement: Stated) -> dict[str, str]:
 
 
 def _choice(statement: Stated) -> str:
-    """Return how the norm was chosen."""
     if not statement.norm_spend:
         return ""
     if len(statement.release_ids) > 1:
@@ -140,7 +136,6 @@ def _parts(statement: Stated) -> dict[str, str]:
 
 
 def _part(share: Fraction) -> str:
-    """Return a part of rho as a fraction, or rounded if that is long."""
     return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
 
 

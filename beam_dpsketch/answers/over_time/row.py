@@ -115,15 +115,7 @@ class TimelineRow:
 def make_answer(
     rows: Sequence[TimelineRow], name: bytes, counters: np.ndarray, side: np.ndarray, variance: float
 ) -> ReleasedSketch:
-    """Return an answer about some windows as an ordinary released sketch, which knows its noise.
-
-    Args:
-      rows: those that it was made of, in order.
-      name: canonical bytes that say which answer it is.
-      counters: what was decoded, in records: float64 of shape (spec.cells,).
-      side: the same of the side counters, of shape (notes of the statement,).
-      variance: that of a counter over the sigma^2 of the rows, in records.
-    """
+    """Return an answer about some windows as an ordinary released sketch, which knows its noise."""
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variance * float(each)) for each in first.privacy.sigma_squared_per_level)
     scale_bits = SCALE_BITS - min(drowned_bits(sigma_squared), SCALE_BITS)
@@ -147,7 +139,6 @@ def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
 
 
 def _to_whole(values: np.ndarray, scale_bits: int) -> np.ndarray:
-    """Return values in units of 2**-scale_bits, rounded, int64; what is too large becomes the largest."""
     return np.clip(np.rint(values * 2.0**scale_bits), -_MOST, _MOST).astype(np.int64)
 
 

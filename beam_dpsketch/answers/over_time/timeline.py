@@ -191,12 +191,10 @@ class SketchTimeline:
 
     @property
     def _first(self) -> TimelineRow:
-        """The first row, which says what is equal for all."""
         return self._rows[0]
 
     @property
     def _decoder(self) -> RowDecoder:
-        """What has decoded the rows so far."""
         if self._decoding is None:
             self._decoding = decoder_of(self._first.mechanism, self._values)
         return self._decoding

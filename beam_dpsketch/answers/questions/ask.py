@@ -86,13 +86,7 @@ _DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
 
 
 def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
-    """Return the columns of the rows that answer a kind of question.
-
-    Args:
-      kind: of question.
-      item: the type of items and values.
-      truncates: whether items are text or bytes that may be counted by their beginning; rows then say so.
-    """
+    """Return the columns of the rows that answer a kind of question."""
     entry = KINDS[kind]
     return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
 

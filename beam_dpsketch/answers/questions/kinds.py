@@ -96,12 +96,6 @@ def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = N
     """Return the last value of each of some equal parts of a domain; all values of a smaller one.
 
     These places do not depend on the release, so the intervals at them hold.
-
-    Args:
-      domain: the values.
-      parts: how many parts there are.
-      first: the position of the first value of the first part.
-      last: that of the last value; `None` takes the end of the domain.
     """
     size = (domain.size - 1 if last is None else last) - first + 1
     parts = min(parts, size)
@@ -174,8 +168,6 @@ _NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": f
 
 
 def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> QuestionKind:
-    """Return the kind of a question about all of a release."""
-
     def asked(released: Any, _: None, confidence: float, __: None) -> Answered:
         answer = getattr(released, method)(confidence)
         return Answered([answer._asdict()], answer)

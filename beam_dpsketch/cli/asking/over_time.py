@@ -23,12 +23,7 @@ MAX_SERIES, MAX_MOMENTS = 7, 2000
 
 
 class RunRows:
-    """The rows of one run and key.
-
-    Attributes:
-      title: where they were found, for messages.
-      stored: the rows.
-    """
+    """The rows of one run and key."""
 
     def __init__(self, stored: list[Stored]) -> None:
         self.stored = stored
@@ -58,7 +53,6 @@ class RunRows:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The columns that say where the rows were found."""
         return {"file": self._file, "key": self._key}
 
 
@@ -115,7 +109,6 @@ def moments(
 
 
 def _of_files(stored: list[Stored]) -> Iterator[Found]:
-    """Yield the windows of files, those of one name and key together."""
     found: dict[Any, list[tuple[Stored, Moment]]] = {}
     for each in stored:
         window = window_of(each.path)

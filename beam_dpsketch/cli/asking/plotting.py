@@ -51,13 +51,7 @@ class Names(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What one panel shows.
-
-    Attributes:
-      place: the columns that say where it was found.
-      series: the rows of each line; of one release, its rows.
-      released: a release that answered, which says what is counted.
-    """
+    """What one panel shows."""
 
     place: dict[str, Any]
     series: list[list[dict[str, Any]]]
@@ -111,7 +105,6 @@ def _draw_histogram(axes: Any, panel: Panel, names: Names) -> None:
 
 
 def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
-    """Draw one line for each item or share."""
     times = "end of the window, from the start (UTC)" if names.so_far else "start of the window (UTC)"
     axis = (names.value or "value") if names.drawing.axis == "value" else names.drawing.axis
     weight = axis or names.weight or _counted(panel.released)
@@ -130,7 +123,6 @@ _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "li
 
 
 def _look(panel: Panel, names: Names, value: str) -> Look:
-    """Return how a panel of one release is labelled."""
     return Look(
         value=_escaped(names.value or value),
         weight=_escaped(names.weight or _counted(panel.released)),
@@ -140,7 +132,6 @@ def _look(panel: Panel, names: Names, value: str) -> Look:
 
 
 def _counted(released: ReleasedSketch) -> str:
-    """Return what a release counts: records, or where they weigh differently, weight."""
     bounds = released.privacy.bounds
     return "weight" if bounds.has_weights or bounds.has_norm else "records"
 
@@ -151,7 +142,6 @@ def _intervals(rows: Sequence[dict[str, Any]]) -> Intervals:
 
 
 def _titles(panels: Sequence[Panel]) -> list[str]:
-    """Return what tells panels apart: the key, and what else differs."""
     names = dict.fromkeys(name for panel in panels for name in panel.place)
     telling = [name for name in names if name == "key" or len({shown(panel.place.get(name)) for panel in panels}) > 1]
     return [
@@ -166,7 +156,6 @@ def _escaped(words: str) -> str:
 
 
 def _height(panel: Panel, names: Names) -> float:
-    """Return how high a panel must be, in inches."""
     return 0.9 + _BAR * max(5, len(panel.series[0])) if names.drawing.form == "bars" else _HIGH
 
 
@@ -252,7 +241,6 @@ Found = Iterator[tuple[str, "Panel | AnswerError"]]
 
 
 def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    """Yield a panel for each release."""
     for title, place, released in releases_of(stored, horizon, arguments.windows):
         if isinstance(released, AnswerError):
             yield title, released

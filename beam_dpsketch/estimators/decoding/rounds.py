@@ -65,15 +65,7 @@ class FreedRows:
 
 
 class Rounds:
-    """Peeling and rounds over the counters of one release.
-
-    Args:
-      counters: noisy, of shape (depth, width).
-      places: of the items, each once.
-      sigma_squared: the variance parameter of the noise.
-      has_signs: whether the sketch has signs; rows without are centred.
-      signed: whether weights may be negative.
-    """
+    """Peeling and rounds over the counters of one release."""
 
     def __init__(
         self, counters: np.ndarray, places: Places, *, sigma_squared: float, has_signs: bool, signed: bool
@@ -84,7 +76,6 @@ class Rounds:
         self._groups = [(numbers == group, numbers != group) for group in np.unique(numbers)]
 
     def run(self) -> FreedRows:
-        """Return the rows after the last round that counted."""
         has_rounds = self._places.depth >= _MIN_DEPTH
         subtracted = self._peeled() if has_rounds else np.zeros((self._places.depth, self._items))
         limit = _ENERGY_SCALES * self._scale(self._residual(subtracted))
@@ -212,7 +203,6 @@ class DecodedRows:
         )
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """Return how far the truth may be below an estimate and above it, in deviations."""
         if confidence not in self._known_margins:
             self._known_margins[confidence] = self._found_margins(self._clip, confidence)
         return self._known_margins[confidence]

@@ -41,13 +41,7 @@ def shrink(estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> np
 
 
 class WeightLaw:
-    """The law of the weights behind some estimates.
-
-    Args:
-      estimates: float64 of shape (n,).
-      deviations: of their errors, above 0, of shape (n,).
-      signed: whether weights may be negative.
-    """
+    """The law of the weights behind some estimates."""
 
     def __init__(self, estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> None:
         self._signed = signed
@@ -110,14 +104,7 @@ def _fitted(likelihoods: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 class DecodedList:
-    """The counters of some items.
-
-    Args:
-      counters: float64 of shape (n,).
-      deviation: of the noise in each.
-      margin: how far the truth may be to either side, at a given confidence.
-      signed: whether weights may be negative.
-    """
+    """The counters of some items."""
 
     def __init__(
         self, counters: np.ndarray, deviation: float, margin: Callable[[float], float], *, signed: bool
@@ -127,5 +114,4 @@ class DecodedList:
         self._margin = margin
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """Return how far the truth may be below an estimate and above it."""
         return self._margin(confidence), self._margin(confidence)

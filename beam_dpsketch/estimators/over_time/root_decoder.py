@@ -75,7 +75,6 @@ class RootDecoder(RowDecoder):
         self._next += 1
 
     def _join(self, level: int, place: int) -> np.ndarray:
-        """Return the sum of gain times estimate over a bin, and drop its halves."""
         if (level, place) not in self._sums:
             halves = [self._join(level - 1, 2 * place + half) for half in (0, 1)]
             del self._sums[level - 1, 2 * place], self._sums[level - 1, 2 * place + 1]

@@ -52,7 +52,6 @@ class RowDecoder(ABC):
         return float(weights @ weights) * self._mechanism.squared_length
 
     def _sum_of_rows(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the estimate by one pass over the rows."""
         weights = self.weights(coefficients)
         total = np.zeros_like(self._row(0))
         for number in np.flatnonzero(weights).tolist():
@@ -68,7 +67,6 @@ class KeptArrays:
         self._bytes = 0
 
     def get(self, name: Hashable) -> np.ndarray | None:
-        """Return the array of this name, or `None` if it is gone."""
         return self._arrays.get(name)
 
     def put(self, name: Hashable, array: np.ndarray) -> None:

@@ -33,11 +33,9 @@ class _Siblings:
         self.group_start, self.group_end = np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
 
     def group(self, node: np.ndarray) -> np.ndarray:
-        """Return the variance of all siblings of a node together."""
         return self.cumulated[self.group_end[node]] - self.cumulated[self.group_start[node]]
 
     def left(self, node: np.ndarray) -> np.ndarray:
-        """Return the variance of the siblings before a node together."""
         return self.cumulated[node] - self.cumulated[self.group_start[node]]
 
     def spread(self, node: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -121,19 +119,16 @@ class _Path:
         return np.where(self._begun, second - first**2 / group, 0.0)
 
     def meets(self, other: _Path, level: _Siblings) -> np.ndarray:
-        """Return where both paths are among the same siblings."""
         return self._begun & other._begun & (level.group_start[self.node] == level.group_start[other.node])
 
 
 def _entered_between(level: _Siblings, lower: _Path, upper: _Path) -> np.ndarray:
-    """Do what `_Path.enter` does, for both paths; a range inside one node is one part of it."""
     apart = lower.enter(level) + upper.enter(level)
     together = lower.begins & upper.begins & (lower.node == upper.node)
     return np.where(together, level.spread(upper.node, upper.part - lower.part), apart)
 
 
 def _sums_between(level: _Siblings, lower: _Path, upper: _Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_Path.sums` does, for what lies between two paths."""
     same = upper.node == lower.node
     high, low = level.variance[upper.node], level.variance[lower.node]
     between = level.cumulated[upper.node] - level.cumulated[np.minimum(lower.node + 1, upper.node)]
@@ -171,11 +166,9 @@ class CumulativeTree:
 
     @property
     def total(self) -> float:
-        """The weight of all positions."""
         return float(self._cumulated[-1])
 
     def rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return the weight at or below each position (uint64)."""
         return self._interpolated(self._cumulated, positions)
 
     def fitted_rank(self, positions: np.ndarray) -> np.ndarray:
@@ -200,13 +193,11 @@ class CumulativeTree:
         return total, np.maximum(0.0, total - margin), total + margin
 
     def rank_bounds(self, positions: np.ndarray, confidence: float) -> Bounds:
-        """Return ranks with bounds."""
         margin = _margin(self.variances.rank_variance(positions), confidence)
         top = np.inf if self._known_total is None else self._known_total
         return _clipped(self.rank(positions), margin, top, centre=self.fitted_rank(positions))
 
     def share_bounds(self, positions: np.ndarray, confidence: float) -> Bounds:
-        """Return ranks divided by the total, with bounds."""
         share = share_of(self.rank(positions), self.total)
         margin = _margin(self.variances.rank_variance(positions, share), confidence) / max(self.total, 1.0)
         return _clipped(share, margin, 1.0)
@@ -227,7 +218,6 @@ class CumulativeTree:
         return middle, self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
 
     def range_bounds(self, low: np.ndarray, high: np.ndarray, confidence: float) -> Bounds:
-        """Return the weights from low to high, both included, with bounds."""
         ranges = self.variances.range_variance(np.minimum(_before(low), high), high)
         margin = _margin(np.where(low == 0, self.variances.rank_variance(high), ranges), confidence)
         centre = weight_between(self.fitted_rank, low, high)

@@ -106,7 +106,6 @@ def children_of(nodes: np.ndarray, below: TreeLevel) -> np.ndarray:
 
 
 def _looked_up(ids: np.ndarray, subtracted: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """Return the subtracted weight of each node, 0 where nothing was subtracted."""
     if subtracted is None or not len(subtracted[0]):
         return np.zeros(len(ids))
     nodes, weights = subtracted
@@ -150,7 +149,6 @@ class PaperTree:
         self.total = self._estimated if total is None else total
 
     def rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return the weight at or below each position (uint64), from left siblings."""
         ranks = np.zeros(len(positions))
         at_end = positions == np.uint64(self._size - 1)
         ends = np.where(at_end, np.uint64(0), positions + np.uint64(1))
@@ -166,7 +164,6 @@ class PaperTree:
         return ranks
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
-        """Return a position whose rank is at least each given one and that of the position before is not."""
         low = np.zeros(len(ranks), dtype=np.uint64)
         high = np.full(len(ranks), self._size - 1, dtype=np.uint64)
         for _ in range((self._size - 1).bit_length()):

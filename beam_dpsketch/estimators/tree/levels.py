@@ -41,7 +41,6 @@ class TreeLevel:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every node has a counter of its own."""
         return self.sketch == "exact"
 
     def estimates(self, nodes: np.ndarray, *, mean: bool = False) -> np.ndarray:

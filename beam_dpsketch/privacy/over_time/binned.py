@@ -125,7 +125,6 @@ def _gains_and_length(mechanism: BinnedRoot) -> tuple[tuple[int, ...], int]:
 
 
 def _squared_columns(mechanism: BinnedRoot) -> np.ndarray:
-    """Return the squared length of each column of C without gains, int64."""
     windows, total = mechanism.windows, np.zeros(mechanism.windows, dtype=np.int64)
     for level, weights in enumerate(_weights(mechanism)):
         size = 1 << level

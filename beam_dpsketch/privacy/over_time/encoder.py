@@ -28,11 +28,7 @@ class _Sum(NamedTuple):
 
 
 class RowEncoder:
-    """Turns windows, in order, into rows.
-
-    Args:
-      mechanism: which rows there are.
-    """
+    """Turns windows, in order, into rows."""
 
     def __init__(self, mechanism: RowMechanism) -> None:
         self._mechanism = mechanism
@@ -41,11 +37,7 @@ class RowEncoder:
         self.next_window = 0
 
     def push(self, counters: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number and the exact counters of each row that the next window brings; use all of them.
-
-        Args:
-          counters: of the window, int64 of shape (n,), the same for all windows.
-        """
+        """Yield the number and the exact counters of each row that the next window brings; use all of them."""
         window, gain = self.next_window, self._gains[self.next_window]
         most = _largest(counters)
         _check(gain * most)
@@ -61,7 +53,6 @@ class RowEncoder:
 
     @property
     def size(self) -> int:
-        """How many sums are in memory."""
         return len(self._sums)
 
     def to_bytes(self) -> bytes:
@@ -81,7 +72,6 @@ class RowEncoder:
         return encoder
 
     def _join(self, level: int, place: int) -> _Sum:
-        """Return the sum over a bin, and drop its halves."""
         if (level, place) not in self._sums:
             first, second = (self._join(level - 1, 2 * place + half) for half in (0, 1))
             _check(first.most + second.most)

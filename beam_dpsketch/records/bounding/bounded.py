@@ -66,7 +66,6 @@ class Bounded(NamedTuple):
         return pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], self.kept[name].type)
 
     def _side_rows(self, sketch_input: SketchInput) -> np.ndarray:
-        """Return what each row counts aside, int64 of shape (rows, len(side_names))."""
         if self.side is None:
             return np.zeros((0, len(sketch_input.side_names)), dtype=np.int64)
         return np.stack([self.side[name].to_numpy() for name in sketch_input.side_names], axis=1)

@@ -30,12 +30,10 @@ class NetRecords(NamedTuple):
     records: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> NetRecords:
-        """Return some of the rows, given by position or by mask."""
         codes = {name: codes[rows] for name, codes in self.codes.items()}
         return NetRecords(codes, self.values, self.weights[rows], None if self.records is None else self.records[rows])
 
     def to_table(self) -> pa.Table:
-        """Return the records as a table."""
         columns = {name: self.values[name].take(pa.array(codes)) for name, codes in self.codes.items()}
         counts = {} if self.records is None else {"records": pa.array(self.records)}
         return pa.table({**columns, "weight": pa.array(self.weights), **counts})

@@ -36,14 +36,7 @@ from beam_dpsketch.records.items import SketchInput
 
 
 class NormRule:
-    """Scales the records of a table; all records of an id are in one table in the end.
-
-    Args:
-      bounds: how long a privacy id may be.
-      sketch_input: the sketch whose counters have that length.
-      counters: the side counters of the release.
-      selection: what chooses its keys.
-    """
+    """Scales the records of a table; all records of an id are in one table in the end."""
 
     def __init__(
         self,
@@ -63,7 +56,6 @@ class NormRule:
         return max_multiplicity_at_most(unit_hashes, 1)
 
     def prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records without changing what `select` makes of all of them."""
         return self._net(records).to_table()
 
     def select(self, records: pa.Table) -> pa.Table:
@@ -71,7 +63,6 @@ class NormRule:
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
-        """Return what `select` does, and what all ids add to the side counters."""
         kept, sums = self.select_and_count(records)
         return Bounded(kept, None if sums is None else add_up_units(sums))
 
@@ -141,7 +132,6 @@ class NormRule:
         return np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
 
     def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
-        """Return the factor of each row's unit, in units of 2**-32."""
         units, max_norm = netted.codes["unit"], self.bounds.max_norm
         heavy = ~scaling.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
         factors = np.full(len(units), scaling.NO_SCALING, dtype=np.int64)
@@ -179,7 +169,6 @@ class NormRule:
 
 
 def _sum_by_code(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sum of the weights of each code, int64."""
     sums = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64)
     np.add.at(sums, codes, weights)
     return sums

@@ -72,7 +72,6 @@ def sample_copies(groups: np.ndarray, copies: np.ndarray, most: int, uniform_bit
 
 
 def _sum_groups(groups: np.ndarray, values: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Return the sum of the values of each group."""
     sums = np.zeros_like(room)
     np.add.at(sums, groups, values)
     return sums
@@ -142,7 +141,6 @@ class RandomPriorities:
 
     @property
     def salt(self) -> int:
-        """Return the seed that was drawn when the pipeline was built; all workers share it."""
         return self._salt
 
     def assign(self, records: pa.Table) -> pa.Table:
@@ -157,7 +155,6 @@ class RandomPriorities:
         return records.set_column(place, self.column, pc.coalesce(records[self.column].combine_chunks(), drawn))
 
     def copy_randomness(self, records: pa.Table) -> UniformBits:
-        """Return random numbers from the system's entropy."""
         return lambda places, _: np.frombuffer(os.urandom(8 * len(places)), dtype=np.uint64)
 
 
@@ -168,9 +165,6 @@ class KeyedPriorities:
     of them are there; until then equal records are merely counted. A transform bounds once and a release id names one
     transform, so id and secret tell this choice from all others. Privacy needs only that the choice for one id does not
     look at other ids.
-
-    Args:
-      randomness: a picklable function that returns the keyed randomness of the transform, on a worker.
     """
 
     column: ClassVar[str] = "copies"
@@ -185,7 +179,6 @@ class KeyedPriorities:
 
     @property
     def salt(self) -> int:
-        """Derive the seed from the secret, on a worker."""
         if self._salt is None:
             self._salt = int.from_bytes(self._randomness().random_bytes(b"contribution bounding")(8), "little")
         return self._salt
@@ -206,12 +199,10 @@ class KeyedPriorities:
         return distinct.take(pa.array(rows)).append_column("priority", pa.array(hashes))
 
     def copy_randomness(self, records: pa.Table) -> UniformBits:
-        """Return hashes of all columns of a record and of the number."""
         hashes = self._hash_records(records.set_column(0, "unit", encode_ids(records["unit"])))
         return lambda places, number: cells.mix(hashes[places], seed=self.salt, row=_FIRST_COPY_ROW + number)
 
     def _hash_records(self, records: pa.Table) -> np.ndarray:
-        """Return one hash for each record, of all its columns."""
         hashes = np.zeros(len(records), dtype=np.uint64)
         for row, name in enumerate(records.column_names, _FIRST_ROW):
             hashes = cells.mix(hashes ^ _hash_column(records[name]), seed=self.salt, row=row)
@@ -228,7 +219,6 @@ def count_copies(records: pa.Table) -> pa.Table:
 
 
 def _hash_column(column: pa.ChunkedArray) -> np.ndarray:
-    """Return a 64-bit hash of each value."""
     if pa.types.is_integer(column.type):
         return column.to_numpy().astype(f"{column.to_numpy().dtype.kind}8").view(np.uint64)
     codes, distinct = dictionary_codes(column)

@@ -24,15 +24,7 @@ from beam_dpsketch.records.window_rows import WindowRows
 
 
 class RecordRule:
-    """Selects the records of a table that are kept.
-
-    Args:
-      bounds: how much of each privacy id to keep.
-      priorities: which records to keep; the smallest priorities win.
-      counters: the side counters of the release.
-      selection: what chooses its keys.
-      over_time: the rows that windows go into; then keys are chosen once for all windows.
-    """
+    """Selects the records of a table that are kept."""
 
     def __init__(
         self,
@@ -51,7 +43,6 @@ class RecordRule:
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records without changing what `select` keeps of all of them."""
         if self.bounds.signed:
             return self._net(records)
         return self._keep(records) if self._priorities.is_persistent else count_copies(records)
@@ -61,7 +52,6 @@ class RecordRule:
         return self._sample(self._net(records)) if self.bounds.signed else self._keep(records)
 
     def bound(self, records: pa.Table) -> Bounded:
-        """Return the records to keep, and what their ids add to the side counters."""
         kept = self.select(records)
         if not self._counters and self._selection is None:
             return Bounded(kept)
@@ -69,7 +59,6 @@ class RecordRule:
         return Bounded(kept, add_up_units(sums))
 
     def _net(self, records: pa.Table) -> pa.Table:
-        """Add up the weights of each unit, partition and item."""
         names = [name for name in records.column_names if name != self._priorities.column]
         netted = net(records.select(names))
         return netted.take(netted.weights != 0).to_table()

@@ -49,7 +49,6 @@ class Gathered:
         self._tables: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
-        """Take more records."""
         self._tables.append(table)
         self._new += len(table)
         if self._new > max(self._most, self._kept):
@@ -57,5 +56,4 @@ class Gathered:
             self._kept = len(self._tables[0])  # what must be kept anyway is not sorted again and again
 
     def table(self) -> pa.Table:
-        """Return all that is kept, of one table or more."""
         return concat_tables(self._tables)

@@ -62,14 +62,7 @@ def select_within_bounds(
 
 
 def select_parts(units: np.ndarray, parts: np.ndarray, part_priorities: np.ndarray, most: int) -> np.ndarray:
-    """Return the positions of the records in the parts (windows or partitions) that are kept, in no order.
-
-    Args:
-      units: the privacy unit of each record, whole numbers in [0, n) of shape (n,).
-      parts: the part of each record, whole numbers.
-      part_priorities: uint64, equal within a unit and part; the `most` smallest are kept.
-      most: how many parts to keep of each unit.
-    """
+    """Return the positions of the records in the parts (windows or partitions) that are kept, in no order."""
     order = np.lexsort((parts, part_priorities, units))
     units, parts = units[order], parts[order]
     new_unit, new_part = mark_starts(units), mark_starts(units, parts)

@@ -134,7 +134,6 @@ def add_up_units(sums: pa.Table) -> pa.Table:
 def _votes(
     rule: SelectionRule, groups: RowGroups, voters: np.ndarray, present: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
-    """Return the columns of votes, and of how many units cast them."""
     votes = cast_votes(rule, voters, present > 0, groups.codes, values)
     return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64))}
 
@@ -164,7 +163,6 @@ def window_numbers(
 
 
 def _number_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return a whole number for each different pair."""
     return np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].reshape(-1)
 
 
@@ -197,7 +195,6 @@ class RowGroups:
         self.units = np.cumsum(mark_starts(self.codes["unit"])) - 1
 
     def without_windows(self) -> RowGroups:
-        """Return the units and keys of these groups as rows."""
         return RowGroups({name: codes for name, codes in self.codes.items() if name != "window"})
 
     def add_up(self, values: np.ndarray) -> np.ndarray:

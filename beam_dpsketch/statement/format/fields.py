@@ -22,11 +22,9 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """The number of bytes not read yet."""
         return len(self._data) - self.position
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes."""
         if self.left < size:
             raise FormatError("the bytes end too early")
         self.position += size
