@@ -1,12 +1,7 @@
-"""Released histograms of listed items: each estimate is one noisy counter.
-
-Guarantee: each item's interval holds with the given confidence or more, over the noise. There are no collisions.
-`noise_margin` has the argument.
-
-Released grouped counts: the items whose noisy count exceeds a threshold, each with that count.
+"""Released counts: each estimate is one noisy counter, of a listed item or of one whose count exceeds a threshold.
 
 Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
-asking. There are no collisions. `noise_margin` has the argument. Among released items whose true count is near the
+asking. There are no collisions. `noise_margin` has the argument. Among grouped counts whose true count is near the
 threshold fewer intervals hold, because the noise of those that are released is not below average.
 """
 

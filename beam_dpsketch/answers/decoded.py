@@ -2,10 +2,6 @@
 
 Guarantee: post-processing of a release. Answers about an item depend on the rest of the dictionary, so the dictionary
 must be public.
-
-Decode a flat sketch, and say in words what was found.
-
-Guarantee: post-processing of released counters.
 """
 
 from __future__ import annotations

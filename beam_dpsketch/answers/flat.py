@@ -1,4 +1,6 @@
-"""Released Count-Min: the minimum over rows plus an offset E that keeps noise from causing underestimates, or a mean.
+"""Released flat sketches: Count-Min and CountSketch.
+
+Count-Min: the minimum over rows plus an offset E that keeps noise from causing underestimates, or a mean.
 
 Guarantee of method="minimum", while no item's net weight is negative: with guarantee="simultaneous", no item at all is
 underestimated, with probability at least 1 - failure_probability; with "per_item", each single item is not. Source:
@@ -8,11 +10,10 @@ of independent ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath and St
 Guarantee of method="centred": each item's two-sided interval holds with about the given confidence, over the seed and
 the noise, for data of any skew, also with deletions; `row_mean` has the argument.
 
-Released CountSketch: the Huber mean over rows, unbiased, with intervals read from the noisy counters.
-
-Guarantee: each item's interval holds with about the given confidence, over the seed and the noise, for data of
-any skew; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who take the median over rows;
-private form: Zhao et al., NeurIPS 2022.
+CountSketch: the Huber mean over rows, unbiased, with intervals read from the noisy counters. Guarantee: each item's
+interval holds with about the given confidence, over the seed and the noise, for data of any skew; `row_mean` has the
+argument. Source: Charikar, Chen and Farach-Colton 2002, who take the median over rows; private form: Zhao et al.,
+NeurIPS 2022.
 """
 
 from __future__ import annotations

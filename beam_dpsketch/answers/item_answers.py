@@ -1,8 +1,6 @@
-"""Answers about single items: what releases, decoded dictionaries and differences have in common.
+"""Answers about single items, that releases, decoded dictionaries and differences have in common; rows of changes.
 
 Guarantee: post-processing of released counters. All answers are about the records that bounding kept.
-
-Rows that say what changed between two releases.
 """
 
 from __future__ import annotations

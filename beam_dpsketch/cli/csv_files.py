@@ -1,12 +1,10 @@
-"""Columns of CSV as the types that settings declare, so that equal text is equal in all files.
+"""Read columns of CSV files, in batches, as the types that settings declare.
 
 Guarantee: types never depend on the data, and what a field is read as depends on its own text alone, so that no record
 changes what another counts. What is not of its type is null, which drops the record in silence, as in pipelines; whole
 numbers beyond int64 move to its ends, as a domain moves them to its own.
 
-Read columns of CSV files as text, in batches.
-
-Guarantee: a record is read by its own text alone, wherever it lies in the file. So Python's `csv` reads it, and not
+A record is read by its own text alone, wherever it lies in the file. So Python's `csv` reads it, and not
 Arrow, which reads blocks: it drops an LF at the start of a block that follows a CR, also within quotes, and overlooks
 line ends and quotes near a zero byte. A quote that does not close changes what all records after it are, so such a file
 is refused.

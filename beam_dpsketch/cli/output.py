@@ -1,9 +1,8 @@
-"""Rows as a table, as JSON with one object a line, or as CSV.
+"""What a command prints and writes: rows as a table, as JSON or as CSV, and files.
 
-A file that a command writes: its ending says what it will be, and nothing is replaced unasked.
-
-Guarantee: the file has its name once it is complete. Until then, and where writing fails, what had this name stays as
-it was. A link of this name is replaced itself; what it points to stays.
+Guarantee: no file is replaced unasked, and its ending says what it will be. The file has its name once it is complete.
+Until then, and where writing fails, what had this name stays as it was. A link of this name is replaced itself; what it
+points to stays.
 """
 
 from __future__ import annotations

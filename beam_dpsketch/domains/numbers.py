@@ -1,7 +1,4 @@
-"""Integers between two bounds.
-
-Real numbers on a declared grid.
-"""
+"""Numbers: integers between two bounds, and real numbers on a declared grid."""
 
 from __future__ import annotations
 

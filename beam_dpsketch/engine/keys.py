@@ -120,7 +120,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fract
 
 
 def _sketch_cost(spec: Any, terms: DeclaredTerms) -> SketchCost:
-    """Return what a sketch costs in a key that a unit enters or leaves; `sensitivity` has the factors of its tables."""
+    """Return what a sketch costs in a key that a unit enters or leaves; `mechanism` has the factors of its tables."""
     bounds, relation = terms.bounds, terms.privacy.relation
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):

@@ -65,7 +65,7 @@ def choose_norm(
     in anything are unrelated.
 
     Args:
-      histogram: how many units are of each length, as `norm_choice.histogram` returns it: int64 of shape (bins,).
+      histogram: how many units are of each length, as `norm.choice.histogram` returns it: int64 of shape (bins,).
       spec: the sketch whose counters are scaled.
       terms: those of the release, with an `AutoNorm`; its `spend` pays for the choice.
       randomness: the secret that the noise is made from; `None` takes the entropy of the system.

@@ -1,21 +1,18 @@
-"""The table of counters by which two releases are compared: that of single items, with what is known of its noise.
+"""Compare two releases: products and distances of what they counted, and where to look for what changed.
 
-Guarantee: products of two such tables estimate products of what was counted. Rows without signs are centred: each minus
-the mean of its cells that hold no heavy item. Over the hash, the product of two centred rows is 1 - 1/width times that
-of the items.
+TABLES of counters of single items, with what is known of their noise. Guarantee: products of two such tables estimate
+products of what was counted. Rows without signs are centred: each minus the mean of its cells that hold no heavy item.
+Over the hash, the product of two centred rows is 1 - 1/width times that of the items.
 
-The exact variance of discrete Gaussian noise, which is below sigma^2 where sigma is small.
+VARIANCE of discrete Gaussian noise, which is below sigma^2 where sigma is small. Guarantee: right to 1e-15 of the
+value. The difference from sigma^2 is 13 % at sigma 0.5 and less than 1e-9 from sigma 1.5 on. Source: the second moment
+of P(x) ~ exp(-x^2 / (2 sigma^2)) over the integers, summed directly (Canonne, Kamath and Steinke 2020).
 
-Guarantee: right to 1e-15 of the value. The difference from sigma^2 is 13 % at sigma 0.5 and less than 1e-9 from sigma
-1.5 on. Source: the second moment of P(x) ~ exp(-x^2 / (2 sigma^2)) over the integers, summed directly (Canonne, Kamath
-and Steinke 2020).
-
-Inner products of what two releases counted, and how far an estimate may be from the truth.
-
-A row's estimate is the sum of its cells' products. Rows are combined rank by rank: the largest product of each row with
-the largest of the others, and so on. The ranks of heavy cells are summed as interquartile means over rows. A heavy cell
-has about the same rank in each row. So a collision spoils one cell of one row, and not the whole row, as it would in
-the median of the rows' sums. All other ranks are summed as means: where no cell is heavy, this is the mean over rows.
+INNER PRODUCTS, and how far an estimate may be from the truth. A row's estimate is the sum of its cells' products. Rows
+are combined rank by rank: the largest product of each row with the largest of the others, and so on. The ranks of heavy
+cells are summed as interquartile means over rows. A heavy cell has about the same rank in each row. So a collision
+spoils one cell of one row, and not the whole row, as it would in the median of the rows' sums. All other ranks are
+summed as means: where no cell is heavy, this is the mean over rows.
 
 Guarantee: post-processing. Each row's sum is unbiased over the noise, and over the hash. So is the estimate where no
 cell is heavy; elsewhere its bias is a fraction of its error. Bounds hold with about the given confidence; `_variances`
@@ -24,11 +21,9 @@ says what they cover.
 Sources: Alon, Matias and Szegedy 1996 and Charikar, Chen and Farach-Colton 2002 for the products; Zhao et al., NeurIPS
 2022, for the noise.
 
-The finest level of two trees: where to look for what changed, and what it says of single values.
-
-Guarantee: post-processing. A search of the difference would fail: +500 and -500 cancel in a node above both. Where
-weights are not negative, a value that changed by t weighs t or more in one of the two releases. So the candidates are
-what stands below heavy nodes of either tree.
+LEAVES: the finest level of two trees says where to look for what changed. Guarantee: post-processing. A search of the
+difference would fail: +500 and -500 cancel in a node above both. Where weights are not negative, a value that changed
+by t weighs t or more in one of the two releases. So the candidates are what stands below heavy nodes of either tree.
 
 The finest level does not take part in the search. Its noise is independent of what is found, so intervals read from it
 alone hold for each candidate as for a value that was chosen before.

@@ -1,17 +1,15 @@
-"""How wrong ranks of a tree will be, before any data is read.
+"""How good answers will be, before any data is read: ranks, top-K lists and frequencies.
 
-Guarantee: for trees of exact levels the closed form is the root mean square, over all positions, of the error of the
-fully expanded, fitted tree; expanding only what exceeds the noise and monotone ranks reduce it on most data. Where
+Ranks. Guarantee: for trees of exact levels the closed form is the root mean square, over all positions, of the error of
+the fully expanded, fitted tree; expanding only what exceeds the noise and monotone ranks reduce it on most data. Where
 collisions matter there is no useful formula (bounds that hold for all data are several times too large), so the release
 is simulated on declared reference distributions. Source of the fit: Hay et al. 2010.
 
-How good top-K lists and frequencies will be, before any data is read.
-
-Guarantee: what noise alone does to a search has a closed form, with the median of noisy rows taken as normal. The
-interval of a CountSketch that holds noise alone is found as a release finds it, from normal values. What collisions
-add depends on the data, and no useful formula holds for all. So for an expected weight, the release of made-up data is
-simulated and asked. Its frequencies are proportional to 1/rank (Zipf). Its values share no beginnings, which helps a
-search least.
+Lists and frequencies. Guarantee: what noise alone does to a search has a closed form, with the median of noisy rows
+taken as normal. The interval of a CountSketch that holds noise alone is found as a release finds it, from normal
+values. What collisions add depends on the data, and no useful formula holds for all. So for an expected weight, the
+release of made-up data is simulated and asked. Its frequencies are proportional to 1/rank (Zipf). Its values share no
+beginnings, which helps a search least.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Answers as bars: items, and bins of a histogram.
-
-Answers as curves: shares at or below values, and answers over time.
-"""
+"""Answers as bars (items, bins of a histogram) and as curves (shares at or below values, answers over time)."""
 
 from __future__ import annotations
 

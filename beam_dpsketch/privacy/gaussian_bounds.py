@@ -1,17 +1,10 @@
-"""Lower and upper integer bounds of exp(-numerator / denominator), scaled by a power of two.
+"""Bounds of the discrete Gaussian in integers alone: of the exponential, of its thresholds, and of its tail.
 
-Only Python integers are used and every rounding goes outwards, so the true value lies between the bounds.
-The bounds serve the exact sampler of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
+Only Python integers are used and every rounding goes outwards, so the true value lies between the bounds. Bounds of
+exp(-numerator / denominator) and tables of thresholds serve the exact sampler; tables hold no randomness.
 
-Cumulative thresholds of the discrete Gaussian on the half-line 0, step, 2 step, ..., step = 2**step_bits.
-
-Each threshold is an integer interval that contains the true cumulative probability times 2**precision.
-The tables hold no randomness and serve the exact sampler of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
-
-Upper bounds of the tail of the discrete Gaussian, P(Z >= t), as exact fractions, and how far noise reaches.
-
-Guarantee: a bound is never below the true probability. It exceeds it by less than 1 in 10^6 for sigma from 1 to 100,
-by 2 % at sigma = 1/2, and by less than 5 % for any larger sigma where t is at least 4 sigma.
+Guarantee of the tail: a bound of P(Z >= t) is never below the true probability. It exceeds it by less than 1 in 10^6
+for sigma from 1 to 100, by 2 % at sigma = 1/2, and by less than 5 % for any larger sigma where t is at least 4 sigma.
 
 With P(Z = k) proportional to exp(-k^2 / (2 sigma^2)) over all integers, both parts are bounded by integers alone:
 

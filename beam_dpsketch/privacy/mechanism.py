@@ -1,19 +1,18 @@
-"""Make integer counters private: the discrete Gaussian mechanism.
+"""The discrete Gaussian mechanism: how far a unit moves the counters, and the noise that hides it.
 
 Guarantee: adding an independent discrete Gaussian of parameter sigma^2 = Delta^2 / (2 rho) to each integer of a
 vector with L2 sensitivity Delta is rho-zCDP, exactly. Counters and noise live in one ring of 64-bit integers that
 wrap around, which is post-processing; saturation before the noise would not be. Source: Canonne, Kamath and
 Steinke 2020 (arXiv:2004.00010), Theorem 4.
 
-How far one privacy unit can move the counters of a sketch, in the worst case over all hash functions.
+Sensitivity: how far one unit can move the counters of a sketch, in the worst case over all hash functions. The hash is
+public, so an adversary may choose items by where they land, and a small sketch has every coincidence anyway. Two things
+follow that a histogram does not teach. (1) k distinct items of one unit may share all their cells, so they count k
+times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one by the other moves each
+cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the paper. Each entry is attained
+by brute force in the tests.
 
-The hash is public, so an adversary may choose items by where they land, and a small sketch has every coincidence
-anyway. Two things follow that a histogram does not teach. (1) k distinct items of one unit may share all their
-cells, so they count k times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one
-by the other moves each cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the
-paper. Each entry is attained by brute force in the tests.
-
-Under a `NormBound` with max_norm b the changes of all tables together are bounded (`norm_bounding`), and each table has
+Under a `NormBound` with max_norm b the changes of all tables together are bounded (`norm.scaling`), and each table has
 the noise of b records of one item. What is returned for a table is then its part of that bound: in a flat sketch of
 `cells_per_item` rows, the largest squared change itself, attained by b records of one item.
 """

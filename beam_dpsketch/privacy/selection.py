@@ -1,6 +1,7 @@
-"""Key selection: release a key only if enough units vote for it, so that keys found in the data show nobody.
+"""Selection: release keys, or items with their counts, only if enough units have them, so that they show nobody.
 
-Guarantee: a run that selects keys is delta-approximate rho-zCDP for the unit, where rho covers sketches and selection.
+KEY SELECTION. Guarantee: a run that selects keys is delta-approximate rho-zCDP for the unit, where rho covers sketches
+and selection.
 
 The rule. A unit votes for at most k = max_keys of its keys, chosen from its own records alone. With j the least class
 at or above the number of its keys, each vote counts w_j = floor(grid / sqrt(j)). So the squares of a unit's votes sum
@@ -32,9 +33,8 @@ A unit that reaches several windows, each within the bounds, has delta / windows
 in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
 (arXiv:2002.03578) weight votes by the root of their number. `keep_table` has a rule that releases more keys.
 
-Grouped counts: publish the noisy counts of items that are large enough, so that which items there are shows nobody.
-
-Guarantee: a run that publishes grouped counts is delta-approximate rho-zCDP for the unit.
+GROUPED COUNTS: noisy counts of items that are large enough. Guarantee: a run that publishes them is delta-approximate
+rho-zCDP for the unit.
 
 The rule. A unit counts for at most k = max_items items, chosen from its own records alone. Its records of other items
 are dropped from the counts. The count of an item is n > 0, and Z is its own discrete Gaussian of parameter sigma^2. If
@@ -42,7 +42,7 @@ n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobo
 
 Under `RecordBounds` a unit adds at most C = max_contributions_per_partition * max_weight to an item, so the squares of
 what it adds sum to at most k C^2. Under a `NormBound` with max_norm b they sum to b^2 at most. With L^2 that sum,
-`sensitivity` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
+`mechanism` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
 
 T = max over j of (c_j + t_j), where c_j is the most that a unit of j items adds to one of them, and P(Z >= t_j) <=
 delta / j. Where c_j does not depend on j this is c + t_k: C + t_k, or b + t_k. Under a norm with max_per_item = 1, the
@@ -83,7 +83,7 @@ USUAL_SHARE = Fraction(1, 10)
 METHODS = ("gaussian", "table")
 _GRID, _LEAST_WEIGHT = 48, 3
 _MAX_THRESHOLD = 1 << 62
-_MIN_SELECTION_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_tail` has bits for that
+_MIN_SELECTION_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ Guarantee: each counter is its own mechanism with its own part of rho. rho_sketc
 exactly. For all records of one unit, a counter changes by at most `squared_sensitivity`, over all keys and windows.
 
 What is counted. For unit u and counter q, v_q has one number for each output cell: a key and window; without both there
-is one cell. With net weights n, as `norm_bounding` scales them to f / F, where F = 2^SCALE_BITS:
+is one cell. With net weights n, as `norm.scaling` scales them to f / F, where F = 2^SCALE_BITS:
 
 * units: 1 in each cell where a net weight is not 0;
 * records: the records, before netting;

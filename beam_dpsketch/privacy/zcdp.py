@@ -1,18 +1,17 @@
-"""Convert rho-zCDP to (epsilon, delta) and back, by the tight conversion, always rounded to the safe side.
+"""Zero-concentrated differential privacy: its conversion to (epsilon, delta), and how losses compose.
 
-Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every pair returned. Source: Canonne, Kamath and Steinke
-2020 (arXiv:2004.00010), Corollary 13. The exact curve of the continuous Gaussian is not used: for discrete noise its
-delta is too small (by a factor of 1.3 at sigma = 2).
+Conversion, by the tight bound and always rounded to the safe side. Guarantee: a rho-zCDP mechanism is (epsilon,
+delta)-DP for every pair returned. Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Corollary 13. The exact
+curve of the continuous Gaussian is not used: for discrete noise its delta is too small (by a factor of 1.3 at sigma =
+2).
 
 A mechanism is d-approximate rho-zCDP if, except with probability d on each of the two inputs, it is rho-zCDP (Bun and
 Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. Where P' and
 Q' are (epsilon, c)-DP, P(S) <= (1 - d)(e^epsilon Q'(S) + c) + d <= e^epsilon Q(S) + (1 - d) c + d. So d is lost of
-delta first, and c = (delta - d) / (1 - d) is left for the conversion. `composition` says what several mechanisms lose.
+delta first, and c = (delta - d) / (1 - d) is left for the conversion.
 
-What several releases cost together: losses, and how they compose.
-
-Guarantee: a mechanism of loss (rho, delta) is delta-approximate rho-zCDP for one unit under one relation. Of releases
-with noise of their own, and losses that hold for each:
+Composition. Guarantee: a mechanism of loss (rho, delta) is delta-approximate rho-zCDP for one unit under one relation.
+Of releases with noise of their own, and losses that hold for each:
 
 * `plus`: all of them together lose the sum, where a unit may be in each.
 * `larger`: they lose the larger rho and the larger delta, if no unit is in both inputs.
@@ -26,8 +25,8 @@ earlier ones.
 Proof of the larger. Added or removed, a unit is in one input, and the output of the other does not change. So is a unit
 that is replaced within one input. Its replacement may also enter the other: one input loses a unit, the other gains
 one, and both losses add. Each is at most half of what its mechanism loses to a replacement, so the sum is at most the
-larger of the two. Why half? Each part of rho has noise for `sensitivity.change_factor` times the square of what a unit
-adds, which is 2 or more. Where the parts of keys and sketches share one maximum (`key_selection`), leaving j keys for j
+larger of the two. Why half? Each part of rho has noise for `mechanism.change_factor` times the square of what a unit
+adds, which is 2 or more. Where the parts of keys and sketches share one maximum (`selection`), leaving j keys for j
 others is one of its cases, and costs a removal twice. If this half holds for two mechanisms, it holds for their sum and
 for the larger of both. So three inputs, and combinations of combinations, lose the largest too.
 

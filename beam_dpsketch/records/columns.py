@@ -1,14 +1,13 @@
-"""Read columns of batches by name: as Arrow arrays, or as lists of Python objects that are read like rows.
+"""Columns of records: those of batches by name, privacy ids, and weights.
 
-A missing column, or one of a type that cannot be used, is an error. Its values are data: a value that cannot be used
-is dropped, as in rows.
+Columns of batches are Arrow arrays, or lists of Python objects that are read like rows. A missing column, or one of a
+type that cannot be used, is an error. Its values are data: a value that cannot be used is dropped, as in rows.
 
-Privacy ids as columns: int64 if all are numbers, else canonical bytes.
+Privacy ids are int64 if all are numbers, else canonical bytes. Guarantee: two ids are equal if and only if their
+canonical bytes are, in either form. An int64 column is equivalent to the canonical bytes of its numbers and four times
+cheaper to process.
 
-Guarantee: two ids are equal if and only if their canonical bytes are, in either form. An int64 column is equivalent to
-the canonical bytes of its numbers and four times cheaper to process.
-
-Parse the weights of records: 64-bit whole numbers. Others are masked, because an error would reveal one.
+Weights are 64-bit whole numbers. Others are masked, because an error would reveal one.
 """
 
 from __future__ import annotations

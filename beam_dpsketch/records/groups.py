@@ -1,6 +1,6 @@
-"""Group the rows of a table by the values of a column.
+"""Group the rows of a table by the values of a column, or by pairs of key and item.
 
-Pairs of key and item as one value, so that an item is bounded and counted like an output key.
+A pair is one value, so that an item is bounded and counted like an output key.
 
 Guarantee: different pairs have different bytes, and equal pairs have equal ones. Between workers only.
 """

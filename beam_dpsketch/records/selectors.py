@@ -1,9 +1,7 @@
-"""Tell batches of records from single records, and refuse containers that are never a record.
+"""Select the item, weight, privacy id and key of an element, as the caller names them; nothing is guessed.
 
-Guarantee: only types are looked at, never values, and a message names only a type. So an error is about the pipeline
-and not about a record.
-
-Select the item, weight, privacy id and key of an element, as the caller names them; nothing is guessed.
+Guarantee: batches are told from single records by their type alone, never by values, and a message names only a type.
+So an error is about the pipeline and not about a record.
 
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
 `RecordBatch` and `Table`, pandas `DataFrame`). A record with a missing value, a null, or a value of a type that cannot

@@ -1,14 +1,13 @@
-"""Dyadic sketches (DCS, DCM): one linear sketch for each level of a tree over an ordered domain.
+"""Trees of sketches: dyadic ones over an ordered domain (DCS, DCM), and prefixes of text and bytes.
 
-Guarantee: every level is the exact linear sketch of the items' ancestors on it, so the whole is linear: it merges, and
-insertions and deletions cancel. Source: Cormode and Muthukrishnan 2005 (Count-Min levels); Wang, Luo, Yi and Cormode
-2013 (CountSketch levels).
+Dyadic: one linear sketch for each level. Guarantee: every level is the exact linear sketch of the items' ancestors on
+it, so the whole is linear: it merges, and insertions and deletions cancel. Source: Cormode and Muthukrishnan 2005
+(Count-Min levels); Wang, Luo, Yi and Cormode 2013 (CountSketch levels).
 
-A tree of sketches over text and bytes: level l counts the first l bytes of every item.
-
-Guarantee: every level is the exact linear sketch of the items' prefixes, so the whole is linear. The end of an item is
-a symbol of its own, repeated up to the last level. So every item is on every level, and short items are found as well
-as long ones. A prefix is represented by a 64-bit hash, extended byte by byte.
+Prefixes: level l counts the first l bytes of every item. Guarantee: every level is the exact linear sketch of the
+items' prefixes, so the whole is linear. The end of an item is a symbol of its own, repeated up to the last level. So
+every item is on every level, and short items are found as well as long ones. A prefix is represented by a 64-bit hash,
+extended byte by byte.
 """
 
 from __future__ import annotations

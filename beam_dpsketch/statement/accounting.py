@@ -9,9 +9,8 @@ not counted twice:
   too. So are answers made of rows: these rows count as those that were found.
 * A combination costs what its statement says, or what its parts cost that were found, if this is more.
 
-What was released elsewhere, as by `SelectKeys`, is not in the files and not in the sum.
-
-A run that chose no key: it releases nothing, and has spent its rho and delta all the same.
+What was released elsewhere, as by `SelectKeys`, is not in the files and not in the sum. A run that chose no key
+releases nothing, and has spent its rho and delta all the same.
 """
 
 from __future__ import annotations

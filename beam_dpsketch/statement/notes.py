@@ -1,9 +1,4 @@
-"""What a release says of the choice of its keys.
-
-What a release says of the choice of its items.
-
-What a release over time says of itself: which row it is, or which rows its answer was made of.
-"""
+"""What a release says of the choice of its keys or items, and over time of the rows that it is or was made of."""
 
 from __future__ import annotations
 
@@ -86,7 +81,7 @@ class GroupNote:
       max_items: for how many items one unit counts.
       threshold: from how much on a noisy count is released, in units of 2**-scale_bits.
       most: the smallest exact count that is released with probability 0.99, in the same units.
-      scale_bits: 0, or under a norm the bits of `norm_bounding`.
+      scale_bits: 0, or under a norm the bits of `norm.scaling`.
     """
 
     of_items: ClassVar[bool] = True

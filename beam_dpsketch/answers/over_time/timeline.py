@@ -4,7 +4,7 @@ Guarantee: post-processing of rows. Their noise was drawn for all rows together,
 number of questions. Each answer is one linear estimate from the rows, with the variance of its own noise. Answers share
 rows, so their noise is correlated: compare windows by `minus`, `distance` and `movers`, which ask once.
 
-Sources: see `root_decoder` and `tree_decoder`.
+Sources: see `root_decoder` and `decoders`.
 """
 
 from __future__ import annotations

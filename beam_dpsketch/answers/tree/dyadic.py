@@ -2,7 +2,7 @@
 
 Guarantee: all answers are post-processing of one set of noisy counters. By default they come from a fitted tree:
 `quantile` is monotone in the share, `cdf` in the value, and ranks lie between 0 and the total. Source:
-Zhao et al., NeurIPS 2022 (`method="paper"`); the modules `least_squares`, `cumulative`, `residual` and `choice`
+Zhao et al., NeurIPS 2022 (`method="paper"`); the modules `least_squares`, `cumulative` and `choice`
 describe the improvements.
 """
 

@@ -1,7 +1,4 @@
-"""Answers to a picture: one panel for each release or key, side by side, with one legend.
-
-`dpsketch plot`: what releases answer, as a picture with one panel for each release, or for each key over time.
-"""
+"""`dpsketch plot`: what releases answer, as a picture with one panel for each release, or for each key over time."""
 
 from __future__ import annotations
 

@@ -13,12 +13,11 @@ falls, and at most a quarter as many items as a row has counters are peeled at o
 where no counter counts for more than a limit: one heavy item that is not listed must not drown the rest. Source:
 message passing for sparse linear systems (Guo and Wang 2006), with the empirical Bayes step of `shrinking`.
 
-Read freed rows: a Huber mean that weights rows by their variance, and how far it may be from the truth.
-
-Guarantee: post-processing. Bounds hold with about the given confidence over the noise and the seed, for any dictionary.
-An item's row errs as a residual counter does, in units of its own deviation, and rows err independently. So
-`upper_margin` finds how their Huber mean errs, as it does without decoding. Heavy items that the dictionary lacks are
-in the residual counters, and so in the bounds. `row_mean` has the argument and its sources.
+Freed rows are read by a Huber mean that weights rows by their variance. Bounds hold with about the given confidence
+over the noise and the seed, for any dictionary. An item's row errs as a residual counter does, in units of its own
+deviation, and rows err independently. So `upper_margin` finds how their Huber mean errs, as it does without decoding.
+Heavy items that the dictionary lacks are in the residual counters, and so in the bounds. `row_mean` has the argument
+and its sources.
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ Guarantee: post-processing. Limited translation: a posterior mean is clipped to 
 estimate, so a heavy item cannot be drawn towards the many light ones. Sources: Kiefer and Wolfowitz 1956 (the law of
 maximum likelihood), Efron and Morris 1972 (limited translation).
 
-Decode listed items: nothing collides, so estimates stay as they are and shrinking alone brings them closer.
-
-Guarantee: post-processing of released counters; intervals are those of the release.
+Of listed items nothing collides: estimates and intervals stay as they are, and shrinking alone brings them closer.
 """
 
 from __future__ import annotations

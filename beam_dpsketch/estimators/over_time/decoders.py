@@ -1,4 +1,4 @@
-"""Answers from the rows of a binary tree over time: least squares over all nodes that are released so far.
+"""Which decoder reads the rows of a mechanism; that of the binary tree is least squares over all nodes so far.
 
 The windows 0 to t split into complete subtrees, one for each bit of t + 1. No node reaches over two of them, so each is
 fitted alone. Upwards, a node's average z is a share s of its own row and 1 - s of the sum of its children's averages:
@@ -12,8 +12,6 @@ range needs O(log T) averages, and these are kept.
 
 Guarantee: post-processing. Rows that come later make estimates of earlier windows closer, so these change. Source: Hay,
 Rastogi, Miklau and Suciu 2010 (the two passes); Honaker 2015 (the averages).
-
-Which decoder reads the rows of a mechanism.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Residual rounds: subtract what is known of heavy nodes from the counters, and estimate the rest again.
+"""Residual rounds, and the choice between them and the least-squares fit of a tree.
 
-Guarantee: post-processing. Convergence is not proved, so each level accepts a round only if the energy left in its
-counters falls. It subtracts only nodes more than three deviations of their fitted weight above zero, and at most an
-eighth as many as it has counters. It ends when no level's energy falls. `choice` says when the result is taken;
-`benchmarks` has the table.
-
-Choose between the least-squares fit of a tree and its residual rounds, by released numbers alone.
+A round subtracts what is known of heavy nodes from the counters, and estimates the rest again. Convergence is not
+proved, so each level accepts a round only if the energy left in its counters falls. It subtracts only nodes more than
+three deviations of their fitted weight above zero, and at most an eighth as many as it has counters. It ends when no
+level's energy falls.
 
 Guarantee: post-processing, and a function of the release and a known total, not of what is asked. The fit is taken
 whose predicted variance of ranks is smaller, on average over evenly spaced ranks. The variances are those of the error

@@ -1,14 +1,13 @@
-"""The variances of ranks and ranges of a fitted tree.
+"""The cumulative distribution of a fitted tree, monotone and between 0 and the total, and the variances of its ranks.
 
-Guarantee: exact for independent node errors. A rank is a sum of node weights: on each level the nodes left of the
-path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings deviate
-from their common share is independent from level to level, so the variances of these deviations add up along the
-path. In a node that was not expanded, weight may sit anywhere; the variance if all of it sits in one place is added.
+Guarantee of variances: exact for independent node errors. A rank is a sum of node weights: on each level the nodes left
+of the path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings
+deviate from their common share is independent from level to level, so the variances of these deviations add up along
+the path. In a node that was not expanded, weight may sit anywhere; the variance if all of it sits in one place is
+added.
 
-The cumulative distribution of a fitted tree: monotone, between 0 and the total.
-
-Guarantee: post-processing. Inside a node that was not expanded, weight is taken as spread evenly. Bounds are about
-normal; they cover noise and collisions, and always hold the estimate.
+Guarantee of ranks: post-processing. Inside a node that was not expanded, weight is taken as spread evenly. Bounds are
+about normal; they cover noise and collisions, and always hold the estimate.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ class CumulativeTree:
         return self._interpolated(self._cumulated, positions)
 
     def fitted_rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return the same before it is made monotone: `variances` is about this."""
+        """Return the same before it is made monotone: variances are about this."""
         return self._interpolated(self._fitted, positions)
 
     def position(self, ranks: np.ndarray) -> np.ndarray:

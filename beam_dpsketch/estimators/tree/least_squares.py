@@ -5,9 +5,8 @@ nodes reached, the best linear unbiased estimate under "a node is the sum of its
 bottom-up and top-down (Hay et al. 2010), with the levels' own variances. Source: truncation as in Luo et al. 2016
 (post-processing of turnstile quantile sketches), adapted to noise of known variance.
 
-Ranks as the paper computes them: the sum of the left siblings on the path, each as its level alone says.
-
-Guarantee: unbiased for CountSketch levels, but neither monotone nor between 0 and the total, and noisier than the
+Ranks as the paper computes them: the sum of the left siblings on the path, each as its level alone says. They are
+unbiased for CountSketch levels, but neither monotone nor between 0 and the total, and noisier than the
 fitted tree; kept for comparison with the paper. Source: Zhao et al., NeurIPS 2022, Algorithm 4, with x + 1 in place
 of x so that rank(x) counts x itself, as the paper defines it.
 """

@@ -68,7 +68,7 @@ def histogram(norms: np.ndarray, denominator: int, bins: int) -> np.ndarray:
     """Return how many units are in each bin, int64 of shape (bins,). It is not private: never publish it.
 
     Args:
-      norms: denominator * N^2 of each unit, as `norm_bounding.squared_norms` returns it; units of 0 are not counted.
+      norms: denominator * N^2 of each unit, as `norm.scaling.squared_norms` returns it; units of 0 are not counted.
       denominator: at most 2^40. The edges of the bins are exact in float64, and so are norms below 2^53.
       bins: how many.
     """

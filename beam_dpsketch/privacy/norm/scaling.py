@@ -16,7 +16,7 @@ weighted and summed, this is at most c^2 4^SCALE_BITS N^2. Rounding down is safe
 when weights shrink; sums with signs can. A unit of total weight W has at most cells_t W^2 in table t. The shares sum to
 1, so N <= W: a unit with W <= max_norm keeps all, and c is never below max_norm / W.
 
-Noise. In units of 2^-SCALE_BITS, `sensitivity` gives sigma_t^2 =
+Noise. In units of 2^-SCALE_BITS, `mechanism` gives sigma_t^2 =
 4^SCALE_BITS row_t cells_t max_norm^2 / (2 rho share_t). Adding or removing a unit has row_t = 1. Replacing h by h' has
 row_t = 2 in tables whose cells only grow, where ||h - h'||^2 <= ||h||^2 + ||h'||^2, and 4 in others, where it is at
 most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t of ||change_t||^2 / (2 sigma_t^2) is at most rho, which is

@@ -1,7 +1,7 @@
 """The length of a unit over all rows: what norms and side counters must bound where windows go into rows over time.
 
 Guarantee: let a unit add v_s to the cells of window s, for all keys, with parts of sizes that sum to a_j[s] in cell j,
-all in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, of the unit's net weights, and let `norm_bounding` scale
+all in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, of the unit's net weights, and let `norm.scaling` scale
 each of them by c = min(1, max_norm / N), rounded down. Then over all rows, keys and tables t
 
     sum of (share_t / cells_t) |sum over s of C_s v_s|^2 <= (2^ROW_SCALE_BITS max_norm)^2 max_s G_ss,
@@ -16,7 +16,7 @@ Proof. C has no entry below 0. So in row n and cell j the unit adds at most sum 
 signs. Squared and summed over rows this is a_j' G a_j. All entries of G are at least 0: it grows with each size, and
 shrinks by c^2 or more where all sizes shrink by c and are rounded down. No entry of G is above max_s G_ss, by Cauchy
 and Schwarz. So a_j' G a_j / max_s G_ss <= (sum of a_j)^2, and N is at most the unit's total weight, as without rows: a
-unit with at most max_norm records is not changed. Replacing a unit costs 2 and 4 times as much as in `norm_bounding`,
+unit with at most max_norm records is not changed. Replacing a unit costs 2 and 4 times as much as in `norm.scaling`,
 because C f and C g have no entry below 0 where f and g have none.
 
 Numbers. `RowMechanism.pair_weights` gives G / max_s G_ss in units of 2^-PAIR_BITS, rounded up, at most 1. With them N^2
@@ -56,7 +56,7 @@ def squared_norms(
       groups: the unit and key of each net weight as one number: from 0, none left out, int64 of shape (n,).
       units: the unit of each group: whole numbers from 0, ascending, none left out.
       windows: the number of each net weight's window, int64 of shape (n,).
-      magnitudes: |net weight|, int64 of shape (n,), at most `norm_bounding.MAX_ITEM_WEIGHT`.
+      magnitudes: |net weight|, int64 of shape (n,), at most `norm.scaling.MAX_ITEM_WEIGHT`.
       tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).
     """
     weights = mechanism.pair_weights()

@@ -1,7 +1,4 @@
-"""What bounding makes of a shard: the records that count, and what their ids add to the side counters.
-
-What enforces the bounds on a table of records, and how parts of a table are merged on the way.
-"""
+"""What bounding makes of a shard: the records that count, and their side counters; and the protocol of a rule."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Sample copies of records without replacement, without writing the copies out.
+"""Which records of an id bounding keeps, at random or by a keyed hash that replays repeat.
 
-Guarantee: the numbers are distributed as if each copy were a record and `most` of each group were drawn uniformly
-without replacement: the multivariate hypergeometric distribution. Each binomial draw below is within 2**-45 of its
-distribution in total variation. Memory and time grow with records and with the logarithm of copies.
+Copies of records are sampled without replacement, without being written out. Guarantee: the numbers are distributed as
+if each copy were a record and `most` of each group were drawn uniformly without replacement: the multivariate
+hypergeometric distribution. Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
+and time grow with records and with the logarithm of copies.
 
 Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of the priorities
 are equally likely, so the `most` copies of smallest priority are a uniform sample. Find them digit by digit. Among the
@@ -10,8 +11,6 @@ copies that are still undecided, those with next digit 0 have the smaller priori
 room, they are kept, and those with digit 1 stay undecided; if not, those with digit 1 are dropped. It does not matter
 which copy of a record has which digit: of n undecided ones, Binomial(n, 1/2) have digit 0, independently of all digits
 before. Stop as soon as all undecided copies fit, or no room is left.
-
-Sampling priorities: which records of an id bounding keeps, at random or by a keyed hash that replays repeat.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Select the records of each privacy unit that are kept: contribution bounding on columns of numbers.
+"""Select the records of each privacy unit that are kept, and the keys that it votes for, on columns of numbers.
 
 Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and always stays within the
 bounds. Keeping the records of smallest priority is uniform if priorities are random. It can be done in stages: bounding
 parts first and their union again keeps what bounding everything at once would. Priorities may be equal. Then contents
 decide, not the order in which records came: that order can depend on other units. Equal contents are exchangeable.
 
-The votes of each privacy id for the keys that it is in, by which keys are chosen.
-
-Guarantee: the votes of an id are a function of its own records alone, in any order and any split. It votes for at most
-max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
+Votes. Guarantee: the votes of an id are a function of its own records alone, in any order and any split. It votes for
+at most max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
 """
 
 from __future__ import annotations
