@@ -48,7 +48,6 @@ class Dictionary:
         self.items = tuple(listed[place] for place in np.sort(first))
 
     def find(self, items: Any) -> np.ndarray:
-        """Return the places of the items among the keys; raise where there are none."""
         asked = self._keys_of(items)
         places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
         if missing := np.count_nonzero(self.keys[places] != asked):

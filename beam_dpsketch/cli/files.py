@@ -103,7 +103,6 @@ class _Csv:
 
 
 def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:
-    """Return the columns that a release reads, without metadata; all of them where one is missing, for its error."""
     names = set(declared.selectors.given.values())
     fields = [pa.field(each.name, each.type) for each in schema if each.name in names]
     return pa.schema(fields if names <= {each.name for each in fields} else [pa.field(x.name, x.type) for x in schema])

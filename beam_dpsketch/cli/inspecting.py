@@ -52,7 +52,6 @@ def describe(stored: Stored) -> dict[str, Any]:
 
 
 def _describe_nothing(nothing: Nothing) -> dict[str, Any]:
-    """Return what there is to say of a run that released nothing."""
     place = {"file": os.path.basename(nothing.path), "key": None, "window": None}
     size = {"row": None, "over": None, "bytes": None}
     return _row({**place, "kind": "nothing: no key chosen", **size}, nothing.spent.privacy, None)

@@ -184,7 +184,6 @@ def _unfinished(name: str) -> str:
 
 
 def _rename(unfinished: str, path: str, which: str) -> None:
-    """Give a file its name, unless there is one of this name."""
     try:
         try:
             os.link(unfinished, path)

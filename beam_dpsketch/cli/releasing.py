@@ -90,7 +90,6 @@ class Progress:
         self._start, self._said = time.monotonic(), 0
 
     def __call__(self, share: float) -> None:
-        """Take the share of the input that is read, 0 to 1."""
         step = int(share * 100) // _STEP * _STEP
         if step > self._said and time.monotonic() - self._start > _QUIET_SECONDS:
             self._said = step

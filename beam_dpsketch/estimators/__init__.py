@@ -1,1 +1,0 @@
-"""Noisy counters to estimates: arrays and numbers in, arrays out."""

@@ -45,7 +45,6 @@ class RowReader:
         return huber_mean(rows, self._scale)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """Return how far the truth may be below an estimate and above it, each with half of what may fail."""
         if confidence not in self._margins:
             errors, depth = self._counters.ravel(), self._spec.depth
             self._margins[confidence] = margins(
@@ -144,7 +143,6 @@ def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
 
 
 def _row_share(depth: int, rows: int, failure: float) -> float:
-    """Return the probability of one row at which this number of rows or more has the failure probability."""
     low, high = 0.0, 1.0
     for _ in range(60):
         share = (low + high) / 2

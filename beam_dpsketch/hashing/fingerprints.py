@@ -51,7 +51,6 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
 
 
 def _hash_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Hash Python objects, with a fast path for lists of one type."""
     types = set(map(type, items))
     if types == {str}:
         return _hash_text(items, hash_all)

@@ -62,7 +62,6 @@ class ItemLookup:
         return found
 
     def _find_distinct(self, items: pa.Array) -> np.ndarray:
-        """Find values of a column, each distinct text once; what nulls give means nothing."""
         if pa.types.is_integer(items.type):
             return self._find_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
         if pa.types.is_nested(items.type):

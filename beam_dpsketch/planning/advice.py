@@ -129,7 +129,6 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
 
 
 def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
-    """Return a value between its neighbours among round ones, without those that differ from it by little."""
     below = [each for each in round_values if each < value * (1 - _APART)]
     above = [each for each in round_values if each > value * (1 + _APART)]
     return [*below[-_NEIGHBOURS:], value, *above[:_NEIGHBOURS]]

@@ -92,7 +92,6 @@ def distance_error(spec: SketchSpec, terms: ReleaseTerms, distance: float) -> Di
 
 
 def _joint_noise(spec: SketchSpec, terms: ReleaseTerms) -> float:
-    """Return the variance of the noise in the difference of two counters."""
     _validate.instance(ReleaseTerms, terms=terms)
     terms.bounds.given("terms must say the norm, as in NormBound(50): noise is not known before AutoNorm() chose one")
     return 2 * float(calibrate(spec, terms)[0])

@@ -198,7 +198,6 @@ def _detection(spec: Any, deviations: Sequence[float]) -> Detection:
 
 
 def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys of random printable texts of the full length, with Zipf weights."""
     ranks, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
     size = spec.domain.max_bytes
     columns = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]

@@ -170,7 +170,6 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def _expected(plan: Plan) -> Iterator[str]:
-    """Yield how good answers will be."""
     bounds = plan.terms.bounds
     counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
     for name, deviation in (plan.rank_deviation or {}).items():
@@ -208,7 +207,6 @@ def _expected(plan: Plan) -> Iterator[str]:
 
 
 def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
-    """Yield what other settings would give, and what a wanted error needs."""
     bounds, needed = terms.bounds, advice.needed
     measure, of_norm = advice.measure.capitalize(), ""
     if advice.by_bound:
@@ -234,5 +232,4 @@ def _listed(errors: Sequence[ErrorAt]) -> str:
 
 
 def _shown(number: float | Fraction) -> str:
-    """Return three digits, or all before the point."""
     return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"

@@ -110,7 +110,6 @@ def _name(axes: Axes, look: Look) -> None:
 
 
 def _make_room(axes: Axes, items: int, look: Look) -> None:
-    """Make a new figure large enough for the names of items."""
     width, height = axes.figure.get_size_inches()
     if look.upright:
         axes.figure.set_size_inches(max(width, 1 + 2 * _ROOM * items), height)

@@ -94,7 +94,6 @@ def _at_whole_numbers(axis: Axis) -> None:
 
 
 def _at_powers() -> Any:
-    """Return what puts marks at multiples of a power of two, where prefixes of addresses begin, as 10.0.0.0."""
     from matplotlib.ticker import Locator
 
     class Multiples(Locator):

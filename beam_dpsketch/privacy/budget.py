@@ -119,12 +119,10 @@ class PrivacySpec:
         return self._changed(self._with(side_counters=None))
 
     def _with(self, **changes: Any) -> PrivacySpec:
-        """Return a changed spec without its budget; the epsilon that was given stays a promise for it."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _unpickled(*{**fields, **changes}.values())
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
-        """Return a changed spec as a part of the same budget."""
         object.__setattr__(changed, "_purpose", self._purpose)
         return changed
 

@@ -60,7 +60,6 @@ def _check_sigma_squared(sigma_squared: Fraction) -> Fraction:
 
 
 def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    """Return `count` uniform 64-bit words; too short an answer raises."""
     # The byte order is fixed so that the same bytes give the same noise on every machine.
     words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
     return words.astype(np.uint64, copy=False)
@@ -101,7 +100,6 @@ class _Sampler:
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        """Draw `size` integers, a chunk of candidates at a time."""
         values = np.empty(size, dtype=np.int64)
         filled = 0
         while filled < size:

@@ -145,7 +145,6 @@ def _price(classes: tuple[tuple[int, int], ...], grid: int, rho: Fraction, delta
 
 
 def _reserve(delta: Fraction, keys: int) -> int:
-    """Return the part of delta for one of this many keys, rounded down to 2^-128."""
     return math.floor(Fraction(delta) * _ONE / keys)
 
 
@@ -174,7 +173,6 @@ class _Climb:
     """Up_j, by interpolation between steps of the logit."""
 
     def __init__(self, key: _Class, end: float) -> None:
-        """Solve for the steps from logit -end to end."""
         self._reserve, self._span = key.reserve, _ONE - key.reserve
         self._scale = float(self._span)
         self._middle = math.ceil(_NODES * math.asinh(end / 2))

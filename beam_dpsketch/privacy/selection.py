@@ -69,7 +69,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -82,8 +82,9 @@ from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 USUAL_SHARE = Fraction(1, 10)
 METHODS = ("gaussian", "table")
 _GRID, _LEAST_WEIGHT = 48, 3
-_MAX_THRESHOLD = 1 << 62
-_MIN_SELECTION_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
+MAX_THRESHOLD = 1 << 62
+_MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
+_CLASSES = {1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))}  # steps of about the root of 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ class SelectionRule:
     def __post_init__(self) -> None:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
-        if self.delta < _MIN_SELECTION_DELTA:
+        if self.delta < _MIN_DELTA:
             raise ValueError("delta of KeySelection must be at least 1e-60")
         if self.share is not None:
             _validate.open_unit_interval(share=self.share)
@@ -124,14 +125,14 @@ class SelectionRule:
     @property
     def classes(self) -> tuple[tuple[int, int], ...]:
         """The classes j, ascending, each with its weight w_j."""
-        sizes = sorted({size for size in _class_sizes() if size < self.max_keys} | {self.max_keys})
+        sizes = sorted({size for size in _CLASSES if size < self.max_keys} | {self.max_keys})
         return tuple((size, math.isqrt(self.grid**2 // size)) for size in sizes)
 
     def threshold(self, sigma_squared: Fraction, window_count: int = 1) -> int:
         delta = self.delta / window_count
         votes = max(weight + least_quantile(sigma_squared, delta / size) for size, weight in self.classes)
         result = votes + (self.min_units - 1) * self.grid
-        if result > _MAX_THRESHOLD:
+        if result > MAX_THRESHOLD:
             raise ValueError("min_units is too large, or the part of rho for the votes too small, to release any key")
         return result
 
@@ -180,14 +181,6 @@ def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation)
                 moved = mine + theirs - 2 * common
                 squares = (mine - common) * weight**2 + (theirs - common) * other**2 + common * (weight - other) ** 2
                 yield (common + moved * cost.move) / rule.max_keys, squares
-
-
-def _class_sizes() -> Sequence[int]:
-    return sorted({1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))})
-
-
-MAX_THRESHOLD = 1 << 62
-_MIN_DELTA = Fraction(1, 10**60)  # far above what the bounds of tails round up to
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -116,11 +116,9 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def choosing(self) -> ReleaseTerms[AutoNorm] | None:
-        """These terms if the data choose the norm, else `None`."""
         return cast("ReleaseTerms[AutoNorm]", self) if self.bounds.size is None else None
 
     def with_norm(self: ReleaseTerms[AutoNorm], max_norm: int | Fraction) -> ReleaseTerms[NormBound]:
-        """Return the terms after an `AutoNorm` has chosen this norm."""
         known: Any = {"bounds": self.bounds.bound(max_norm), "norm_spend": self.bounds.spend}
         return cast("ReleaseTerms[NormBound]", dataclasses.replace(self, **known))
 

@@ -88,7 +88,6 @@ class SketchAccumulator:
         self.add(item)
 
     def add_contributions(self, contributions: WeightedItems) -> None:
-        """Add records that are hashed already."""
         if contributions.side is not None:
             self.side = self.side + contributions.side
         self._take_norm(contributions.max_norm)
@@ -242,7 +241,6 @@ def _sum_chunks(chunks: list[WeightedItems]) -> WeightedItems:
 
 
 def _concat_chunks(chunks: list[WeightedItems]) -> WeightedItems:
-    """Concatenate chunks; a single one, such as a large batch, is not copied."""
     if len(chunks) == 1:
         return chunks[0]
     keys, weights = (np.concatenate([chunk[column] for chunk in chunks]) for column in (0, 1))

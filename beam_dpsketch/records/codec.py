@@ -139,7 +139,6 @@ def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def _binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
-    """Return the offsets of the values and of their end, and all their bytes."""
     _, ends, data = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     return offsets, memoryview(data if data is not None else b"")

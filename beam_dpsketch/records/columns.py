@@ -102,7 +102,6 @@ def _is_numpy_float(dtype: Any) -> bool:
 
 
 def _to_integers(values: pa.Array) -> pa.Array:
-    """Convert floats that are whole numbers to integers, others to null."""
     numbers = values.fill_null(np.nan).to_numpy()
     whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
     return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)

@@ -58,7 +58,6 @@ class SketchInput:
         return raw_type(self.spec)
 
     def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys of the items, and which of them can be counted."""
         return self.kind.usable_keys(self.spec, items)
 
     @property
@@ -94,7 +93,6 @@ class SketchInput:
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
 
     def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> WeightedItems:
-        """Return the items and weights that count; leave out the others."""
         if weights is None:
             return self._counted(items)
         keys, usable = self.keys(items)

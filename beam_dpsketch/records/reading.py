@@ -30,7 +30,6 @@ class Columns(NamedTuple):
     weights: Any
 
     def check_values(self) -> None:
-        """Refuse arrays among the values; called if some records are dropped."""
         for argument, values in zip(_ARGUMENTS, self, strict=True):
             if isinstance(values, list):
                 check_values(argument, values)
@@ -94,7 +93,6 @@ class RecordReader:
         return key, value
 
     def encode_keys(self, keys: Any) -> pa.LargeBinaryArray:
-        """Return the canonical bytes of keys, null for those that do not count."""
         encoded = encode_all(keys)
         if self._allowed is None:
             return encoded
@@ -206,7 +204,6 @@ def read_single(columns: Columns, sketch_input: SketchInput) -> WeightedItems:
 
 
 def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
-    """Return what a sketch needs to know of items, or their canonical bytes; null for those that cannot be counted."""
     if sketch_input is None:
         return encode_all(items)
     keys, usable = sketch_input.keys(items)

@@ -69,7 +69,6 @@ class GroupedItems(Spec):
 
     @property
     def truncated(self) -> frozenset[Any]:
-        """The items that are known by their beginning alone."""
         pairs = zip(self.short_keys, self.items, strict=True)
         return frozenset(item for key, item in pairs if self.domain.is_cut(key))
 
@@ -104,5 +103,4 @@ class GroupedHistogram(RawSketch):
 
     @classmethod
     def cells_of(cls, spec: GroupedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the one counter of a group, for every record of it."""
         yield 0, np.zeros(len(keys), dtype=np.int64)

@@ -136,7 +136,6 @@ class ListedHistogram(RawSketch):
 
     @classmethod
     def cells_of(cls, spec: ListedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the table and the cell of each key: its place."""
         yield 0, keys.astype(np.int64)
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> ListedHistogram:

@@ -185,7 +185,6 @@ def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
 
 
 def _level_bits(domain: Domain, arity: int) -> list[int]:
-    """Return the bits of each level: all equal except the first, which takes the remainder."""
     per_level = arity.bit_length() - 1
     count = max(1, -(-domain.bits // per_level))
     return [domain.bits - per_level * (count - 1)] + [per_level] * (count - 1)

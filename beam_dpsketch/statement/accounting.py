@@ -71,7 +71,6 @@ def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyS
 
 
 def _sum_of(found: Sequence[PrivacyStatement], nothing: set[bytes]) -> Spent:
-    """Return what releases about one unit, relation and length of period cost together; some ids are of none."""
     ids = {release_id for each in found for release_id in each.release_ids}
     loss = _loss_of(_distinct(found))
     shown_delta = min(each.shown_delta for each in found)
@@ -91,7 +90,6 @@ def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:
 
 
 def _loss_of(distinct: Distinct) -> Loss:
-    """Return what statements about different sets of releases lose together."""
     combined = [ids for ids in distinct if not are_parts_of_one_run(list(ids))]
     whole = [ids for ids in combined if not any(ids < other for other in combined)]
     covered = {ids: {part: each for part, each in distinct.items() if part < ids} for ids in whole}

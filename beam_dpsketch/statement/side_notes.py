@@ -82,7 +82,6 @@ class SideNote:
 
     @property
     def may_be_nothing(self) -> bool:
-        """Whether the number is 0 within its noise."""
         _, lower, upper = self.interval(0.95)
         return bool(lower <= 0 <= upper)
 

@@ -95,7 +95,8 @@ class PrivacyStatement(Stated):
                 "what shares noise cannot be combined: a release with itself, or two answers of one timeline; ask the "
                 "timeline for all windows at once, with between(first, last)"
             )
-        is_one_run = self._has_terms_of(other) and are_parts_of_one_run(self.release_ids + other.release_ids)
+        has_its_terms = all(getattr(self, name) == getattr(other, name) for name in ("loss", "bounds", "window_count"))
+        is_one_run = has_its_terms and are_parts_of_one_run(self.release_ids + other.release_ids)
         compose = Loss.larger if units_disjoint or is_one_run else Loss.plus
         return self._joined(other, compose(self.loss, other.loss))
 
@@ -104,9 +105,6 @@ class PrivacyStatement(Stated):
         if self.unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
             return True
         return bool(set(self.release_ids) & set(other.release_ids))
-
-    def _has_terms_of(self, other: PrivacyStatement) -> bool:
-        return all(getattr(self, name) == getattr(other, name) for name in ("loss", "bounds", "window_count"))
 
     def _joined(self, other: PrivacyStatement, loss: Loss) -> PrivacyStatement:
         """Return the statement of the sum of two releases that together lose this."""

@@ -110,7 +110,6 @@ def _choice(statement: Stated) -> str:
 
 
 def _holds(statement: Stated) -> dict[str, str]:
-    """Return about how much is in the release."""
     if not statement.side or (statement.over_time is not None and statement.over_time.is_row):
         return {}
     counts = ", ".join(map(str, statement.side))
@@ -120,7 +119,6 @@ def _holds(statement: Stated) -> dict[str, str]:
 
 
 def _parts(statement: Stated) -> dict[str, str]:
-    """Return which parts of rho pay for what, of a single release."""
     keys: Any = None if statement.keys is None or statement.keys.of_items else statement.keys
     if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
@@ -140,7 +138,6 @@ def _part(share: Fraction) -> str:
 
 
 def _answers(statement: Stated) -> dict[str, str]:
-    """Return what answers are about, where the bounds can drop anything of a unit."""
     single = statement.unit.is_one_record
     if single and not statement.bounds.has_weights:
         return {}

@@ -1,1 +1,0 @@
-"""Released rows over time, and answers about windows."""

@@ -210,7 +210,6 @@ class SketchTimeline:
 
 
 def _ends(**argument: Any) -> tuple[int, int]:
-    """Return the first and the last of one window, or of a pair."""
     ((name, windows),) = argument.items()
     ends = windows if isinstance(windows, tuple) else (windows, windows)
     if len(ends) != 2:

@@ -46,7 +46,6 @@ class Ask:
 
     @property
     def entry(self) -> QuestionKind:
-        """What there is to know of the kind of question."""
         return KINDS[self.kind]
 
     @property

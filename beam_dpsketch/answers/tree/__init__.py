@@ -1,1 +1,0 @@
-"""Released trees."""

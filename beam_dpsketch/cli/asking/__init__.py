@@ -1,1 +1,0 @@
-"""`dpsketch query` and `plot`: what releases answer, as rows and as pictures."""

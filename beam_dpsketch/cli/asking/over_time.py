@@ -42,7 +42,6 @@ class RunRows:
             raise AnswerError(error) from None
 
     def timeline(self, horizon: Horizon) -> SketchTimeline:
-        """Return what answers about windows; raise `AnswerError` where none can be asked yet."""
         try:
             timeline = SketchTimeline((each.released for each in self.stored), horizon)
         except ValueError as error:

@@ -76,7 +76,6 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
 
 
 def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
-    """Draw the shares; of a whole domain, as far as they change, because most of a wide one is often empty."""
     (rows,) = panel.series
     values = [row["value"] for row in rows]
     plot_cdf(values, _intervals(rows), axes, look=_look(panel, names, "value"))
@@ -148,7 +147,6 @@ def _titles(panels: Sequence[Panel]) -> list[str]:
 
 
 def _escaped(words: str) -> str:
-    """Return words of a label, which may be longer than names of items."""
     return " ".join(text(word) for word in words.split(" "))
 
 
@@ -250,7 +248,6 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
 
 
 def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    """Yield a panel for each key over time, with a series for each part of the question."""
     windows = (arguments.windows[0], arguments.windows[1]) if arguments.windows else None
     for title, place, found in moments(stored, horizon, windows, so_far=arguments.so_far):
         try:

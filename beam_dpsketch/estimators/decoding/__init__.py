@@ -1,1 +1,0 @@
-"""Estimates of a whole dictionary together."""

@@ -116,7 +116,6 @@ class Rounds:
         return np.where(sizes > threshold, estimates, 0.0)
 
     def _known(self, freed: FreedRows) -> tuple[np.ndarray, np.ndarray]:
-        """Return what other rows say of each item's weight, for each row, and the mean squares of its errors."""
         suspected = (self._places.read(freed.residual) / _TRUSTED_DEVIATIONS) ** 2
         trust = 1 / np.maximum(freed.variances, suspected)
         weighted, total = trust * freed.rows, trust.sum(axis=0)

@@ -1,1 +1,0 @@
-"""Rows over time to estimates about windows."""

@@ -54,8 +54,8 @@ class TreeDecoder(RowDecoder):
         return numbers
 
     def _average(self, level: int, place: int) -> np.ndarray:
-        """Return the average of a node: its own row and the averages of its children."""
-        own = self._row(self._number(level, place))
+        last = ((place + 1) << level) - 1  # the window whose rows, in order of size, hold that of the node
+        own = self._row(self._mechanism.first_row(last) + level)
         if not level:
             return own
         found = self._kept.get((level, place))
@@ -64,10 +64,6 @@ class TreeDecoder(RowDecoder):
             found = _share(level) * own + (1 - _share(level)) * children
             self._kept.put((level, place), found)
         return found
-
-    def _number(self, level: int, place: int) -> int:
-        """Return the row of a node: those of its last window are in order of size."""
-        return self._mechanism.first_row(((place + 1) << level) - 1) + level
 
 
 def _share(level: int) -> float:

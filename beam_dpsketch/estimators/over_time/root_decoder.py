@@ -62,7 +62,6 @@ class RootDecoder(RowDecoder):
         return float(steps[window] ** 2 * prefix_variances(self._mechanism, window + 1)[window])
 
     def _decode_next(self) -> None:
-        """Decode one more row, and keep the sum of all windows so far."""
         window = self._next
         (newest, *older) = self._mechanism.rows_of(window)[0]
         rest = np.array(self._row(window), dtype=np.float64)

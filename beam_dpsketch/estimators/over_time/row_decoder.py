@@ -70,7 +70,6 @@ class KeptArrays:
         return self._arrays.get(name)
 
     def put(self, name: Hashable, array: np.ndarray) -> None:
-        """Keep an array of a new name; nobody may change it from now on."""
         self._arrays[name] = array
         self._bytes += array.nbytes
         while self._bytes > MAX_KEPT_BYTES:

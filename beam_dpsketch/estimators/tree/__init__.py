@@ -1,1 +1,0 @@
-"""Estimates from the levels of a tree."""

@@ -175,7 +175,6 @@ class CumulativeTree:
         return self._interpolated(self._fitted, positions)
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the first position whose rank is at least each given one; the last position if none is."""
         node = np.searchsorted(self._cumulated[1:], ranks, side="left")
         node = np.minimum(node, len(self._starts) - 1)
         weight = self._cumulated[node + 1] - self._cumulated[node]
@@ -185,7 +184,6 @@ class CumulativeTree:
         return self._starts[node] + np.minimum(_whole(steps), np.uint64(self._size - 1) - self._starts[node])
 
     def total_bounds(self, confidence: float) -> Bounds:
-        """Return the total, in arrays of one, with bounds of this confidence, as all methods below do."""
         total, last = np.array([self.total]), np.array([self._size - 1], dtype=np.uint64)
         variance = self.variances.rank_variance(last) if self._known_total is None else np.zeros(1)
         margin = _margin(variance, confidence)

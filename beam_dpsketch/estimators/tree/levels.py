@@ -62,7 +62,6 @@ class TreeLevel:
         return cells.read_rows(self.counters, nodes, seed=self.spec.seed, has_signs=has_signs)
 
     def variance(self, *, mean: bool = False) -> float:
-        """Return the variance of an estimate of one node, noise and collisions together."""
         if self.is_exact:
             return max(self.sigma_squared, _MIN_VARIANCE)
         errors, depth = self._row_errors(), self.spec.depth
@@ -84,7 +83,6 @@ class TreeLevel:
         return dataclasses.replace(self, counters=counters, subtracted=len(nodes))
 
     def energy(self) -> float:
-        """Return the mean square of the counters, around their mean where they have no signs."""
         counters = self.counters.astype(np.float64)
         return float(np.mean(counters**2) if self.sketch == "count_sketch" else counters.var())
 

@@ -54,7 +54,6 @@ class Found:
         return self.precisions > 0
 
     def rows(self) -> Iterator[tuple[bytes, float, float, bool]]:
-        """Yield bytes, weight, variance and whether the item ends there."""
         for symbols, *row in zip(self.symbols, self.weights, self.variances, self.ended, strict=True):
             weight, variance, ended = row
             yield bytes(symbols[symbols < END].astype(np.uint8)), float(weight), float(variance), bool(ended)
@@ -125,6 +124,5 @@ class _Children:
 
 
 def _largest(weights: np.ndarray, variances: np.ndarray, deviations: float, most: int) -> np.ndarray:
-    """Return where weights exceed this number of deviations, at most the given number, largest first."""
     above = np.flatnonzero(weights > deviations * np.sqrt(variances))
     return above[np.argsort(-weights[above], kind="stable")[:most]]

@@ -48,7 +48,6 @@ class Horizon:
 
     @property
     def rows(self) -> RowMechanism:
-        """Which rows there are over the windows."""
         return BinnedRoot.over(self.windows) if self.mechanism == "binned" else BinaryTree(self.windows)
 
     @property

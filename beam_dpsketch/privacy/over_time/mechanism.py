@@ -138,6 +138,5 @@ def _pair_weights(mechanism: RowMechanism) -> np.ndarray:
 
 
 def _largest_sum(mechanism: RowMechanism, reached: int) -> int:
-    """Return max_s (sum of the `reached` largest entries of row s of G)."""
     gram = _gram(mechanism)
     return max(int(np.partition(row, -reached)[-reached:].sum()) for row in gram)

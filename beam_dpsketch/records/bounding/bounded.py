@@ -48,7 +48,6 @@ class Bounded(NamedTuple):
         return sum_by_pair(self.kept["key"], total_weights(self.kept, sketch_input.bounds))
 
     def by_window(self) -> Iterator[tuple[int, Bounded]]:
-        """Yield the last millisecond of each window, and what belongs to it."""
         ends, codes = np.unique(self._all_of("window").to_numpy(), return_inverse=True)
         order, groups = group_rows(codes[: len(self.kept)], len(ends))
         kept = self.kept.drop_columns(["window"]).take(pa.array(order))
@@ -58,7 +57,6 @@ class Bounded(NamedTuple):
             yield end, Bounded(kept[group], side, self.max_norm)
 
     def _all_of(self, name: str) -> pa.ChunkedArray:
-        """Return a column of the records and, after it, of the side counters."""
         tables = [self.kept] if self.side is None else [self.kept, self.side]
         return pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], self.kept[name].type)
 

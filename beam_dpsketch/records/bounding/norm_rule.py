@@ -127,7 +127,6 @@ class NormRule:
         return netted.without_zeros()
 
     def _magnitudes(self, netted: NetRecords) -> np.ndarray:
-        """Return |net weight| of each row, at most what may count."""
         cap = min(self.bounds.max_per_item or scaling.MAX_ITEM_WEIGHT, scaling.MAX_ITEM_WEIGHT)
         return np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
 
@@ -154,7 +153,6 @@ class NormRule:
         return scaling.squared_norms(groups, numbers[new_group], magnitudes, cells), numbers
 
     def _denominator(self, rows: NetRecords) -> int:
-        """Return what `_squared_norms` multiplies N^2 by."""
         windows = window_numbers(self._over_time, rows.codes, rows.values)
         return self._table_weights.denominator * (1 if windows is None else lengths.ONE_PAIR)
 
@@ -175,7 +173,6 @@ def _sum_by_code(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
-    """Return the rows of smallest hash, up to `limit` of each unit, in their order."""
     hashes = np.zeros(len(netted.weights), dtype=np.uint64)
     others = [name for name in netted.codes if name != "unit"]
     for row, name in enumerate(others):

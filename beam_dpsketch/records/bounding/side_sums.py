@@ -167,7 +167,6 @@ def _number_pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _encode(records: pa.Table, units: tuple[np.ndarray, pa.Array]) -> tuple[dict[str, np.ndarray], dict[str, pa.Array]]:
-    """Return units, keys and windows as positions in their distinct values, and these."""
     names = [name for name in records.column_names if name not in (*_NOT_CELLS, "unit")]
     encoded = {"unit": units, **{name: dictionary_codes(records[name]) for name in names}}
     return {name: codes for name, (codes, _) in encoded.items()}, {name: each for name, (_, each) in encoded.items()}
