@@ -34,9 +34,8 @@ from beam_dpsketch.errors import (
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
-from beam_dpsketch.planning.distances import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.planning.planner import DistanceError, distance_error, plan, spec_for_distance
 from beam_dpsketch.privacy.budget import PrivacyBudget, PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,

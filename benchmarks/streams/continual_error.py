@@ -19,10 +19,9 @@ import numpy as np
 
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from benchmarks.command import Command
 from benchmarks.measuring import seconds
 from benchmarks.table import Table

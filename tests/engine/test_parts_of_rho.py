@@ -39,9 +39,8 @@ from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
 from beam_dpsketch.privacy.terms import RowTerms

@@ -35,8 +35,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.notes import AnswerNote
 from beam_dpsketch.statement.side_notes import NAMES, SideNote

@@ -11,10 +11,9 @@ import numpy as np
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_parts
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.release_id import part_name, timeline_of_run
 

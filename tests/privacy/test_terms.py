@@ -7,8 +7,7 @@ import pytest
 from beam_dpsketch import AutoNorm, NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
 PRIVACY = PrivacySpec(rho=0.5)

@@ -24,7 +24,7 @@ from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
-from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder
+from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline

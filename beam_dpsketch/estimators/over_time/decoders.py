@@ -20,11 +20,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder
-from beam_dpsketch.estimators.over_time.row_decoder import RowDecoder
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder, RowDecoder
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 
 
 class TreeDecoder(RowDecoder):

@@ -7,9 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import MAX_MICROS, check_milliseconds, duration_to_micros, to_micros
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_HORIZON, RowMechanism
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 
 Mechanism: TypeAlias = Literal["binned", "tree"]
 MECHANISMS: tuple[Mechanism, ...] = ("binned", "tree")

@@ -19,8 +19,7 @@ from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems

@@ -9,15 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.over_time import decoders, row_decoder
+from beam_dpsketch.estimators.over_time import decoders, root_decoder
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
-from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder, prefix_variances
-from beam_dpsketch.estimators.over_time.row_decoder import KeptArrays
+from beam_dpsketch.estimators.over_time.root_decoder import KeptArrays, RootDecoder, prefix_variances
 from beam_dpsketch.privacy.mechanism import add_noise
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from tests.helpers.timeline_rows import KINDS, mechanism_of
 
 SEED = 20
@@ -177,14 +175,14 @@ def test_answers_are_right_where_little_is_kept(kind: str, room: int, monkeypatc
     roomy = decoder_of(mechanism, rows.__getitem__)
     questions = [prefix(48), prefix(30, 48) - prefix(10, 48), prefix(3, 48), generator.normal(size=48)]
     expected = [roomy.estimate(each) for each in questions]
-    monkeypatch.setattr(row_decoder, "MAX_KEPT_BYTES", room * rows[0].nbytes)
+    monkeypatch.setattr(root_decoder, "MAX_KEPT_BYTES", room * rows[0].nbytes)
     decoder = decoder_of(mechanism, rows.__getitem__)
     for question, answer in zip(questions, expected, strict=True):
         np.testing.assert_allclose(decoder.estimate(question), answer, rtol=1e-9, atol=1e-12)
 
 
 def test_kept_arrays_stay_within_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_decoder, "MAX_KEPT_BYTES", 80)
+    monkeypatch.setattr(root_decoder, "MAX_KEPT_BYTES", 80)
     kept = KeptArrays()
     for name in range(5):
         kept.put(name, np.full(4, float(name)))

@@ -20,9 +20,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.over_time import every_row, worst
 from tests.helpers.raw import of_kind, raw_of

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from beam_dpsketch.privacy.over_time import mechanism as base
-from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism, matrix_rows
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
 from tests.helpers import rows
 
 BINNED, TREE = rows.MECHANISMS.values()

@@ -29,7 +29,7 @@ from beam_dpsketch import (
     TimelineRow,
 )
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.over_time.tree import BinaryTree
+from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.notes import AnswerNote
 from tests.helpers import by_hand, golden, strategies
