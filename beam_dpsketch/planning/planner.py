@@ -1,13 +1,12 @@
 """The planner: what a release will cost and how good it will be, before any data is read.
 
-Choose a sketch by the distance that it is to show between two releases, and say how wrong distances will be.
-
-Guarantee: the error is that of two releases with equal terms and independent noise. Collisions count as if the change
-were spread over many items, an upper bound. Nothing is simulated.
+Of the distance between two releases: which sketch shows it, and how wrong it will be. Guarantee: the error is that of
+two releases with equal terms and independent noise. Collisions count as if the change were spread over many items, an
+upper bound. Nothing is simulated.
 
 For two rows of width w with noise of variance s^2 each, let t = 2 s^2. The squared distance D^2 of a row has a variance
 of 4 t D^2 + 2 w t^2 from noise, and of 2 D^4 / w from collisions. So noise hides more in a wide sketch, and the best
-width is D^2 / t. Source: the moments of `release.comparing`.
+width is D^2 / t. Source: the moments of `estimators.comparing`.
 """
 
 from __future__ import annotations

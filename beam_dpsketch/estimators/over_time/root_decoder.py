@@ -1,23 +1,21 @@
-"""What decoders of rows share: the estimate of a sum of windows with coefficients, and how much noise it has.
+"""Answers from rows over time: what decoders share, and that of the binned square root.
 
 Rows are y = C x + noise, as `privacy.over_time.mechanism` makes them. An answer is the sum over windows of a_s x_s: a
 range has ones in it, and the difference of two ranges has 1 and -1. The estimate is a sum over rows, w . y, with w from
 the coefficients and the mechanism alone. It is unbiased, because C^T w = a. With noise of variance n in each counter of
 each row, its variance is n (w . w).
 
-Guarantee: post-processing of released rows; nothing here decides about privacy.
-
-Answers from rows of the binned square root: forward substitution with the bins that made the rows.
-
-Row t has window t alone in its newest bin. So the window's estimate is what the row holds above its older bins, which
-are sums of earlier estimates. They join as the exact sums do in the encoder: O(log T) arrays are in memory. C is square
-here, so the estimate is the only unbiased one, and rows that come later never change it.
+The binned square root: forward substitution with the bins that made the rows. Row t has window t alone in its newest
+bin. So the window's estimate is what the row holds above its older bins, which are sums of earlier estimates. They join
+as the exact sums do in the encoder: O(log T) arrays are in memory. C is square here, so the estimate is the only
+unbiased one, and rows that come later never change it.
 
 Variances need no counters. C^T w = a is solved from the last window to the first: w_t follows from what later rows took
 from each bin around window t. For all prefixes together there is a faster way: the covariances of what the forward
 substitution holds, of one counter with noise of variance 1. They are a small matrix, and each step changes one row.
 
-Guarantee: post-processing. Source: Andersson and Pagh 2024 (bins); the order of steps is that of any triangular system.
+Guarantee: post-processing of released rows; nothing here decides about privacy. Source: Andersson and Pagh 2024 (bins);
+the order of steps is that of any triangular system.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The binned square-root mechanism: one noisy row for each window, with errors close to the best possible.
+"""Two ways to make rows of windows: the binned square root, and the binary tree.
 
-The matrix that adds up prefixes is the square of the lower triangular Toeplitz matrix of c_k = binom(2k, k) / 4^k. So
-rows y = C x + z with that C, and prefixes C y, have nearly the least error that any mechanism has (Fichtenberger,
-Henzinger and Upadhyay 2023). But row t needs all windows before it. Here windows of similar age share a bin and the
-mean of their weights (Andersson and Pagh 2024), so O(log T) sums are enough. Gains then make all columns about equally
-long: late windows are in few rows, and the noise is that of the longest column.
+THE BINNED SQUARE ROOT: one noisy row for each window, with errors close to the best possible. The matrix that adds up
+prefixes is the square of the lower triangular Toeplitz matrix of c_k = binom(2k, k) / 4^k. So rows y = C x + z with
+that C, and prefixes C y, have nearly the least error that any mechanism has (Fichtenberger, Henzinger and Upadhyay
+2023). But row t needs all windows before it. Here windows of similar age share a bin and the mean of their weights
+(Andersson and Pagh 2024), so O(log T) sums are enough. Gains then make all columns about equally long: late windows are
+in few rows, and the noise is that of the longest column.
 
 Guarantee: `mechanism` says why all rows together are rho-zCDP. All numbers here are whole, so the sensitivity is that
 of what is computed, rounding included.
@@ -13,11 +14,10 @@ Which bins. Row t covers windows 0 to t with aligned bins. Two halves join as so
 `ratio` windows back, where 2^l is the size of what they make. In units of Delta / sqrt(2 rho), prefixes have a
 root-mean-square error of 3.01 at 1,024 windows; the least possible is 2.91, and the binary tree has 5.65.
 
-The binary tree over time: a noisy row for each dyadic range of windows, as soon as its last window closes.
-
-Guarantee: `mechanism` says why all rows together are rho-zCDP. A record is in one node of each level. The windows of a
-unit add up in nodes that hold several of them: the most that m windows can do on a level whose nodes have s windows is
-to fill m // s nodes and to put the rest into another. The first m windows do so on all levels at once.
+THE BINARY TREE: a noisy row for each dyadic range of windows, as soon as its last window closes. A record is in one
+node of each level. The windows of a unit add up in nodes that hold several of them: the most that m windows can do on a
+level whose nodes have s windows is to fill m // s nodes and to put the rest into another. The first m windows do so on
+all levels at once.
 
 Sources: Chan, Shi and Song 2011 (the tree); Zhao et al., NeurIPS 2022, Appendix D (its sketches).
 """
