@@ -49,7 +49,7 @@ def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 @overload
 def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Return what `WriteReleases` wrote to local files: releases, `TimelineRow`s, or pairs of a key and one of them.
+    """Read local files of `WriteReleases`: releases, `TimelineRow`s, or pairs of a key and one of them.
 
     Files are read in the order of their names: those of windows in the order of time. A run that chose no key has left
     no release in them; `dpsketch spent` says what it has spent.
@@ -71,7 +71,7 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
 def read_files(
     paths: Iterable[str], pattern: str, kind: type | None, keyed: bool, opened: Callable[[str], BinaryIO] = io.FileIO
 ) -> list[Any]:
-    """Return what the files that match a pattern hold, in the order of their names."""
+    """Read the files that match a pattern, in the order of their names."""
     if not (paths := sorted(paths)):
         raise FileNotFoundError(f"no file matches {pattern}")
     elements = [element for path in paths for element in read_file(path, opened)]
@@ -90,7 +90,7 @@ def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
 
 
 def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> Iterator[Stored | Unreleased]:
-    """Yield what `read_file` does, and what runs have spent that may have released nothing."""
+    """Read as `read_file` does, with the records of runs that may have released nothing."""
     try:
         with opened(path) as file:
             yield from map(from_record, read_records(file))
@@ -158,7 +158,7 @@ def to_record(element: Stored | Unreleased) -> bytes:
 
 
 def from_record(data: bytes) -> Stored | Unreleased:
-    """Return what `to_record` wrote. Raise `FormatError` for any other bytes."""
+    """Read the bytes of `to_record`; `FormatError` for any others."""
     reader = Reader(data)
     kind = RECORD_KIND.read(reader)
     if kind == "spent":

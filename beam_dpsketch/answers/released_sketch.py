@@ -145,7 +145,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=False), sign=-1)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
-        """Return what `_frequencies` does, unbiased also where weights may be negative."""
+        """Do as `_frequencies`, unbiased also where weights may be negative."""
         return self._frequencies(items, confidence)
 
     def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def to_row(stored: Stored) -> dict[str, Any]:
-    """Return what `inspect` shows, the statement, all release ids, and the bytes, which `from_bytes` reads."""
+    """Make one row: the columns of `inspect`, the statement, all release ids, and the bytes for `from_bytes`."""
     released = stored.released
     ids = [release_id.hex() for release_id in released.privacy.release_ids]
     return {**describe(stored), "release_ids": ids, "statement": str(released.privacy), "release": released.to_bytes()}

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(stored: Stored) -> dict[str, Any]:
-    """Return what there is to say of a release, by column. Losses are rounded up."""
+    """Make one row about a release. Losses are rounded up."""
     released = stored.released
     row = f"{released.number} of {released.mechanism.row_count}" if released.is_row else None
     size = {"over": released.spec.describe(), "bytes": len(released.to_bytes())}

@@ -121,7 +121,7 @@ def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str]) ->
 
 
 def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
-    """Return what to write, by the ending of `--output`; refuse other endings, and a file that cannot be written."""
+    """Tell the kind of file by the ending of `--output`; refuse other endings, and a file that cannot be written."""
     kind = os.path.splitext(arguments.output)[1].removeprefix(".")
     if kind not in kinds or "\0" in arguments.output:
         *others, last = (f".{each}" for each in kinds)
@@ -148,7 +148,7 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
 
 
 def unfinished_files(path: str) -> list[str]:
-    """Return what commands that were stopped have left of a file."""
+    """Find the unfinished files of commands that were stopped."""
     folder, name = os.path.split(path)
     return sorted(glob.glob(glob.escape(os.path.join(folder, _unfinished(name))) + "*"))
 

@@ -86,7 +86,7 @@ def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, 
 
 
 def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probability: float) -> float:
-    """Return what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
+    """Find what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
 
     The middle row, at even depths the upper one of two, takes each of many ranks in turn, evenly in the logarithm of
     the rank, each with the probability of its stretch. The other rows are drawn below and above it. So 1e-6 is resolved

@@ -153,7 +153,7 @@ class Errors(NamedTuple):
 
 
 def noise_detection(spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
-    """Return what the search of a tree finds where noise alone disturbs it."""
+    """Tell from which weight on a search finds values, if noise alone disturbs it."""
     variances = noise_variances(spec, sigma_squared)
     if not spec.domain.is_ordered:  # its search takes the mean of rows that are free of heavy collisions
         variances = [float(each) / spec.depth for each in sigma_squared]
@@ -161,7 +161,7 @@ def noise_detection(spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
 
 
 def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detection:
-    """Return what the search of a tree finds in made-up data of a total weight."""
+    """Tell from which weight on a search finds values, in made-up data of a total weight."""
     if spec.domain.is_ordered:
         keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     else:

@@ -19,7 +19,7 @@ MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
 def privacy_line(terms: DeclaredTerms) -> str:
-    """Return what is spent, rounded up, and whom it protects."""
+    """Say in one line the loss, rounded up, and whom it protects."""
     rho, epsilon, delta = loss_in_words(terms)
     return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
 
@@ -44,7 +44,7 @@ def windows_in_words(terms: DeclaredTerms) -> str:
 
 
 def terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
-    """Return what is spent, whom it protects and how much of each counts, as plain Python values."""
+    """List the loss, the unit and its bounds, as plain Python values."""
     return {
         "rho": float(terms.privacy.rho),
         "epsilon": terms.epsilon,
@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
 
 
 def over_time_lines(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
-    """Yield what rows there are, and how much noise answers have."""
+    """Say how many rows there are, and how much noise answers have."""
     mechanism = terms.mechanism
     yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
     if (noise := noise_of_answers(mechanism)) is not None:

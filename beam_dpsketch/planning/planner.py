@@ -64,7 +64,7 @@ def plan(
 def plan_calibrated(
     calibration: DeclaredCalibration, n: int | None, *, keys: int | None, search: bool, wanted_error: Fraction | float
 ) -> Plan:
-    """Return what to expect of a release whose noise is known; the other arguments are those of `plan`."""
+    """Plan a release whose noise is known; the other arguments are those of `plan`."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier

@@ -227,7 +227,7 @@ def period_in_words(period_micros: int) -> str:
 
 
 def check_bounds(bounds: Any) -> None:
-    """Refuse what does not say how much of a unit may count."""
+    """Raise `TypeError` unless these are bounds, or a request for some."""
     if not isinstance(bounds, ContributionLimit) or not dataclasses.is_dataclass(bounds):
         raise TypeError(f"bounds must be NormBound(...), AutoNorm() or RecordBounds(...), got {type(bounds).__name__}")
 

@@ -125,7 +125,7 @@ def keep_table(classes: tuple[tuple[int, int], ...], grid: int, rho: Fraction, d
 
 
 def _price(classes: tuple[tuple[int, int], ...], grid: int, rho: Fraction, delta: Fraction) -> list[_Class]:
-    """Return what each class may cost in one key, or refuse the arguments."""
+    """Split the loss among the classes, for one key each; check the arguments."""
     _validate.positive_finite(rho=rho)
     _validate.open_unit_interval(delta=delta)
     _validate.whole(low=1, high=1 << 31, grid=grid)

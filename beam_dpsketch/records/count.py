@@ -41,7 +41,7 @@ class Count(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
-        """Return what to expect of a release: what `calibrate` returned, and else the arguments of `plan`."""
+        """Plan a release from the result of `calibrate`; the other arguments are those of `plan`."""
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         """Refuse keys and bounds that do not suit."""
@@ -51,7 +51,7 @@ class Count(abc.ABC):
         """Refuse a kind that cannot be released over time."""
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> SelectionRule | GroupRule | None:
-        """Return what chooses the keys, or the items; `None` if the data do not."""
+        """Make the rule that chooses the keys, or the items; `None` if the data do not."""
         return None if keys is None else keys.rule(bounds.max_keys or 1)
 
     def limit(self, bounds: ContributionLimit) -> ContributionLimit:

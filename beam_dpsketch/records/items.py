@@ -117,7 +117,7 @@ class SketchInput:
         return WeightedItems(keys, weights, self._side(total, total))
 
     def side_of_single(self, weights: np.ndarray) -> np.ndarray:
-        """Return what records of these weights add to the side counters, each a unit of its own."""
+        """Add up the side counters of records with these weights, each a unit of its own: int64."""
         return self._side(int(np.count_nonzero(weights)), int(weights.sum()))
 
     def _side(self, records: int, weight: int) -> np.ndarray:

@@ -170,7 +170,7 @@ class KeySelection(Keys):
 
 
 def check_keys_type(keys: Any) -> None:
-    """Refuse what decides nothing about keys."""
+    """Check the type of `keys`."""
     if not isinstance(keys, (Keys, type(None))):
         raise TypeError(
             "keys must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken from "

@@ -116,7 +116,7 @@ class Selectors:
 
 
 def check_selector(**selectors: Any) -> None:
-    """Refuse what selects nothing."""
+    """Check that each selector is a field name, a callable or `None`."""
     for name, selector in selectors.items():
         if selector is not None and not callable(selector) and not (isinstance(selector, str) and selector):
             raise TypeError(

@@ -83,7 +83,7 @@ Unit: TypeAlias = "Record | PrivacyId"
 
 
 def check_unit_type(unit: Any) -> None:
-    """Refuse what does not say who is protected."""
+    """Check the type of `unit`."""
     if not isinstance(unit, (Record, PrivacyId)):
         raise TypeError(
             'unit must be PrivacyId("field", NormBound(...)), which protects all records of a person, or Record(), '

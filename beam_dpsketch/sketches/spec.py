@@ -44,7 +44,7 @@ class Spec:
         return ()
 
     def purpose(self, *, search: bool) -> Purpose:
-        """Return what answers are about: how frequent items are, which are most frequent, or the ranks of values."""
+        """Tell the use of a release: frequencies of items, the most frequent items, or ranks of values."""
         return "frequencies"
 
 

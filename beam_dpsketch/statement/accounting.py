@@ -62,7 +62,7 @@ class Spent:
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
-    """Return what releases cost together: one sum for each unit, relation and length of period."""
+    """Add up the losses of releases: one sum for each unit, relation and length of period."""
     groups: dict[Any, list[PrivacyStatement]] = {}
     for each in (*statements, *unreleased):
         groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
@@ -101,7 +101,7 @@ def _loss_of(distinct: Distinct) -> Loss:
 
 
 def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
-    """Return what parts of runs lose: each run, and equal terms, once for each draw of a part."""
+    """Add up parts of runs: each run, with equal terms, once for each draw of a part."""
     draws: dict[Any, dict[bytes, set[bytes]]] = {}
     for each in statements:
         # The fields that `composed` compares.

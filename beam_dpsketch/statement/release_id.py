@@ -60,7 +60,7 @@ def run_and_part(release_id: bytes) -> bytes:
 
 
 def timeline(release_id: bytes) -> bytes:
-    """Return what `timeline_of_run` has named, of a row over time or of an answer that was made of rows."""
+    """Cut out the name by `timeline_of_run`, of a row over time or of an answer that was made of rows."""
     return release_id[:TIMELINE_BYTES]
 
 

@@ -21,7 +21,7 @@ _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "whic
 
 
 def facts(statement: Stated) -> dict[str, str]:
-    """Return what a statement says, by heading. Losses are rounded up."""
+    """List the facts of a statement, by heading. Losses are rounded up."""
     sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
     noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
@@ -43,7 +43,7 @@ def facts(statement: Stated) -> dict[str, str]:
 
 
 def disclosed(what: Disclosure) -> list[str]:
-    """Return what is published without noise."""
+    """Name what is published without noise."""
     return [words for flag, words in _DISCLOSED.items() if flag in what]
 
 

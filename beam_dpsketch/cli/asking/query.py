@@ -113,7 +113,7 @@ def read_question(arguments: argparse.Namespace) -> Ask:
 
 
 def read_asked(arguments: argparse.Namespace) -> list[Stored]:
-    """Return what the files hold, of the output key that is asked for."""
+    """Read the releases of the output key that is asked for."""
     stored = read_stored(arguments.files)
     if arguments.key is not None:
         stored = [each for each in stored if each.key is not None and shown(each.key) == arguments.key]
@@ -127,7 +127,7 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
 def releases_of(
     stored: list[Stored], horizon: Horizon | None, windows: list[int] | None
 ) -> Iterator[tuple[str, dict[str, Any], ReleasedSketch | AnswerError]]:
-    """Yield what can be asked, with its title and its columns; in place of an answer that is not there, the error."""
+    """Yield each release with its title and columns; in place of an answer that is not there, the error."""
     for each in stored:
         if isinstance(each.released, ReleasedSketch):
             yield each.title, each.place, each.released

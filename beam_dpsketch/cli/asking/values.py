@@ -20,7 +20,7 @@ ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
 
 
 def read_values(texts: Iterable[str], released: ReleasedSketch, item_type: ItemType | None) -> tuple[Any, ...]:
-    """Return what texts stand for in a release.
+    """Parse texts as values of a release.
 
     Args:
       texts: as they were typed, or stand in a file. Bytes are given in hex after 0x, or else as text.

@@ -55,7 +55,7 @@ class TreeLevel:
         return rows.mean(axis=0) if mean or self.is_exact else np.median(rows, axis=0)
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
-        """Return what each row says of each node, float64 of shape (depth, n), before any correction."""
+        """Read the estimate of each row for each node, float64 of shape (depth, n), before any correction."""
         if self.is_exact:
             return self.counters[:, nodes.astype(np.int64)].astype(np.float64)
         has_signs = self.sketch == "count_sketch"

@@ -56,7 +56,7 @@ class RowEncoder:
         return len(self._sums)
 
     def to_bytes(self) -> bytes:
-        """Return what is needed to go on; the bytes travel between workers only."""
+        """Encode the state; the bytes travel between workers only."""
         header = np.array([self.next_window, *itertools.chain(*self._sums)], dtype=np.int64)
         counters = [each.counters.tobytes() for each in self._sums.values()]
         return zstandard.compress(join_parts([header.tobytes(), *counters]), 1)

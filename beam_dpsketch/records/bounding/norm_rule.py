@@ -67,7 +67,7 @@ class NormRule:
         return Bounded(kept, None if sums is None else add_up_units(sums))
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Return what `select` does, and what each unit adds to what is counted aside; `None` for nothing."""
+        """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
         counts_aside = bool(self._counters) or self._selection is not None
         if (units := self._units_in_full(records)) is not None:
             weights = records["weight"].to_numpy() << np.int64(self._bits)

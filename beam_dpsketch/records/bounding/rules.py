@@ -19,7 +19,7 @@ from beam_dpsketch.records.items import SketchInput
 
 
 def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
-    """Return what enforces the bounds; before a norm is chosen, that of the least one, which nets all the same."""
+    """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same."""
     bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
     if isinstance(bounds, RecordBounds):
         return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time)

@@ -91,7 +91,7 @@ def sums_in_full(
     bits: int,
     over_time: WindowRows | None,
 ) -> pa.Table:
-    """Return what `sums_of_scaled` does, of records that all count in full, netted or not, of weights above 0.
+    """Do as `sums_of_scaled`, of records that all count in full, netted or not, of weights above 0.
 
     `units` are the ids, as `dictionary_codes`. Without weights, the weight of a row is the number of records in it.
     """
@@ -141,7 +141,7 @@ def _votes(
 def _votes_once(
     rule: SelectionRule, groups: RowGroups, present: np.ndarray, windows: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
-    """Return what `_votes` does if keys are chosen once for all windows.
+    """Do as `_votes`, where keys are chosen once for all windows.
 
     The vote of a unit for a key is in its first window with that key, and 0 in others.
     """
