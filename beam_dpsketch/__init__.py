@@ -24,6 +24,8 @@ from beam_dpsketch.domains import (
 )
 from beam_dpsketch.engine.noising import release
 from beam_dpsketch.errors import (
+    ArgumentError,
+    ArgumentTypeError,
     BudgetExceededError,
     ConfigError,
     ElementsWarning,
@@ -63,16 +65,17 @@ __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [
-    "ADD_OR_REMOVE_ONE", "AssumePublicKeys", "AutoNorm", "BudgetExceededError", "BytesDomain", "Change", "Changes",
-    "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError",
-    "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies", "Frequency",
-    "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval",
-    "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram", "ListedItems", "NeighboringRelation",
-    "NormBound", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
-    "PrivacyUnit", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms",
-    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
-    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "release", "release_frame", "spec_for_distance",
+    "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
+    "BytesDomain", "Change", "Changes", "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded",
+    "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain",
+    "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
+    "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
+    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "Quantiles",
+    "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch",
+    "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",
+    "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineRow",
+    "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan",
+    "read_releases", "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

@@ -7,19 +7,23 @@ import numbers
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
+
 
 def whole(*, low: int, high: int, **arguments: Any) -> None:
     """Refuse arguments that are not whole numbers in [low, high]."""
-    for name, value in arguments.items():
-        _check_whole(name, value, low, high)
+    with AllAtOnce() as checks:
+        for name, value in arguments.items():
+            checks.do(_check_whole, name, value, low, high)
 
 
 def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
     """Check fields of a frozen dataclass like `whole` and make them Python integers; numpy's overflow in arithmetic."""
+    with AllAtOnce() as checks:
+        for name in names:
+            checks.do(_check_whole, name, getattr(frozen, name), low, high)
     for name in names:
-        value = getattr(frozen, name)
-        _check_whole(name, value, low, high)
-        object.__setattr__(frozen, name, int(value))
+        object.__setattr__(frozen, name, int(getattr(frozen, name)))
 
 
 def open_unit_interval(**arguments: Any) -> None:
@@ -27,7 +31,7 @@ def open_unit_interval(**arguments: Any) -> None:
     for name, value in arguments.items():
         _check_number(name, value)
         if not 0 < value < 1:
-            raise ValueError(f"{name} must be greater than 0 and less than 1, got {value}")
+            raise ArgumentError(name, f"must be greater than 0 and less than 1, got {value}", "E005")
 
 
 def positive_finite(**arguments: Any) -> None:
@@ -35,14 +39,14 @@ def positive_finite(**arguments: Any) -> None:
     for name, value in arguments.items():
         _check_number(name, value)
         if not value > 0 or not _is_finite(value):
-            raise ValueError(f"{name} must be finite and greater than 0, got {value}")
+            raise ArgumentError(name, f"must be finite and greater than 0, got {value}", "E006")
 
 
 def one_of(choices: Any, **arguments: Any) -> None:
     """Refuse arguments that are not among the choices."""
     for name, value in arguments.items():
         if value not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+            raise ArgumentError(name, f"must be one of {', '.join(map(repr, choices))}, got {value!r}", "E007")
 
 
 def instance(*kinds: type, **arguments: Any) -> None:
@@ -50,7 +54,7 @@ def instance(*kinds: type, **arguments: Any) -> None:
     for name, value in arguments.items():
         if not isinstance(value, kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
-            raise TypeError(f"{name} must be a {words}, got {type(value).__name__}")
+            raise ArgumentTypeError(name, f"must be a {words}, got {type(value).__name__}", "E001")
 
 
 def exact(**arguments: Any) -> Fraction:
@@ -65,9 +69,9 @@ def exact(**arguments: Any) -> Fraction:
 
 def _check_whole(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+        raise ArgumentTypeError(name, f"must be a whole number, got {type(value).__name__}", "E002")
     if not low <= int(value) <= high:
-        raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+        raise ArgumentError(name, f"must be between {low} and {high}, got {value}", "E003")
 
 
 def _is_finite(value: Any) -> bool:
@@ -79,4 +83,4 @@ def _is_finite(value: Any) -> bool:
 
 def _check_number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+        raise ArgumentTypeError(name, f"must be a number, got {type(value).__name__}", "E004")

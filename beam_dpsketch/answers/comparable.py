@@ -18,7 +18,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.estimators import comparing
 from beam_dpsketch.estimators.comparing import NoisyTable, noise_variance
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -116,7 +116,7 @@ class Comparable(ABC):
     def _check_comparable(self, other: Comparable) -> None:
         """Refuse a release of another kind or spec, or with common noise."""
         if not isinstance(other, Comparable):
-            raise TypeError(f"other must be a release, got {type(other).__name__}")
+            raise ArgumentTypeError("other", f"must be a release, got {type(other).__name__}", "E704")
         self._check_same_kind(other, "compared")
         if self.privacy.shares_noise_with(other.privacy):
             raise IncompatibleSketchError(

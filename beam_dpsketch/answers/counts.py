@@ -15,7 +15,7 @@ import numpy as np
 from beam_dpsketch.answers.decoded import Decoded, Dictionary
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.decoding.shrinking import DecodedList
 from beam_dpsketch.privacy.gaussian_bounds import noise_margin
@@ -83,9 +83,11 @@ class ReleasedListedItems(ReleasedSketch):
     def _places(self, items: Any) -> np.ndarray:
         places = find_all(self.spec, items)
         if missing := np.count_nonzero(places < 0):
-            raise ValueError(
-                f"items must be listed, and {missing} of {len(places)} are not: ask for those in spec.items, or count "
-                "with a SketchSpec where items are not known beforehand"
+            raise ArgumentError(
+                "items",
+                f"must be listed, and {missing} of {len(places)} are not: ask for those in spec.items, or count "
+                "with a SketchSpec where items are not known beforehand",
+                "E708",
             )
         return places
 
@@ -209,9 +211,11 @@ class ReleasedCounts(ReleasedSketch):
 
     @property
     def _table(self) -> NoisyTable:
-        raise ValueError(
-            "grouped counts do not answer about all items together, because those below the threshold are unknown: "
-            "make the release with PrivateFrequencies, or leave method=Groups(...) out"
+        raise ArgumentError(
+            "",
+            "grouped counts do not answer about all items together, because those below the threshold are "
+            "unknown: make the release with PrivateFrequencies, or leave $method_Groups out",
+            "E713",
         )
 
     def _changed_candidates(self, before: Any, k: int) -> Any:

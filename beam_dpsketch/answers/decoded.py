@@ -15,6 +15,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_asked, as_list, as_many
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.decoding.rounds import DecodedRows, FreedRows, Rounds
 from beam_dpsketch.estimators.decoding.shrinking import LIMIT
 from beam_dpsketch.estimators.row_mean import centred
@@ -43,7 +44,7 @@ class Dictionary:
         self._keys_of = keys_of
         self.keys, first = np.unique(keys_of(plain), return_index=True)
         if not len(self.keys):
-            raise ValueError("dictionary must not be empty: list the items to decode")
+            raise ArgumentError("dictionary", "must not be empty: list the items to decode", "E707")
         listed = as_list(plain)
         self.items = tuple(listed[place] for place in np.sort(first))
 
@@ -51,9 +52,11 @@ class Dictionary:
         asked = self._keys_of(items)
         places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
         if missing := np.count_nonzero(self.keys[places] != asked):
-            raise ValueError(
-                f"items must be in the dictionary, and {missing} of {len(asked)} are not: decode a dictionary that has "
-                "them, or ask the release itself"
+            raise ArgumentError(
+                "items",
+                f"must be in the dictionary, and {missing} of {len(asked)} are not: decode a dictionary that has "
+                "them, or ask the release itself",
+                "E708",
             )
         return places
 

@@ -28,6 +28,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.released_sketch import ReleasedFrequencies
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_asked, as_many
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches import CountMin, CountSketch
@@ -177,7 +178,7 @@ def _check_method(method: Method, guarantee: Guarantee | None, failure_probabili
     _validate.one_of(get_args(Method), method=method)
     for name, value in (("guarantee", guarantee), ("failure_probability", failure_probability)):
         if value is not None and method != "minimum":
-            raise ValueError(f'{name} is of method="minimum" only: leave it out with method="{method}"')
+            raise ArgumentError("", f'{name} is of method="minimum" only: leave it out with method="{method}"', "E709")
 
 
 def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str) -> float:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.errors import FormatError
+from beam_dpsketch.errors import ArgumentTypeError, FormatError, said_by
 from beam_dpsketch.hashing.encodings import Item, decode, encode
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
@@ -80,7 +80,7 @@ def read_files(
         value = element[1] if isinstance(element, tuple) else element
         if kind and (not isinstance(value, kind) or keyed != isinstance(element, tuple)):
             found = type(value).__name__ if value is element else f"(key, {type(value).__name__}) pairs"
-            raise TypeError(f"kind and keyed must say what the files hold, which is {found}")
+            raise ArgumentTypeError("", f"kind and keyed must say what the files hold, which is {found}", "E712")
     return elements
 
 
@@ -95,7 +95,7 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
         with opened(path) as file:
             yield from map(from_record, read_records(file))
     except FormatError as error:
-        raise FormatError(f"{path} is not a file of releases, or a damaged one: {error}") from None
+        raise FormatError(f"{path} is not a file of releases, or a damaged one: {said_by(error)}") from None
 
 
 def read_records(file: BinaryIO) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from beam_dpsketch.answers.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
-from beam_dpsketch.errors import FormatError, IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -51,7 +51,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
         if raw_type(spec) is not self.raw_type:
-            raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
+            raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
@@ -175,7 +175,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         try:
             return kind(*content)
         except ValueError as error:
-            raise FormatError(f"not a release: {error}") from None
+            raise FormatError(f"not a release: {said_by(error)}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReleasedSketch.from_bytes, (self.to_bytes(),)
@@ -237,6 +237,8 @@ class ReleasedFrequencies(ReleasedSketch):
         return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
 
     def _search(self, confidence: float) -> Frequencies:
-        raise ValueError(
-            "candidates must be given: a flat sketch stores no items; PrivateTopK makes releases that find them"
+        raise ArgumentError(
+            "candidates",
+            "must be given: a flat sketch stores no items; PrivateTopK makes releases that find them",
+            "E714",
         )

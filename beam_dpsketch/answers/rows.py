@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -61,7 +62,9 @@ class Rows(Sequence[Row]):
         try:
             return pa.table(self._columns())
         except (pa.ArrowException, OverflowError):
-            raise TypeError("these items have no common Arrow type: use to_rows() or to_pandas()") from None
+            raise ArgumentTypeError(
+                "", "these items have no common Arrow type: use to_rows() or to_pandas()", "E715"
+            ) from None
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a pandas data frame. Raises `ImportError` where pandas is not installed."""

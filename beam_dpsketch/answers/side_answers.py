@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval, SideNote
@@ -122,9 +123,11 @@ class SideAnswers(ABC):
         """
         clipped, scaled, kept = self._note(CLIPPED), self._note(SCALED), self.total(confidence)
         if self.privacy.bounds.signed:
-            raise ValueError(
-                "clipped_share needs weights that are not signed: where they cancel, the weight kept is not the whole "
-                "of a share; see print(released.privacy) for the weight clipped"
+            raise ArgumentError(
+                "clipped_share",
+                "needs weights that are not signed: where they cancel, the weight kept is not the whole of a "
+                "share; see print(released.privacy) for the weight clipped",
+                "E716",
             )
         # Both one-sided bounds of an interval fail with half of 1 - confidence.
         return ClippedShare(
@@ -139,13 +142,17 @@ class SideAnswers(ABC):
                 return note
         field, bounds = (CLIPPED if name == SCALED else name), self.privacy.bounds
         if field == CLIPPED and not bounds.has_norm:
-            raise ValueError(
-                "clipped weight is counted under a NormBound only: other bounds drop records and scale none"
+            raise ArgumentError(
+                "",
+                "clipped weight is counted under a $NormBound only: other bounds drop records and scale none",
+                "E716",
             )
-        raise ValueError(
-            f"this release does not count {name}: make it in a pipeline, with PrivacySpec(side_counters="
-            f"SideCounters({field}=...)), the default; release() counts nothing, and a combination counts what all its "
-            "parts count alike"
+        raise ArgumentError(
+            "",
+            f"this release does not count {name}: make it in a pipeline, with "
+            f"PrivacySpec(side_counters=SideCounters({field}=...)), the default; release() counts nothing, "
+            "and a combination counts what all its parts count alike",
+            "E716",
         )
 
     @property

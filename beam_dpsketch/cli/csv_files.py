@@ -44,8 +44,9 @@ def column_types(declared: ReleaseSpec) -> dict[str, pa.DataType]:
     for argument, field in columns.items():
         if types.setdefault(field, kinds[argument]) != kinds[argument]:
             raise ConfigError(
-                f"{argument}: the column {field!r} is read as two types, as text and as numbers; CSV has one type for "
-                "a column: copy the column, or take Parquet"
+                argument,
+                f"the column {field!r} is read as two types, as text and as numbers; CSV has one type for a "
+                "column: copy the column, or take Parquet",
             )
     return types
 
@@ -59,9 +60,9 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     for argument, field in columns.items():
         if field not in names:
             words = f"is not in the first line of {path!a}, which must name the columns"
-            raise ConfigError(f"{PATHS[argument]}: {field!r} {words}{nearest(field, names, columns)}")
+            raise ConfigError(PATHS[argument], f"{field!r} {words}{nearest(field, names, columns)}", "E810")
         if names.count(field) > 1:
-            raise ConfigError(f"{PATHS[argument]}: {field!r} is in the first line of {path!a} twice")
+            raise ConfigError(PATHS[argument], f"{field!r} is in the first line of {path!a} twice", "E810")
     return pa.schema([*column_types(declared).items()])
 
 
@@ -94,8 +95,9 @@ def _listed_type(values: Iterable[Any], path: str) -> pa.DataType:
     kinds = {*map(type, values)}
     if kinds not in ({int}, {str}):
         raise ConfigError(
-            f"{path}: CSV holds text or whole numbers, so other listed values would never be found: give all "
-            "as text or all as whole numbers, or take Parquet"
+            path,
+            "CSV holds text or whole numbers, so other listed values would never be found: give all as text "
+            "or all as whole numbers, or take Parquet",
         )
     return INTEGER if kinds == {int} else TEXT
 

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         service = expansion.serve(arguments.host, arguments.port, arguments.image)
     except ConfigError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError.of(error) from None
     stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

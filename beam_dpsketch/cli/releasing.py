@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             note(f"releasing {in_words(declared)}")
             released = release_frame(found.reader, declared)
         except (ConfigError, TypeError, ValueError) as error:
-            raise UsageError(error) from None
+            raise UsageError.of(error) from None
     for warning in caught:
         note(warning.message)
     elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]

@@ -15,23 +15,30 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from beam_dpsketch.errors import OneCodeError, RefusalError
+
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
 
 
-class UsageError(ValueError):
+class UsageError(OneCodeError):
     """Arguments or files are not what a command takes."""
 
+    usual_code = "E901"
 
-class AnswerError(ValueError):
+
+class AnswerError(OneCodeError):
     """A release does not answer the question."""
+
+    usual_code = "E902"
 
 
 def note(message: object) -> None:
-    """Write one line to stderr. That nobody reads it does not stop a command, nor change its exit code."""
+    """Write a line to stderr, or one for each refusal. That nobody reads it changes nothing, nor the exit code."""
+    lines = message.refusals if isinstance(message, RefusalError) else (message,)
     try:
-        write(sys.stderr, f"dpsketch: {printable(str(message))}\n")
+        write(sys.stderr, "".join(f"dpsketch: {printable(str(line))}\n" for line in lines))
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends

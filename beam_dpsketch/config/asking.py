@@ -34,9 +34,9 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     candidates = block.pop("candidates", None)
     kind: Kind = take_one(block, path, KINDS, _WORDS)  # type: ignore[assignment]
     if candidates is not None and KINDS[kind].items_in != "candidates":
-        raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them")
+        raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them", "E804")
     if KINDS[kind].needs_order and not (domain and domain.is_ordered):
-        raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp")
+        raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp", "E808")
     _check(kind, block[kind], join(path, kind))
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import numbers
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
 
-from beam_dpsketch.config.paths import join, refusal, shown, unknown
+from beam_dpsketch.config.paths import join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.text import parse
-from beam_dpsketch.config.wording import in_settings
-from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.errors import AllAtOnce, RefusalError
 from beam_dpsketch.sketches.listed_items import MAX_ITEMS
 
 Reader: TypeAlias = "Callable[[Any, str], Any]"
@@ -23,7 +21,6 @@ MAX_DEPTH = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)
 _MAX_NUMBER = 1 << 64
 _OF_BEAM_YAML = ("__line__", "__uuid__")
-_ABOUT_AN_ARGUMENT = re.compile(r"([a-z_.]+)(?= must )", re.ASCII)
 
 
 def plain(settings: Any, path: str) -> Any:
@@ -105,13 +102,17 @@ def read_block(
     given = plain(settings, path)
     if not isinstance(given, dict):
         raise refusal(path, f"expected a block with {', '.join(known)}; got {shown(given)}")
-    for name in given:
-        if name not in known:
-            raise unknown(path, name, known)
-    read = {name: known[name](value, join(path, name)) for name, value in given.items()}
-    for name, words in (required or {}).items():
-        if name not in read:
-            raise refusal(join(path, name), f"is missing; {words}")
+    read = {}
+    with AllAtOnce() as checks:
+        for name, value in given.items():
+            if name in known:
+                read[name] = checks.do(known[name], value, join(path, name))
+            else:
+                checks.refuse(unknown(path, name, known))
+        meant = {nearest(name, known) for name in given.keys() - known.keys()}
+        for name, words in (required or {}).items():
+            if name not in given and name not in meant:
+                checks.refuse(refusal(join(path, name), f"is missing; {words}", "E802"))
     return read
 
 
@@ -129,15 +130,16 @@ def take_one(given: Mapping[str, Any], path: str, names: Iterable[str], words: s
     if len(found) == 1:
         return found[0]
     if not found:
-        raise refusal(path, words)
-    raise refusal(path, f"{' and '.join(found)} are given at once; {words}")
+        raise refusal(path, words, "E803")
+    raise refusal(path, f"{' and '.join(found)} are given at once; {words}", "E803")
 
 
-def refuse_others(given: Mapping[str, Any], path: str, known: Iterable[str], words: str) -> None:
+def refuse_others(given: Iterable[str], path: str, known: Iterable[str], words: str) -> None:
     """Refuse settings that do not go with one that is given."""
-    for name in given:
-        if name not in known:
-            raise refusal(join(path, name), words)
+    with AllAtOnce() as checks:
+        for name in given:
+            if name not in known:
+                checks.refuse(refusal(join(path, name), words, "E804"))
 
 
 def make(path: str, maker: Callable[..., T], given: Mapping[str, Any], where: Mapping[str, str] | None = None) -> T:
@@ -147,16 +149,10 @@ def make(path: str, maker: Callable[..., T], given: Mapping[str, Any], where: Ma
       path: where the block is.
       maker: the constructor.
       given: its arguments by name.
-      where: paths by what a message begins with; those of the arguments are known.
+      where: paths by the names of other arguments; those of the given ones are known.
     """
     places = {**{name: join(path, name) for name in given}, **(where or {})}
     try:
         return maker(**given)
-    except ConfigError:
-        raise
-    except (TypeError, ValueError, ArithmeticError) as error:
-        message = in_settings(str(error))
-    argument = _ABOUT_AN_ARGUMENT.match(message)
-    if argument and argument[0] in places:
-        raise refusal(places[argument[0]], message[argument.end() + 1 :])
-    raise refusal(path, message)
+    except RefusalError as error:
+        raise error.at(path or "settings", places) from None

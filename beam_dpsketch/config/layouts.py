@@ -96,7 +96,7 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     given = plain(settings, path)
     given = {"type": given} if isinstance(given, str) else given
     if not isinstance(given, dict) or "type" not in given:
-        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_SETTINGS)}")
+        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_SETTINGS)}", "E802")
     chosen = _TYPES(given["type"], join(path, "type"))
     settings = DOMAIN_SETTINGS[chosen.type_name]
     others = set().union(*DOMAIN_SETTINGS.values()) - settings.keys()
@@ -151,5 +151,5 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
         return make(path, functools.partial(TreeSpec.for_search, domain), given)
     if "arity" not in given:
         words = "is missing; a tree for a top-K list with more settings than memory and seed needs it, as arity: 16"
-        raise refusal(join(path, "arity"), words)
+        raise refusal(join(path, "arity"), words, "E802")
     return make(path, functools.partial(TreeSpec.for_memory, domain), given)

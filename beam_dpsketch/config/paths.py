@@ -17,17 +17,21 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def refusal(path: str, message: str) -> ConfigError:
+def refusal(path: str, message: str, code: str = "E805") -> ConfigError:
     """Return the error about the setting at this path; an empty path is all of the settings."""
-    return ConfigError(f"{path or 'settings'}: {message}")
+    return ConfigError(path or "settings", message, code)
 
 
 def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
     """Return the error about a name that is not one of the known ones, with the nearest of them."""
-    known = list(known)
-    near = difflib.get_close_matches(name[:_MAX_SHOWN], known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
-    return refusal(join(path, name), f"unknown setting; {hint}")
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(known)}"
+    return refusal(join(path, name), f"unknown setting; {hint}", "E801")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, if one is."""
+    return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN], list(known), 1)), None)
 
 
 def shown(value: Any) -> str:

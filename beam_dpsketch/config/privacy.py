@@ -55,7 +55,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
 
 def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:
     if take_one(given, path, ("epsilon", "rho"), _USE) == "epsilon" and "delta" not in given:
-        raise refusal(join(path, "delta"), "is missing; take less than 1 / the number of people, as 1.0e-6")
+        raise refusal(join(path, "delta"), "is missing; take less than 1 / the number of people, as 1.0e-6", "E802")
     return make(path, PrivacySpec, given)
 
 
@@ -72,7 +72,9 @@ def _read_part(value: Any, path: str) -> Fraction:
 
 def _take(given: Mapping[str, Any], name: str, path: str) -> Any:
     if name not in given:
-        raise refusal(join(path, name), "is missing; give both, as share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}")
+        raise refusal(
+            join(path, name), "is missing; give both, as share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "E802"
+        )
     return given[name]
 
 

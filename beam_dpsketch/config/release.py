@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beam_dpsketch.config.blocks import Reader, make, read_block, refuse_others, take_one
+from beam_dpsketch.config.blocks import Reader, make, plain, read_block, refuse_others, take_one
 from beam_dpsketch.config.keys import read_keys, read_method
 from beam_dpsketch.config.layouts import read_domain, read_items, read_spec, read_tree
 from beam_dpsketch.config.paths import join, refusal
@@ -14,6 +14,7 @@ from beam_dpsketch.config.scalars import read_choice, read_text, read_whole
 from beam_dpsketch.config.units import read_unit
 from beam_dpsketch.config.windows import read_horizon, read_windows
 from beam_dpsketch.domains import BytesDomain
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.records.count import Count
@@ -27,6 +28,15 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "quantiles": (*_COMMON, "windows", "horizon", "domain", "tree"),
     "top_k": (*_COMMON, "windows", "domain", "tree", "k", "method"),
 }
+
+
+def _read_k(value: Any, path: str) -> int:
+    k = read_whole(value, path)
+    if k < 1:
+        raise refusal(path, f"must be at least 1, got {k}")
+    return k
+
+
 RELEASE: Mapping[str, Reader] = {
     "kind": read_choice({name: name for name in KINDS}),
     "item": read_text,
@@ -40,7 +50,7 @@ RELEASE: Mapping[str, Reader] = {
     "items": read_items,
     "domain": read_domain,
     "tree": lambda value, path: value,
-    "k": read_whole,
+    "k": _read_k,
     "method": read_method,
 }
 _REQUIRED = {
@@ -69,25 +79,32 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     >>> str(read_release(settings).plan()).split(":")[0]
     'count_sketch'
     """
-    given = read_block(settings, path, RELEASE, _REQUIRED)
+    given = _read_settings(plain(settings, path), path)
     kind = given.pop("kind")
-    refuse_others(given, path, KINDS[kind], f"not a setting of kind {kind}, which has {', '.join(KINDS[kind][1:])}")
-    for name, words in _ALSO_REQUIRED[kind].items():
-        if name not in given:
-            raise refusal(join(path, name), f"is missing; {words}")
-    for pair in (("windows", "horizon"), ("tree", "method"), ("spec", "items")):
-        if given.keys() & set(pair):
-            take_one(given, path, pair, f"give {pair[0]} or {pair[1]}")
-    if kind == "quantiles" and isinstance(given["domain"], BytesDomain):
-        raise refusal(join(join(path, "domain"), "type"), "text and bytes have no order for quantiles; take top_k")
-    if "k" in given and given["k"] < 1:
-        raise refusal(join(path, "k"), f"must be at least 1, got {given['k']}")
     counts = ("spec", "items", "domain", "tree", "k", "method")
     counted: dict[str, Any] = {name: given.pop(name) for name in counts if name in given}
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
     count = _read_count(kind, counted, path)
-    return make(path, _declare, {"count": count, **given}, _places(given["unit"], path))
+    return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
+
+
+def _read_settings(written: Any, path: str) -> dict[str, Any]:
+    """Return the settings that a kind has, each read for itself; refuse those that do not go together."""
+    kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
+    with AllAtOnce() as checks:
+        required = {**_REQUIRED, **_ALSO_REQUIRED.get(kind, {})}
+        given = checks.do(read_block, written, path, RELEASE, required) or {}
+        if kind in KINDS:
+            words = f"not a setting of kind {kind}, which has {', '.join(KINDS[kind][1:])}"
+            checks.do(refuse_others, [name for name in written if name in RELEASE], path, KINDS[kind], words)
+        for pair in (("windows", "horizon"), ("tree", "method"), ("spec", "items")):
+            if given.keys() & set(pair):
+                checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
+        if kind == "quantiles" and isinstance(given.get("domain"), BytesDomain):
+            words = "text and bytes have no order for quantiles; take top_k"
+            checks.refuse(refusal(join(path, "domain.type"), words, "E808"))
+    return given
 
 
 def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
@@ -106,8 +123,8 @@ def _declare(**given: Any) -> ReleaseSpec:
     return declared
 
 
-def _places(of: Unit, path: str) -> dict[str, str]:
-    """Return where the arguments are that messages about several of them begin with."""
+def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
+    """Return the paths of the arguments that are refused where they do not go with others."""
     unit = join(path, "unit")
     inner = join(unit, "record" if isinstance(of, Record) else "norm" if of.bounds.has_norm else "records")
     names = ("max_weight", "max_keys", "max_partitions", "signed")
@@ -118,6 +135,7 @@ def _places(of: Unit, path: str) -> dict[str, str]:
         "bounds.max_partitions": join(inner, "max_partitions"),
         "bounds": inner,
         "keys": join(path, "keys"),
+        "keys.share": join(path, "keys.select.share"),
         "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
     }

@@ -21,6 +21,7 @@ from beam_dpsketch.domains.base import (
     read_numbers,
     unwrap_type,
 )
+from beam_dpsketch.errors import ArgumentError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,9 @@ class IntegerDomain(Domain):
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
         if not self.low <= self.high or self.size > MAX_SIZE:
-            raise ValueError(f"high must be at least low and less than low + 2**64, got {self.low} and {self.high}")
+            raise ArgumentError(
+                "high", f"must be at least low and less than low + 2**64, got {self.low} and {self.high}", "E501"
+            )
 
     @property
     def size(self) -> int:
@@ -105,9 +108,11 @@ class FloatDomain(Domain):
         for name in ("low", "high", "resolution"):
             object.__setattr__(self, name, float(getattr(self, name)))
         if not math.isfinite(self.low) or not math.isfinite(self.high) or not self.low < self.high:
-            raise ValueError(f"low and high must be finite and low less than high, got {self.low} and {self.high}")
+            raise ArgumentError(
+                "", f"low and high must be finite and low less than high, got {self.low} and {self.high}", "E501"
+            )
         if not (self.high - self.low) / self.resolution < 2**53 - 1:
-            raise ValueError("resolution must leave at most 2**53 grid points between low and high")
+            raise ArgumentError("resolution", "must leave at most 2**53 grid points between low and high", "E502")
 
     @property
     def size(self) -> int:

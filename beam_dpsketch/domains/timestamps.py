@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.base import Domain, Setting, index_numbers, unwrap_type
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time that Beam knows; the first one is its negative."""
@@ -56,12 +57,12 @@ class TimestampDomain(Domain):
     def __post_init__(self) -> None:
         for name in ("start", "end"):
             if not isinstance(getattr(self, name), datetime.datetime):
-                raise TypeError(f"{name} must be a datetime, got {type(getattr(self, name)).__name__}")
+                raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
             object.__setattr__(self, name, _to_utc(getattr(self, name)))
         if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
-            raise ValueError("resolution must be a timedelta above 0")
+            raise ArgumentError("resolution", "must be a timedelta above 0", "E502")
         if not self.start < self.end:
-            raise ValueError("end must be after start")
+            raise ArgumentError("end", "must be after start", "E425")
 
     @property
     def size(self) -> int:
@@ -156,7 +157,7 @@ def duration_to_micros(**duration: Any) -> int:
         micros = _seconds_to_micros(value) if _is_number(value) else getattr(value, "micros", None)
     micros = _within(name, micros, value)
     if micros <= 0:
-        raise ValueError(f"{name} must be greater than 0")
+        raise ArgumentError(name, "must be greater than 0", "E427")
     return micros
 
 
@@ -164,7 +165,7 @@ def check_milliseconds(**micros: int) -> None:
     """Refuse times with parts of a millisecond, which Beam does not keep between workers."""
     for name, value in micros.items():
         if value % MILLISECOND:
-            raise ValueError(f"{name} must be whole milliseconds, which is all that Beam keeps of times")
+            raise ArgumentError(name, "must be whole milliseconds, which is all that Beam keeps of times", "E410")
 
 
 def _is_number(value: Any) -> bool:
@@ -177,7 +178,9 @@ def _seconds_to_micros(seconds: Any) -> Any:
 
 def _within(name: str, micros: Any, value: Any) -> int:
     if micros is None:
-        raise TypeError(f"{name} must be a time of Python or Beam, or seconds, got {type(value).__name__}")
+        raise ArgumentTypeError(
+            name, f"must be a time of Python or Beam, or seconds, got {type(value).__name__}", "E428"
+        )
     if not -MAX_MICROS <= micros <= MAX_MICROS:
-        raise ValueError(f"{name} must be finite and within the times that Beam knows")
+        raise ArgumentError(name, "must be finite and within the times that Beam knows", "E428")
     return round(micros)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
@@ -115,7 +116,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fract
     share = max(selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
     remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
-        raise ValueError("share of KeySelection must leave a part of rho for the sketch, after the side counters")
+        raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the side counters", "E311")
     return share, remaining
 
 
@@ -140,16 +141,16 @@ def _calibrated(
     """Return the choice where votes cost this rho, and leave a part for the sketch."""
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     if sigma_squared < MIN_SIGMA_SQUARED:
-        raise ValueError("rho, or share of KeySelection, must be smaller: votes need noise of sigma 0.5 or more")
+        raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
     if sigma_squared > MAX_SIGMA_SQUARED:
-        raise ValueError("rho, or share of KeySelection, must be larger: the sigma of votes would exceed 2**50")
+        raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
     table, shift = None, (rule.min_units - 1) * rule.grid
     if rule.method == "gaussian":
         threshold = rule.threshold(sigma_squared, window_count)
         half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise ValueError('method="table" of KeySelection needs the relation ADD_OR_REMOVE_ONE')
+            raise ArgumentError("", 'method="table" of $KeySelection needs the relation ADD_OR_REMOVE_ONE', "E313")
         table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(

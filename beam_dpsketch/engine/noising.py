@@ -28,6 +28,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -77,7 +78,9 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     """
     _validate.instance(ReleaseTerms, terms=terms)
     if terms.selection is not None:
-        raise ValueError("selection must be None: only transforms choose keys, as with keys=KeySelection(...)")
+        raise ArgumentError(
+            "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
+        )
     return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
 
 
@@ -133,7 +136,9 @@ def release_parts(
     terms, noise = calibration.terms, calibration.per_table
     for part in parts:
         _checked(part.raw, parts[0].raw, terms)
-    terms.bounds.given("bounds must be a NormBound: only a transform chooses the norm of AutoNorm()")
+    terms.bounds.given(
+        ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
+    )
     for _ in parts[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     first = parts[0].raw
@@ -176,11 +181,15 @@ def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch
     """Return a raw sketch; refuse one that does not suit the terms, or is of another kind than the first."""
     _validate.instance(RawSketch, raw=raw)
     if raw.is_weighted and not terms.bounds.says_max_weight:
-        raise ValueError("bounds must say max_weight for a sketch with weights, as in RecordBounds(1, max_weight=100)")
+        raise ArgumentError(
+            "bounds", "must say max_weight for a sketch with weights, as in $records_of_weights", "E203"
+        )
     if raw.scale_bits != terms.scale_bits:
-        raise ValueError(
-            "raw must hold weights as its bounds make them: a NormBound scales them, which only transforms do, and "
-            "RecordBounds leave them whole"
+        raise ArgumentError(
+            "raw",
+            "must hold weights as its bounds make them: a $NormBound scales them, which only transforms do, "
+            "and $RecordBounds leave them whole",
+            "E617",
         )
     if type(raw) is not type(first) or raw.spec != first.spec:
         raise ValueError("parts must be of one kind and spec")

@@ -27,6 +27,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.engine.calibration import calibrate, calibrate_side
 from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
@@ -87,19 +88,25 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
     auto, privacy = terms.bounds, terms.privacy
     _validate.instance(AutoNorm, bounds=auto)
     if terms.window_count != 1:
-        raise ValueError(
-            f"window_count must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}"
+        raise ArgumentError(
+            "window_count",
+            f"must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}",
+            "E219",
         )
     if spec.domain is not None:
-        raise ValueError(
-            "bounds must be a NormBound for a tree, got AutoNorm(): its best norm depends on how busy units differ "
-            "from others; take that of an earlier release, released.privacy.bounds, or NormBound(b), where b is "
-            "about as many records as a busy unit has"
+        raise ArgumentError(
+            "bounds",
+            "must be a $NormBound for a tree, got $AutoNorm: its best norm depends on how busy units differ "
+            "from others; take that of an earlier release, released.privacy.bounds, or $norm_of_b, where b "
+            "is about as many records as a busy unit has",
+            "E220",
         )
     if terms.output_cells is None:
-        raise ValueError(
-            "bounds must be a NormBound where the number of keys and windows is not public, got AutoNorm(): list the "
-            "keys with PublicKeys, declare windows=TimeRange(...), or give NormBound(b)"
+        raise ArgumentError(
+            "bounds",
+            "must be a $NormBound where the number of keys and windows is not public, got $AutoNorm: list "
+            "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
+            "E221",
         )
     ((cells, has_signs, _),) = raw_type(spec).tables(spec)
     units = units_to_scale(

@@ -40,6 +40,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, median_variance
@@ -66,7 +67,9 @@ class NoisyTable:
         counters = counters.astype(np.float64)
         if hashing == "columns":
             if counters.shape[1] == 1:
-                raise ValueError("a Count-Min of width 1 holds a total and no items: compare wider sketches")
+                raise ArgumentError(
+                    "", "a Count-Min of width 1 holds a total and no items: compare wider sketches", "E510"
+                )
             about = counters - np.median(counters, axis=1, keepdims=True)
             light = ~cls(about, noise, hashing).heavy
             light |= ~light.any(axis=1, keepdims=True)

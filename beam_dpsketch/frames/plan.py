@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import Selectors
@@ -26,10 +27,11 @@ def resolve(declared: ReleaseSpec) -> ResolvedRelease:
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
     """Refuse columns that are missing, or of a type that cannot be used."""
     columns = columns_of(declared.selectors)
-    for argument, name in columns.items():
-        if name not in table.names:
-            meant = nearest(name, table.names, columns)
-            raise refusal(PATHS[argument], f"{_shown(name)} is not a column of the table{meant}")
+    with AllAtOnce() as checks:
+        for argument, name in columns.items():
+            if name not in table.names:
+                words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
+                checks.refuse(refusal(PATHS[argument], words, "E810"))
     declared.reader.read_batch(table.empty, declared.sketch_input)
 
 
@@ -50,6 +52,7 @@ def _refuse_windows(declared: ReleaseSpec) -> None:
                 path,
                 "a table is released as a whole, because its rows have no event times; leave this out, or put the "
                 "records into windows in a pipeline, before a transform of beam_dpsketch.transforms",
+                "E811",
             )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.records.selectors import is_pandas_frame
 
 ROWS = 1 << 18
@@ -52,9 +53,11 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
     if isinstance(table, pa.Table):
         return table.to_reader()
     if kind.__name__ == "LazyFrame":
-        raise TypeError("table must hold its rows, got a LazyFrame: call lazy.collect() first")
+        raise ArgumentTypeError("table", "must hold its rows, got a LazyFrame: call lazy.collect() first", "E613")
     if isinstance(table, (list, dict, tuple, str, bytes)):
-        raise TypeError(f"table must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)")
+        raise ArgumentTypeError(
+            "table", f"must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)", "E613"
+        )
     try:
         if hasattr(table, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(table)
@@ -63,10 +66,14 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
         if hasattr(table, "__dataframe__"):
             return from_dataframe(table).to_reader()
     except Exception as error:  # of a library; its message could carry a value
-        raise TypeError(
-            f"table must be {_FORMS}, got {kind.__name__}, which cannot be read as columns ({type(error).__name__})"
+        raise ArgumentTypeError(
+            "table",
+            f"must be {_FORMS}, got {kind.__name__}, which cannot be read as columns ({type(error).__name__})",
+            "E613",
         ) from None
-    raise TypeError(f"table must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)")
+    raise ArgumentTypeError(
+        "table", f"must be {_FORMS}, got {kind.__name__}; make it one: pyarrow.table(columns)", "E613"
+    )
 
 
 def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -76,9 +83,11 @@ def _read_parts(reader: pa.RecordBatchReader, places: list[int], types: pa.Schem
         except StopIteration:
             return
         except pa.ArrowException as error:
-            raise ValueError(
+            raise ArgumentError(
+                "",
                 f"table: a part of it cannot be read ({type(error).__name__}); what Arrow says may hold values of "
-                "records, so it is not shown here: read the table alone to see it"
+                "records, so it is not shown here: read the table alone to see it",
+                "E613",
             ) from None
         wanted = pa.RecordBatch.from_arrays([batch.column(place) for place in places], schema=types)
         for start in range(0, len(wanted), ROWS):

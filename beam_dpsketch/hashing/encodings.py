@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+
 Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 
 WORD = 1 << 64
@@ -40,7 +42,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
         return BYTES + item
     if isinstance(item, tuple):
         if nesting == MAX_NESTING:
-            raise ValueError(f"items must not nest tuples deeper than {MAX_NESTING}")
+            raise ArgumentError("items", f"must not nest tuples deeper than {MAX_NESTING}", "E615")
         return _TUPLE + join_parts([encode(part, nesting + 1) for part in item])
     value = item if type(item) is int and 0 <= item < WORD else to_integer(item)
     return (NEGATIVE if value < 0 else NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
@@ -151,9 +153,11 @@ def is_integer(value: Any) -> bool:
 def to_integer(value: Any) -> int:
     """Return the value as a Python integer; refuse any other type and more than 64 bits."""
     if not is_integer(value):
-        raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {type(value).__name__}")
+        raise ArgumentTypeError(
+            "items", f"must be text, bytes, 64-bit integers or tuples of these, got {type(value).__name__}", "E615"
+        )
     if not _MIN_INT <= value <= _MAX_INT:
-        raise ValueError("integer items must be at least -2**63 and less than 2**64")
+        raise ArgumentError("", "integer items must be at least -2**63 and less than 2**64", "E615")
     return int(value)
 
 

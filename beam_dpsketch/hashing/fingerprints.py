@@ -18,6 +18,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import BYTES, TEXT, WORD, encode, to_integer
 
 HASH_VERSION = 1
@@ -34,18 +35,22 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
     message holds the item.
     """
     if isinstance(items, (str, bytes)):
-        raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
+        raise ArgumentTypeError(
+            "items", f"must be many items, got one {type(items).__name__}; put it into a list", "E615"
+        )
     hash_all = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
     integers_as_they_are = item_hash == "murmur3"
     if isinstance(items, (pa.Array, pa.ChunkedArray)):
         return _hash_column(items, hash_all, integers_as_they_are)
     if isinstance(items, np.ndarray):
         if items.ndim != 1:
-            raise TypeError(f"items must have one dimension, got {items.ndim}")
+            raise ArgumentTypeError("items", f"must have one dimension, got {items.ndim}", "E615")
         if items.dtype.kind in "iu" and integers_as_they_are:
             return _wrap_integers(items)
         if items.dtype.kind in "mM":  # tolist() would turn nanoseconds into integers
-            raise TypeError(f"items must be text, bytes, 64-bit integers or tuples of these, got {items.dtype}")
+            raise ArgumentTypeError(
+                "items", f"must be text, bytes, 64-bit integers or tuples of these, got {items.dtype}", "E615"
+            )
         items = items.tolist()
     return _hash_objects(list(items), hash_all, integers_as_they_are)
 
@@ -79,13 +84,15 @@ def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
 
 def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
     if items.null_count:
-        raise TypeError("items must not hold nulls, or text that is not UTF-8; drop them first")
+        raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
     if pa.types.is_integer(items.type) and integers_as_they_are:
         return _wrap_integers(items.to_numpy(zero_copy_only=False) if isinstance(items, pa.Array) else items.to_numpy())
     if isinstance(items, pa.ChunkedArray):
         items = items.combine_chunks()
     if pa.types.is_nested(items.type):
-        raise TypeError(f"items must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}")
+        raise ArgumentTypeError(
+            "items", f"must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}", "E615"
+        )
     if not pa.types.is_dictionary(items.type):
         items = items.dictionary_encode()
     if not len(items):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch._columns import plain_column
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item
 
 NOT_LISTED, NOT_AN_ITEM = -1, -2
@@ -36,13 +37,15 @@ class ItemLookup:
         that never can be counted.
         """
         if isinstance(items, (str, bytes)):
-            raise TypeError(f"items must be many items, got one {type(items).__name__}; put it into a list")
+            raise ArgumentTypeError(
+                "items", f"must be many items, got one {type(items).__name__}; put it into a list", "E615"
+            )
         if isinstance(items, pa.Array):
             return self._find_in_column(plain_column(items))
         if not isinstance(items, np.ndarray):
             return self._find_objects(items)
         if items.ndim != 1:
-            raise TypeError(f"items must have one dimension, got {items.ndim}")
+            raise ArgumentTypeError("items", f"must have one dimension, got {items.ndim}", "E615")
         if items.dtype.kind in "iu":
             return self._find_integers(items)
         return self._find_objects(list(items) if items.dtype.kind in "mM" else items.tolist())
@@ -58,7 +61,9 @@ class ItemLookup:
         if items.null_count:
             found = np.where(np.asarray(items.is_valid()), found, NOT_AN_ITEM)
         if np.count_nonzero(found == NOT_AN_ITEM) > items.null_count:
-            raise TypeError(f"items must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}")
+            raise ArgumentTypeError(
+                "items", f"must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}", "E615"
+            )
         return found
 
     def _find_distinct(self, items: pa.Array) -> np.ndarray:

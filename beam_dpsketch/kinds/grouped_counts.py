@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
 from beam_dpsketch.planning.plan import CountsPlan
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
@@ -73,9 +74,11 @@ class GroupedCounts(Count):
         _validate.whole_fields(self, "k", low=1, high=MAX_K)
         _validate.instance(Groups, method=self.method)
         if isinstance(self.domain, (TreeSpec, PrefixSpec)):
-            raise TypeError(
-                f"domain must be a domain with method=Groups(...), which needs no tree: {self.domain.domain}; got "
-                f"{type(self.domain).__name__}"
+            raise ArgumentTypeError(
+                "domain",
+                f"must be a domain with $method_Groups, which needs no tree: {self.domain.domain}; got "
+                f"{type(self.domain).__name__}",
+                "E315",
             )
         _validate.instance(Domain, BytesDomain, domain=self.domain)
         object.__setattr__(self, "spec", GroupedItems(self.domain))
@@ -94,20 +97,26 @@ class GroupedCounts(Count):
         """Refuse keys that the data choose, bounds without a number of items, and deletions."""
         bounds = unit.bounds
         if keys is not None and keys.chosen_by_data:
-            raise ValueError(
-                "keys must be PublicKeys or AssumePublicKeys with method=Groups(...), which chooses pairs of key and "
-                "item itself, at its own delta: with AssumePublicKeys a key shows only if one of its items is released"
+            raise ArgumentError(
+                "keys",
+                "must be $PublicKeys or $AssumePublicKeys with $method_Groups, which chooses pairs of key and "
+                "item itself, at its own delta: with $AssumePublicKeys a key shows only if one of its items is "
+                "released",
+                "E314",
             )
         _given(bounds)
         if bounds.max_keys is None:
-            raise ValueError(
-                "max_keys must be given with method=Groups(...), as in NormBound(20, max_keys=100): for how many items "
-                "one unit counts"
+            raise ArgumentError(
+                "max_keys",
+                "must be given with $method_Groups, as in $norm_of_100_keys: for how many items one unit counts",
+                "E305",
             )
         if bounds.signed:
-            raise ValueError(
-                "signed must be False with method=Groups(...): a deletion could hide that an item is of one person "
-                "alone; leave method out, trees take deletions"
+            raise ArgumentError(
+                "signed",
+                "must be False with $method_Groups: a deletion could hide that an item is of one person alone; "
+                "leave method out, trees take deletions",
+                "E307",
             )
 
     def check_over_time(self) -> None:
@@ -124,7 +133,8 @@ class GroupedCounts(Count):
 
 
 def _given(bounds: ContributionLimit) -> Bounds:
-    return bounds.given(
-        "bounds must be RecordBounds or a NormBound with method=Groups(...): take the norm that an AutoNorm chose for "
-        "another release, released.privacy.bounds, and add max_keys"
+    words = (
+        "must be $RecordBounds or a $NormBound with $method_Groups: take the norm that $AutoNorm chose for another "
+        "release, released.privacy.bounds, and add max_keys"
     )
+    return bounds.given(ArgumentError("bounds", words, "E218"))

@@ -10,6 +10,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.terms import DeclaredTerms
@@ -93,8 +94,9 @@ class TopKSearch(AnySketch):
     is_search: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _validate.whole_fields(self, "k", low=1, high=MAX_K)
-        object.__setattr__(self, "spec", _search_spec(self.domain))
+        with AllAtOnce() as checks:
+            checks.do(_validate.whole_fields, self, "k", low=1, high=MAX_K)
+            object.__setattr__(self, "spec", checks.do(_search_spec, self.domain))
 
     @property
     def wanted(self) -> int:
@@ -106,9 +108,11 @@ class TopKSearch(AnySketch):
 
 def refuse_search_over_time() -> None:
     """Refuse a search over a horizon."""
-    raise ValueError(
-        "windows must be a TimeRange, or left out, where the most frequent values are searched: a Horizon makes rows "
-        "over time of frequencies and quantiles alone"
+    raise ArgumentError(
+        "windows",
+        "must be a $TimeRange, or left out, where the most frequent values are searched: a Horizon makes "
+        "rows over time of frequencies and quantiles alone",
+        "E426",
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration, calibrate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import advise
@@ -149,7 +150,7 @@ def spec_for_distance(
     widest = min(memory // BYTES_PER_COUNTER // depth, MAX_WIDTH, MAX_CELLS // depth)
     if widest < _MIN_WIDTH:
         needed = _MIN_WIDTH * depth * BYTES_PER_COUNTER
-        raise ValueError(f"memory must be at least {needed} bytes for {depth} rows, got {memory}")
+        raise ArgumentError("memory", f"must be at least {needed} bytes for {depth} rows, got {memory}", "E506")
     best = distance**2 / _joint_noise(narrow, terms)
     return dataclasses.replace(narrow, width=round(min(max(best, _MIN_WIDTH), widest)))
 
@@ -172,5 +173,9 @@ def distance_error(spec: SketchSpec, terms: ReleaseTerms, distance: float) -> Di
 
 def _joint_noise(spec: SketchSpec, terms: ReleaseTerms) -> float:
     _validate.instance(ReleaseTerms, terms=terms)
-    terms.bounds.given("terms must say the norm, as in NormBound(50): noise is not known before AutoNorm() chose one")
+    terms.bounds.given(
+        ArgumentError(
+            "terms", "must say the norm, as in NormBound(50): noise is not known before $AutoNorm chose one", "E218"
+        )
+    )
     return 2 * float(calibrate(spec, terms)[0])

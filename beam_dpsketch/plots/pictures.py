@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_bars, draw_intervals
 from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
 
@@ -38,7 +39,7 @@ def plot_top_k(frequencies: Frequencies, axes: Axes | None = None, *, look: Look
     ['a', 'b']
     """
     if not len(frequencies):
-        raise ValueError("frequencies must have an item or more to draw")
+        raise ArgumentError("frequencies", "must have an item or more to draw", "E719")
     is_new, axes = axes is None, axes_for(axes)
     if is_new:
         _make_room(axes, len(frequencies), look)
@@ -64,7 +65,7 @@ def plot_histogram(edges: Many, weights: Intervals, axes: Axes | None = None, *,
     """
     listed = list(as_list(edges))
     if len(listed) != len(weights) + 1 or len(listed) < 2:
-        raise ValueError(f"edges must be one more than weights, got {len(listed)} and {len(weights)}")
+        raise ArgumentError("edges", f"must be one more than weights, got {len(listed)} and {len(weights)}", "E719")
     is_new, axes = axes is None, axes_for(axes)
     answers = numbers_of((weights.estimate, weights.lower, weights.upper))
     ends = places_of(listed)
@@ -202,7 +203,7 @@ def _checked(places: Many, answers: Intervals) -> list[Any]:
     listed = as_list(places)
     listed = listed if isinstance(listed, list) else list(listed)
     if not listed or len(listed) != len(answers):
-        raise ValueError(
-            f"values and answers must be of one length and not empty, got {len(listed)} and {len(answers)}"
+        raise ArgumentError(
+            "", f"values and answers must be of one length and not empty, got {len(listed)} and {len(answers)}", "E719"
         )
     return listed

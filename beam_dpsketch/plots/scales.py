@@ -13,6 +13,7 @@ import numpy as np
 from beam_dpsketch.answers.rows import as_list
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.domains.base import Scale
+from beam_dpsketch.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -32,7 +33,9 @@ def places_of(values: Any) -> np.ndarray:
         scale = _scale_of(next(iter(values), 0))
         return np.array([float(scale.place(each) if scale else each) for each in values], dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError("values must be numbers, times or IPv4 addresses, which have an order on an axis") from None
+        raise ArgumentTypeError(
+            "values", "must be numbers, times or IPv4 addresses, which have an order on an axis", "E719"
+        ) from None
 
 
 def mark(axis: Axis, values: Any) -> None:

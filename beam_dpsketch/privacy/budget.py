@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NoReturn
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.side_counters import SideCounters
@@ -67,10 +67,14 @@ class PrivacySpec:
         if side_counters is not None:
             _validate.instance(SideCounters, side_counters=side_counters)
         if (rho is None) == (epsilon is None):
-            raise ValueError("exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta")
+            raise ArgumentError(
+                "", "exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta", "E101"
+            )
         if epsilon is not None:
             if delta is None:
-                raise ValueError("delta must be given with epsilon, as in PrivacySpec(epsilon=1, delta=1e-6)")
+                raise ArgumentError(
+                    "delta", "must be given with epsilon, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
+                )
             rho = Fraction(zcdp.rho(epsilon=epsilon, delta=delta))
         delta = USUAL_DELTA if delta is None else delta
         _validate.open_unit_interval(delta=delta)
@@ -164,8 +168,10 @@ class _Purpose:
                 self._release = release
             elif self._release != release:
                 raise BudgetExceededError(
+                    "",
                     "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
-                    "each transform: budget.spend(...)"
+                    "each transform: budget.spend(...)",
+                    "E105",
                 )
 
 
@@ -214,8 +220,10 @@ class PrivacyBudget:
         with self._lock:
             if delta > self._keys_delta:
                 raise BudgetExceededError(
-                    f"delta={float(delta):g} of KeySelection or Groups exceeds the {float(self._keys_delta):g} that is "
-                    "left for them in the budget; give PrivacyBudget a larger keys_delta"
+                    "",
+                    f"delta={float(delta):g} of $KeySelection or $Groups exceeds the {float(self._keys_delta):g} that "
+                    "is left for them in the budget; give PrivacyBudget a larger keys_delta",
+                    "E104",
                 )
             self._keys_delta -= delta
 
@@ -226,9 +234,11 @@ class PrivacyBudget:
         with self._lock:
             if spent.rho > self._remaining:
                 raise BudgetExceededError(
+                    "",
                     f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
                     f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
-                    "budget"
+                    "budget",
+                    "E103",
                 )
             self._remaining -= spent.rho
         object.__setattr__(spent, "_purpose", _Purpose(self))

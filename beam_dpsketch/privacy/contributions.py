@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError
 
 MAX_CONTRIBUTION = 1 << 31
 
@@ -102,9 +102,9 @@ class ContributionLimit:
     def min_weight(self) -> int:
         return -self.max_weight if self.signed else 0
 
-    def given(self, otherwise: str, error: type[ValueError] = ValueError) -> Bounds:
-        """Return the bounds; refuse with these words what the data would have to choose first."""
-        raise error(otherwise)
+    def given(self, otherwise: RefusalError) -> Bounds:
+        """Return the bounds; raise this error where the data would have to choose them first."""
+        raise otherwise
 
     def as_dict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
@@ -117,14 +117,15 @@ class ContributionLimit:
         return f"weights {self.min_weight} to {self.max_weight}"
 
     def _check_fields(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if field.type == "bool":
-                _validate.instance(bool, **{field.name: value})
-            elif (field.type == "int" and type(value) is not Default) or (
-                field.type == "int | None" and value is not None
-            ):
-                _validate.whole_fields(self, field.name, low=1, high=MAX_CONTRIBUTION)
+        with AllAtOnce() as checks:
+            for field in dataclasses.fields(self):  # type: ignore[arg-type]
+                value = getattr(self, field.name)
+                if field.type == "bool":
+                    checks.do(_validate.instance, bool, **{field.name: value})
+                elif (field.type == "int" and type(value) is not Default) or (
+                    field.type == "int | None" and value is not None
+                ):
+                    checks.do(_validate.whole_fields, self, field.name, low=1, high=MAX_CONTRIBUTION)
 
 
 class Bounds(ContributionLimit):
@@ -143,7 +144,7 @@ class Bounds(ContributionLimit):
     def least(self) -> Bounds:
         return self
 
-    def given(self, otherwise: str, error: type[ValueError] = ValueError) -> Bounds:
+    def given(self, otherwise: RefusalError) -> Bounds:
         return self
 
     def within_max_keys(self) -> Bounds:
@@ -185,7 +186,9 @@ class RecordBounds(Bounds):
     def __post_init__(self) -> None:
         self._check_fields()
         if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
-            raise ValueError(f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}")
+            raise ArgumentError(
+                "", f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}", "E204"
+            )
 
     @property
     def size(self) -> int:
@@ -229,7 +232,9 @@ def period_in_words(period_micros: int) -> str:
 def check_bounds(bounds: Any) -> None:
     """Raise `TypeError` unless these are bounds, or a request for some."""
     if not isinstance(bounds, ContributionLimit) or not dataclasses.is_dataclass(bounds):
-        raise TypeError(f"bounds must be NormBound(...), AutoNorm() or RecordBounds(...), got {type(bounds).__name__}")
+        raise ArgumentTypeError(
+            "bounds", f"must be NormBound(...), $AutoNorm or RecordBounds(...), got {type(bounds).__name__}", "E202"
+        )
 
 
 ONE_RECORD = RecordBounds(1)

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 
@@ -53,7 +54,9 @@ class KeyedRandomness:
 def check_secret(secret: bytes) -> None:
     """Refuse a secret that is too short or plainly not random, without showing it."""
     if not isinstance(secret, bytes) or len(secret) < MIN_SECRET_BYTES or len(set(secret)) < _MIN_DISTINCT_BYTES:
-        raise ValueError(
-            f"the secret must be at least {MIN_SECRET_BYTES} random bytes; make one with: "
-            'python -c "import secrets; print(secrets.token_hex(32))"'
+        raise ArgumentError(
+            "",
+            f'the secret must be at least {MIN_SECRET_BYTES} random bytes; make one with: python -c "import '
+            'secrets; print(secrets.token_hex(32))"',
+            "E120",
         )

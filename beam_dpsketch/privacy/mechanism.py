@@ -27,6 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
@@ -54,14 +55,16 @@ def sigma_squared(
     """
     result = Fraction(squared_sensitivity) / (2 * rho * share)
     if result < MIN_SIGMA_SQUARED:
-        raise ValueError(
-            f"rho must be at most {float(2 * squared_sensitivity / share):g} for this sensitivity, so that sigma is at "
-            f"least 0.5; got {float(rho):g}, which hides nothing"
+        raise ArgumentError(
+            "rho",
+            f"must be at most {float(2 * squared_sensitivity / share):g} for this sensitivity, so that sigma "
+            f"is at least 0.5; got {float(rho):g}, which hides nothing",
+            "E107",
         )
     if result * squared_unit > MAX_SIGMA_SQUARED:
         limit = f"2**{math.isqrt(MAX_SIGMA_SQUARED.numerator // squared_unit).bit_length() - 1}"
-        raise ValueError(
-            f"rho is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds"
+        raise ArgumentError(
+            "", f"rho is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds", "E108"
         )
     return result
 

@@ -74,6 +74,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
 from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.mechanism import change_factor
@@ -110,7 +111,7 @@ class SelectionRule:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
         if self.delta < _MIN_DELTA:
-            raise ValueError("delta of KeySelection must be at least 1e-60")
+            raise ArgumentError("delta", "must be at least 1e-60", "E309")
         if self.share is not None:
             _validate.open_unit_interval(share=self.share)
             object.__setattr__(self, "share", _validate.exact(share=self.share))
@@ -133,7 +134,9 @@ class SelectionRule:
         votes = max(weight + least_quantile(sigma_squared, delta / size) for size, weight in self.classes)
         result = votes + (self.min_units - 1) * self.grid
         if result > MAX_THRESHOLD:
-            raise ValueError("min_units is too large, or the part of rho for the votes too small, to release any key")
+            raise ArgumentError(
+                "", "min_units is too large, or the part of rho for the votes too small, to release any key", "E310"
+            )
         return result
 
 
@@ -200,7 +203,7 @@ class GroupRule:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
         if self.delta < _MIN_DELTA:
-            raise ValueError("delta of Groups must be at least 1e-60; 1e-8 is usual")
+            raise ArgumentError("delta", "must be at least 1e-60; 1e-8 is usual", "E309")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
     def threshold(self, bounds: Bounds, sigma_squared: Fraction, window_count: int = 1) -> int:
@@ -213,7 +216,9 @@ class GroupRule:
         }  # of sizes with the same c_j, the last one has the largest t_j
         result = max(count + least_quantile(sigma_squared, delta / size) for count, size in largest.items())
         if result > MAX_THRESHOLD:
-            raise ValueError("rho is too small for these bounds to publish any item: raise it, or lower the bounds")
+            raise ArgumentError(
+                "", "rho is too small for these bounds to publish any item: raise it, or lower the bounds", "E109"
+            )
         return result
 
 

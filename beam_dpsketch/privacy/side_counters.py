@@ -66,6 +66,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
 from beam_dpsketch.privacy.mechanism import change_factor
@@ -103,7 +104,9 @@ class SideCounters:
             _validate.open_unit_interval(**{name: getattr(self, name)})
             object.__setattr__(self, name, _validate.exact(**{name: getattr(self, name)}))
         if sum(getattr(self, name) for name in names) >= 1:
-            raise ValueError("the shares of all side counters must sum to less than 1, so that the sketch gets a part")
+            raise ArgumentError(
+                "", "the shares of all side counters must sum to less than 1, so that the sketch gets a part", "E113"
+            )
 
     def share(self, name: str) -> Fraction:
         """Return the part of rho for one of the fields, exactly; 0 if it is left out."""
@@ -233,5 +236,5 @@ def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))
     if left <= 0:
-        raise ValueError("the shares of rho must sum to less than 1, so that the sketch gets a part")
+        raise ArgumentError("", "the shares of rho must sum to less than 1, so that the sketch gets a part", "E113")
     return left

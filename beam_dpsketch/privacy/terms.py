@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
@@ -190,9 +191,10 @@ class RowTerms(ReleaseTerms):
         if not self.unit.over_horizon:
             raise ValueError(f"unit must be one over the horizon, got {self.unit.value}")
         if self.window_count > self.mechanism.windows:
-            raise ValueError(
-                f"max_windows must be at most the {self.mechanism.windows} windows of the horizon, got "
-                f"{self.window_count}"
+            raise ArgumentError(
+                "max_windows",
+                f"must be at most the {self.mechanism.windows} windows of the horizon, got {self.window_count}",
+                "E215",
             )
 
 
@@ -203,11 +205,15 @@ DeclaredTerms: TypeAlias = ReleaseTerms[ContributionLimit]
 def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
     """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
     if unit.is_one_record and bounds.has_norm:
-        raise ValueError(f"bounds must be RecordBounds where the unit is {unit.value}; a NormBound is of a PrivacyId")
+        raise ArgumentError(
+            "bounds", f"must be $RecordBounds where the unit is {unit.value}; a $NormBound is of a $PrivacyId", "E211"
+        )
     if unit.is_one_record and (bounds.size, bounds.max_partitions) != (1, 1):
-        raise ValueError(
-            "bounds must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
-            "name a PrivacyId to protect all records of a person"
+        raise ArgumentError(
+            "bounds",
+            "must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
+            "name a $PrivacyId to protect all records of a person",
+            "E212",
         )
     if (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
         raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")

@@ -43,6 +43,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
 _ROUND_UP = 1 + 1e-9
@@ -59,7 +60,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     """
     _validate.positive_finite(rho=rho)
     if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
+        raise ArgumentError("epsilon", f"must be finite and at least 0, got {epsilon}", "E112")
     rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
 
     def bound_grows(order_minus_one: float) -> bool:
@@ -102,7 +103,7 @@ def rho(*, epsilon: float, delta: float) -> float:
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if _delta(middle, epsilon) <= delta else (low, middle)
     if low <= 0:
-        raise ValueError("epsilon and delta are too small for any rho")
+        raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
     return low
 
 
@@ -114,9 +115,11 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     """
     exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
     if exact <= lost:
-        raise ValueError(
-            f"delta must be above {float(lost):g}, the delta of KeySelection or Groups, because what is left makes the "
-            f"epsilon; got {float(delta):g}"
+        raise ArgumentError(
+            "delta",
+            f"must be above {float(lost):g}, the delta of $KeySelection or $Groups, because what is left "
+            f"makes the epsilon; got {float(delta):g}",
+            "E111",
         )
     left = (exact - lost) / (1 - lost)
     nearest = float(left)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.base import is_bytes_type, is_number_type, is_real, is_text_type, unwrap_type
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.selectors import Selector
 
@@ -57,22 +58,24 @@ WEIGHTS = Readable("whole numbers", _is_weight)
 def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
     """Read one column of a batch."""
     if not isinstance(selector, str):
-        raise TypeError(f"{argument} must be a column name where elements are batches")
+        raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))
     times = list(batch.schema.names if is_arrow else batch.columns).count(selector)
     if times != 1:
         problem = f"is the name of {times} columns" if times else "is not a column"
-        raise ValueError(f"{argument}={selector!r} {problem} of the batch")
+        raise ArgumentError(f"{argument}={selector!r}", f"{problem} of the batch", "E606")
     selected = batch[selector]
     values = selected if is_arrow else _convert_series(selected, readable)
     if values is None:
-        raise TypeError(f"{argument}={selector!r}: the column is of type {selected.dtype}, unknown to Arrow")
+        raise ArgumentTypeError(f"{argument}={selector!r}", f"is of type {selected.dtype}, unknown to Arrow", "E608")
     if isinstance(values, list):
         return values
     if not is_arrow and _is_numpy_float(selected.dtype) and not readable.reads(values.type):
         values = _to_integers(plain_column(values))
     if not readable.reads(values.type):
-        raise TypeError(f"the {argument} column must hold {readable.description}, got {values.type}")
+        raise ArgumentTypeError(
+            "", f"the {argument} column must hold {readable.description}, got {values.type}", "E608"
+        )
     return plain_column(values)
 
 

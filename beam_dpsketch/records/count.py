@@ -6,13 +6,29 @@ import abc
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from beam_dpsketch import _validate
+from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.public import Keys, TimeRange, check_keys
-from beam_dpsketch.records.units import Unit
+from beam_dpsketch.records.public import Keys, TimeRange, check_keys, check_keys_type
+from beam_dpsketch.records.selectors import check_selector
+from beam_dpsketch.records.units import Unit, check_unit_type
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
+
+
+def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any) -> None:
+    """Refuse arguments of a release that are of wrong types, all at once."""
+    with AllAtOnce() as checks:
+        checks.do(_validate.instance, PrivacySpec, privacy=privacy)
+        checks.do(check_unit_type, unit)
+        checks.do(check_selector, item=item, weight=weight)
+        checks.do(check_keys_type, keys)
+        if windows is not None:
+            checks.do(_validate.instance, TimeRange, Horizon, windows=windows)
 
 
 class Count(abc.ABC):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import to_micros
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
@@ -56,14 +57,14 @@ class PublicKeys(Keys):
     def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
         check_selector(field=field)
         if isinstance(keys, (str, bytes)):
-            raise TypeError("keys must be a list of keys, got one text")
+            raise ArgumentTypeError("keys", "must be a list of keys, got one text", "E302")
         encoded = dict.fromkeys(map(encode, keys))
         if not encoded:
-            raise ValueError("keys must not be empty")
+            raise ArgumentError("keys", "must not be empty", "E303")
         object.__setattr__(self, "keys", tuple(map(decode, encoded)))
         object.__setattr__(self, "field", field)
         if not all(map(is_unicode, self.keys)):
-            raise ValueError("keys must be text that UTF-8 can hold; one has half of a surrogate pair")
+            raise ArgumentError("keys", "must be text that UTF-8 can hold; one has half of a surrogate pair", "E304")
 
     @property
     def listed(self) -> tuple[Any, ...]:
@@ -76,9 +77,11 @@ class PublicKeys(Keys):
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
         kept = unit.bounds.max_partitions or 1
         if kept > len(self.keys):
-            raise ValueError(
-                f"bounds.max_partitions must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy "
-                "id can be in more, and noise grows with it"
+            raise ArgumentError(
+                "bounds.max_partitions",
+                f"must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy id can be in more, "
+                "and noise grows with it",
+                "E216",
             )
 
 
@@ -101,9 +104,11 @@ class AssumePublicKeys(Keys):
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
         if windows is not None:
-            raise ValueError(
-                "windows=TimeRange(...) with AssumePublicKeys would still show which windows have data for a key; "
-                "list the keys with PublicKeys, or leave windows out"
+            raise ArgumentError(
+                "",
+                "$windows_TimeRange with $AssumePublicKeys would still show which windows have data for a key; "
+                "list the keys with $PublicKeys, or leave windows out",
+                "E308",
             )
 
 
@@ -149,14 +154,17 @@ class KeySelection(Keys):
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
         if unit.bounds.max_keys is None:
-            raise ValueError(
-                "max_keys must be given with KeySelection, as in NormBound(20, max_keys=16): for how many keys one "
-                "unit votes"
+            raise ArgumentError(
+                "max_keys",
+                "must be given with $KeySelection, as in $norm_of_16_keys: for how many keys one unit votes",
+                "E305",
             )
         if isinstance(unit, Record) and unit.signed:
-            raise ValueError(
-                "signed must be False where KeySelection chooses keys and Record() is protected: a deletion would vote "
-                "for its key; protect a PrivacyId, whose records are netted first"
+            raise ArgumentError(
+                "signed",
+                "must be False where $KeySelection chooses keys and $Record is protected: a deletion would vote "
+                "for its key; protect a $PrivacyId, whose records are netted first",
+                "E307",
             )
 
     def rule(self, max_keys: int) -> SelectionRule:
@@ -172,9 +180,11 @@ class KeySelection(Keys):
 def check_keys_type(keys: Any) -> None:
     """Check the type of `keys`."""
     if not isinstance(keys, (Keys, type(None))):
-        raise TypeError(
-            "keys must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken from "
-            f"the data show who is in it; got {type(keys).__name__}"
+        raise ArgumentTypeError(
+            "keys",
+            "must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken "
+            f"from the data show who is in it; got {type(keys).__name__}",
+            "E301",
         )
 
 
@@ -182,7 +192,9 @@ def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None
     """Refuse keys that do not suit the unit or the windows, and a limit of keys in vain."""
     chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
     if bounds.has_norm and bounds.max_keys is not None and not chosen:
-        raise ValueError("max_keys must be left out without KeySelection: under a NormBound all keys count together")
+        raise ArgumentError(
+            "max_keys", "must be left out without $KeySelection: under a $NormBound all keys count together", "E306"
+        )
     if keys is not None:
         keys.check(unit, windows)
 
@@ -205,7 +217,7 @@ class TimeRange:
 
     def __post_init__(self) -> None:
         if not self.start_micros < self.end_micros:
-            raise ValueError("end must be after start")
+            raise ArgumentError("end", "must be after start", "E425")
 
     @property
     def start_micros(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
@@ -87,8 +88,8 @@ class RecordReader:
         """Return key (`None` without keys) and value of an element that is one record."""
         key, value = self.split_pair(element) if self.per_key else (None, element)
         if self.is_batch_type(type(value)):
-            raise TypeError(
-                'batches must hold their keys: name the column, as in KeySelection(1e-8, "page"), make no pairs'
+            raise ArgumentTypeError(
+                "", "batches must hold their keys: name the column, as in $selection_of_pages, make no pairs", "E610"
             )
         return key, value
 

@@ -10,24 +10,18 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.public import Keys, TimeRange, check_keys_type
+from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selector, Selectors, check_selector
-from beam_dpsketch.records.units import (
-    PrivacyId,
-    Unit,
-    check_max_weight,
-    check_over_time,
-    check_unit_type,
-    given_over_time,
-)
+from beam_dpsketch.records.selectors import Selector, Selectors
+from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_over_time, given_over_time
 from beam_dpsketch.records.window_rows import WindowRows
 
 _DIGEST_VERSION, _DIGEST_BYTES = 1, 32
@@ -64,21 +58,18 @@ class ReleaseSpec:
     windows: TimeRange | Horizon | None = None
 
     def __post_init__(self) -> None:
-        _validate.instance(Count, count=self.count)
-        _validate.instance(PrivacySpec, privacy=self.privacy)
-        check_unit_type(self.unit)
-        check_selector(item=self.item, weight=self.weight)
-        check_keys_type(self.keys)
-        if self.windows is not None:
-            _validate.instance(TimeRange, Horizon, windows=self.windows)
-        self.count.check(self.keys, self.unit, self.time_range)
-        if self.weight is not None:
-            check_max_weight(self.unit.bounds)
-        if self.horizon is not None:
-            self.count.check_over_time()
-            check_over_time(self.unit, self.horizon.windows)
+        with AllAtOnce() as checks:
+            checks.do(_validate.instance, Count, count=self.count)
+            checks.do(check_types, self.privacy, self.unit, self.item, self.weight, self.keys, self.windows)
+        with AllAtOnce() as checks:
+            checks.do(self.count.check, self.keys, self.unit, self.time_range)
+            if self.weight is not None:
+                checks.do(check_max_weight, self.unit.bounds)
+            if self.horizon is not None:
+                checks.do(self.count.check_over_time)
+                checks.do(check_over_time, self.unit, self.horizon.windows)
         if not self.is_keyed and not self.count.by_item and (self.unit.bounds.max_partitions or 1) > 1:
-            raise ValueError("bounds.max_partitions must be 1 without keys: there is one partition")
+            raise ArgumentError("bounds.max_partitions", "must be 1 without keys: there is one partition", "E217")
 
     @property
     def horizon(self) -> Horizon | None:

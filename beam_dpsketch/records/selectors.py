@@ -22,6 +22,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.errors import ArgumentTypeError
+
 _ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray)
 _LISTS = (list, set, frozenset, collections.deque, types.GeneratorType)
 _FRAMES = frozenset({"DataFrame", "LazyFrame"})
@@ -36,9 +38,11 @@ def is_batch_type(kind: type) -> bool:
     if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series"):
         return False
     if kind.__name__ in _FRAMES or any(hasattr(kind, protocol) for protocol in _PROTOCOLS):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "",
             f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pyarrow Table "
-            "(pyarrow.table(frame)) or a pandas DataFrame first"
+            "(pyarrow.table(frame)) or a pandas DataFrame first",
+            "E609",
         )
     return False
 
@@ -47,14 +51,18 @@ def is_batch_type(kind: type) -> bool:
 def is_batch_type_by_name(kind: type) -> bool:
     """Do the same where a record is an item or has named fields; raise `TypeError` for lists and arrays too."""
     if issubclass(kind, _LISTS):
-        raise TypeError(
+        raise ArgumentTypeError(
+            "",
             f"an element is a {_full_name(kind)}: this is a container, not a record; unpack it with "
-            "beam.FlatMap(lambda records: records), or make it a pandas DataFrame or a pyarrow Table"
+            "beam.FlatMap(lambda records: records), or make it a pandas DataFrame or a pyarrow Table",
+            "E609",
         )
     if issubclass(kind, _ARRAYS):
-        raise TypeError(
-            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pandas DataFrame or a "
-            "pyarrow Table with named columns"
+        raise ArgumentTypeError(
+            "",
+            f"an element is a {_full_name(kind)}: this is a container, not a record; make it a pandas "
+            "DataFrame or a pyarrow Table with named columns",
+            "E609",
         )
     return is_batch_type(kind)  # type: ignore[arg-type]
 
@@ -63,9 +71,11 @@ def check_values(argument: str, values: Iterable[object]) -> None:
     """Refuse arrays where one value of a record is expected; lists count as data."""
     for kind in set(map(type, values)):
         if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series", "Index"):
-            raise TypeError(
-                f"{argument} selects a {_full_name(kind)}: this is a container, not a value; make a dict of columns a "
-                "pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame"
+            raise ArgumentTypeError(
+                "",
+                f"{argument} selects a {_full_name(kind)}: this is a container, not a value; make a dict of "
+                "columns a pyarrow Table (pyarrow.table(columns)) or a pandas DataFrame",
+                "E609",
             )
 
 
@@ -119,9 +129,11 @@ def check_selector(**selectors: Any) -> None:
     """Check that each selector is a field name, a callable or `None`."""
     for name, selector in selectors.items():
         if selector is not None and not callable(selector) and not (isinstance(selector, str) and selector):
-            raise TypeError(
-                f"{name} must be a field name, a callable or None, got {type(selector).__name__}; for a part of a "
-                f"tuple give {name}=lambda element: element[0]"
+            raise ArgumentTypeError(
+                name,
+                f"must be a field name, a callable or None, got {type(selector).__name__}; for a part of a tuple "
+                f"give {name}=lambda element: element[0]",
+                "E008",
             )
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
@@ -61,14 +62,18 @@ class PrivacyId:
 
     def __post_init__(self) -> None:
         if self.field is None:
-            raise TypeError("field must say where an element holds the privacy id: a field name or a callable")
+            raise ArgumentTypeError(
+                "field", "must say where an element holds the privacy id: a field name or a callable", "E209"
+            )
         check_selector(field=self.field)
         check_bounds(self.bounds)
         check_milliseconds(period=self.period_micros)
         if self.max_windows is not None:
             _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)
         elif self.period is not None and not self.has_norm:
-            raise ValueError("period needs max_windows: in how many windows of each period a privacy id may count")
+            raise ArgumentError(
+                "period", "needs max_windows: in how many windows of each period a privacy id may count", "E210"
+            )
 
     @property
     def has_norm(self) -> bool:
@@ -85,27 +90,29 @@ Unit: TypeAlias = "Record | PrivacyId"
 def check_unit_type(unit: Any) -> None:
     """Check the type of `unit`."""
     if not isinstance(unit, (Record, PrivacyId)):
-        raise TypeError(
-            'unit must be PrivacyId("field", NormBound(...)), which protects all records of a person, or Record(), '
-            f"which protects only single records; got {type(unit).__name__}"
+        raise ArgumentTypeError(
+            "unit",
+            'must be PrivacyId("field", NormBound(...)), which protects all records of a person, or $Record, '
+            f"which protects only single records; got {type(unit).__name__}",
+            "E201",
         )
 
 
 def check_max_weight(bounds: ContributionLimit) -> None:
     """Refuse weights without a declared largest one, which would all be clamped to 1."""
     if not bounds.says_max_weight:
-        raise ValueError(
-            "max_weight must be given where weight is, as in Record(max_weight=100) or NormBound(10, "
-            "max_weight=100): larger weights are clamped to it, and noise grows with it"
+        raise ArgumentError(
+            "max_weight",
+            "must be given where weight is, as in $record_of_weights or $norm_of_weights: larger weights are "
+            "clamped to it, and noise grows with it",
+            "E203",
         )
 
 
 def given_over_time(bounds: ContributionLimit) -> Bounds:
     """Return the bounds; refuse a norm that the data would have to choose."""
-    return bounds.given(
-        "bounds must not be AutoNorm() in continual release: take the norm of an earlier release, "
-        "released.privacy.bounds"
-    )
+    words = "must not be $AutoNorm in continual release: take the norm of an earlier release, released.privacy.bounds"
+    return bounds.given(ArgumentError("bounds", words, "E218"))
 
 
 def check_over_time(unit: Unit, windows: int) -> None:
@@ -114,9 +121,13 @@ def check_over_time(unit: Unit, windows: int) -> None:
     if not isinstance(unit, PrivacyId):
         return
     if unit.period is not None:
-        raise ValueError("period must be left out in continual release: a privacy id is bounded over the whole horizon")
+        raise ArgumentError(
+            "period", "must be left out in continual release: a privacy id is bounded over the whole horizon", "E222"
+        )
     if not unit.has_norm and unit.max_windows is None:
-        raise ValueError(
-            "max_windows must be given with RecordBounds in continual release, as in PrivacyId('user', "
-            f"RecordBounds(10), max_windows=30): in how many of the {windows} windows a privacy id counts"
+        raise ArgumentError(
+            "max_windows",
+            "must be given with $RecordBounds in continual release, as in $person_in_30_windows: in how many "
+            f"of the {windows} windows a privacy id counts",
+            "E223",
         )

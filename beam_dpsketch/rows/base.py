@@ -15,21 +15,21 @@ from beam_dpsketch.answers.questions.kinds import Takes
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
-from beam_dpsketch.config.paths import refusal, unknown
+from beam_dpsketch.config.paths import nearest, refusal, unknown
+from beam_dpsketch.config.release import places_of_arguments
 from beam_dpsketch.config.scalars import read_choice, read_text
-from beam_dpsketch.config.wording import in_settings
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.rows.make import digest, private_transform, with_noise
+from beam_dpsketch.rows.make import digest, private_transform, read_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 ENCODINGS = {"bytes": False, "base64": True}
-_NO_DOMAIN = "domain: is missing; the releases have one: give it as it was given to the private transform"
-_OTHER_DOMAIN = "domain: the release was made with another domain, or with none"
+_NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
+_OTHER_DOMAIN = "the release was made with another domain, or with none"
 _NO_ERROR_OUTPUT = (
     "private transforms have no error output, because an error about a record would publish that it is there; records "
     "that cannot be counted are dropped. Check types before, with ValidateWithSchema or MapToFields, and keep that "
@@ -65,14 +65,20 @@ class RowTransform(beam.PTransform):
           others: what else was given.
         """
         super().__init__()
-        if others.get("error_handling") is not None:
-            raise refusal("error_handling", _NO_ERROR_OUTPUT)
-        for name in others:
-            if name != "error_handling":
-                raise unknown("", name, settings)
-        self._settings = {name: value for name, value in settings.items() if value is not None}
-        if "label" in self._settings:
-            read_text(self._settings["label"], "label")
+        meant = {nearest(name, settings): value for name, value in others.items()}  # so that only the name is refused
+        self._settings = {
+            name: meant.get(name) if value is None else value
+            for name, value in settings.items()
+            if value is not None or meant.get(name) is not None
+        }
+        with AllAtOnce() as checks:
+            if others.get("error_handling") is not None:
+                checks.refuse(refusal("error_handling", _NO_ERROR_OUTPUT, "E814"))
+            for name in others:
+                if name != "error_handling":
+                    checks.refuse(unknown("", name, settings))
+            if "label" in self._settings:
+                checks.do(read_text, self._settings["label"], "label")
 
     def default_label(self) -> str:
         """Return the label of the transform, which differs for different settings."""
@@ -89,21 +95,26 @@ class PrivateRows(RowTransform):
     """From rows to rows of releases, or of answers."""
 
     def __init__(self, kind: str, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-        super().__init__(settings, others)
-        given = dict(self._settings)
-        given.pop("label", None)
-        ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
-        self._is_text = read_choice(ENCODINGS)(given.pop("encoding", "bytes"), "encoding")
-        self._declared = read_release({"kind": kind, **given})
-        self._ask = self._read_ask(ask)
-        self._private: Replayable = private_transform(self._declared)
-        if noise is not None:
-            self._private = with_noise(self._private, noise)
+        with AllAtOnce() as checks:
+            checks.do(super().__init__, settings, others)
+            given = {name: value for name, value in self._settings.items() if name != "label"}
+            ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
+            self._is_text = bool(checks.do(read_choice(ENCODINGS), given.pop("encoding", "bytes"), "encoding"))
+            declared = checks.do(read_release, {"kind": kind, **given})
+            self._ask = None if declared is None else checks.do(self._read_ask, ask, declared)
+            secret = None if noise is None else checks.do(read_noise, noise)
+        assert declared is not None
+        self._declared = declared
+        self._private: Replayable = private_transform(declared)
+        if secret is not None:
+            self._private = self._private.with_idempotent_noise(**secret)
 
-    def _read_ask(self, ask: Any) -> Ask | None:
-        declared = self._declared
+    @staticmethod
+    def _read_ask(ask: Any, declared: ReleaseSpec) -> Ask | None:
         if declared.horizon is not None and ask is not None:
-            raise refusal("ask", "rows over time answer nothing one by one: take QueryTimeline after this transform")
+            raise refusal(
+                "ask", "rows over time answer nothing one by one: take QueryTimeline after this transform", "E812"
+            )
         if ask == "releases" or (ask is None and declared.count.wanted is None):
             return None
         if ask is None:
@@ -116,9 +127,8 @@ class PrivateRows(RowTransform):
         steps = _Steps(self._private, self._declared, self._ask, is_text=self._is_text)
         try:
             return pcoll | self.step >> steps
-        except (TypeError, ValueError) as error:  # about the windows or the fields of the rows
-            error.args = tuple(in_settings(each) if isinstance(each, str) else each for each in error.args)
-            raise
+        except RefusalError as error:  # about the windows or the fields of the rows
+            raise error.at(places=places_of_arguments(self._declared.unit)) from None
 
 
 class _Steps(beam.PTransform):
@@ -157,7 +167,7 @@ class AnswerRows(beam.DoFn):
     def process(self, element: tuple[Mapping[str, Any], ReleasedSketch]) -> Iterator[beam.Row]:
         fields, released = element
         if self._ask.entry.takes is not Takes.NOTHING and released.spec.domain != self._domain:
-            raise ConfigError(_NO_DOMAIN if self._domain is None else _OTHER_DOMAIN)
+            raise ConfigError("domain", _NO_DOMAIN if self._domain is None else _OTHER_DOMAIN, "E812")
         yield from answer_rows(fields, released, self._ask, self._columns)
 
 
@@ -167,10 +177,10 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     domain = declared.domain
     adds_up = ask.kind == "total" and not counts_groups and domain is not None and domain.is_ordered
     if side is not None and not adds_up and getattr(sides, side, None) is None:
-        raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters")
+        raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters", "E812")
     if counts_groups and not ask.is_answered_by(ReleasedCounts):
         raise refusal(
-            f"ask.{ask.kind}", "is not answered by grouped counts; leave method out, or ask for items or top_k"
+            f"ask.{ask.kind}", "is not answered by grouped counts; leave method out, or ask for items or top_k", "E812"
         )
 
 

@@ -36,6 +36,8 @@ OPTIONS = (
 )
 
 _SETTINGS_ERROR = re.compile(r"(?:beam_dpsketch[\w.]+|ValueError|TypeError): (.*)")
+_ANOTHER = re.compile(r"\[dpsketch-E\d+\]$|^and \d+ more$")
+"""Ends of a line after the first one of an error that says several things."""
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -88,8 +90,10 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
         for given, own in ids.items():
             if self._ids.setdefault(given, own) != own:
                 raise ConfigError(
-                    "input: a program gave rows of this id other fields, and the worker would mix them up. Go makes "
-                    "the id of the name of a type: start the service again, or rename the type"
+                    "input",
+                    "a program gave rows of this id other fields, and the worker would mix them up. Go makes the id "
+                    "of the name of a type: start the service again, or rename the type",
+                    "E813",
                 )
 
 
@@ -121,7 +125,7 @@ def serve(host: str, port: int, image: str | None) -> Service:
     try:
         port = server.add_insecure_port(f"{_bracketed(host)}:{port}")
     except RuntimeError:
-        raise ConfigError(f"port: cannot listen at {host}:{port}; take another, or 0 for one that is free") from None
+        raise ConfigError("port", f"cannot listen at {host}:{port}; take another, or 0 for one that is free") from None
     address = f"{_bracketed(host)}:{port}"
     if image is None:
         worker = ["--environment_type=EXTERNAL", f"--environment_config={_bracketed(_reachable(host))}:{port}"]
@@ -137,10 +141,15 @@ def serve(host: str, port: int, image: str | None) -> Service:
 
 
 def _shortened(trace: str) -> str:
-    """Return the last line of a trace that ends in an error about the settings, and any other trace as it is."""
-    *before, last = trace.rstrip().splitlines()
-    found = _SETTINGS_ERROR.fullmatch(last)
-    return found[1] if found and any("beam_dpsketch" in line for line in before[-4:]) else trace
+    """Return what the error at the end of a trace says, if it is about the settings, and any other trace as it is."""
+    lines = trace.rstrip().splitlines()
+    for place in range(len(lines) - 1, 0, -1):
+        if found := _SETTINGS_ERROR.fullmatch(lines[place]):
+            is_ours = any("beam_dpsketch" in line for line in lines[max(place - 4, 0) : place])
+            return "\n".join([found[1], *lines[place + 1 :]]) if is_ours else trace
+        if not _ANOTHER.search(lines[place]):
+            break
+    return trace
 
 
 def _bracketed(host: str) -> str:

@@ -56,8 +56,8 @@ _WINDOWS = {
 }
 """Window functions, with the type of their settings and the coder of their windows."""
 
-_ROWS = "input: expected one collection of rows with a schema"
-_BEAMS = "windows: expected global, fixed, sliding or session windows of Beam, with a trigger that Python knows"
+_ROWS = "input", "expected one collection of rows with a schema"
+_BEAMS = "windows", "expected global, fixed, sliding or session windows of Beam, with a trigger that Python knows"
 
 
 def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
@@ -68,13 +68,13 @@ def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
     """
     transform, before = request.transform, request.components.transforms
     if transform.spec.urn != URN:
-        raise ConfigError(f"urn: this service expands {URN} alone")
+        raise ConfigError("urn", f"this service expands {URN} alone", "E815")
     if not request.namespace:
-        raise ConfigError("namespace: expected a name that no other call has")
+        raise ConfigError("namespace", "expected a name that no other call has", "E815")
     if transform.subtransforms or any(each.spec.urn != primitives.IMPULSE.urn for each in before.values()):
-        raise ConfigError("components: expected no transforms but the one to expand")
+        raise ConfigError("components", "expected no transforms but the one to expand", "E815")
     if len(transform.inputs) > 1:
-        raise ConfigError(_ROWS)
+        raise ConfigError(*_ROWS, "E815")
     copy = beam_expansion_api_pb2.ExpansionRequest(namespace=request.namespace)
     copy.transform.unique_name = transform.unique_name
     copy.transform.spec.urn, copy.transform.spec.payload = URN, _copy_call(transform.spec.payload)
@@ -89,16 +89,16 @@ def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
 
 def _copy_call(payload: bytes) -> bytes:
     """Return a constructor and its settings, encoded again: Beam's decoder trusts the bytes that it reads."""
-    refusal = "payload: expected a name and settings, as Beam's SDKs send them"
+    refusal = "payload", "expected a name and settings, as Beam's SDKs send them"
     given = _read(external_transforms_pb2.ExternalConfigurationPayload, payload, refusal)
     schema = SchemaCopier("settings").copy(given.schema)
     try:
         settings = read_settings(schema, given.payload)
         encoded = RowCoder(schema).encode(settings)
     except (MalformedError, TypeError):  # or a key of a map that is a list
-        raise ConfigError(refusal) from None
+        raise ConfigError(*refusal, "E815") from None
     if getattr(settings, "constructor", None) not in ALLOWED:
-        raise ConfigError(f"constructor: expected one of {', '.join(ALLOWED)}")
+        raise ConfigError("constructor", f"expected one of {', '.join(ALLOWED)}", "E815")
     copy = external_transforms_pb2.ExternalConfigurationPayload(schema=schema, payload=encoded)
     return bytes(copy.SerializeToString())
 
@@ -141,29 +141,29 @@ def _copy_windows(given: Any, strategy: Any, copy: Any) -> None:
     try:
         Windowing.from_runner_api(copy, None)
     except Exception:  # of Beam, by what is wrong: a size, a trigger
-        raise ConfigError(_BEAMS) from None
+        raise ConfigError(*_BEAMS, "E815") from None
 
 
-def _coder(given: Any, name: str, urn: str, refusal: str) -> bytes:
+def _coder(given: Any, name: str, urn: str, refusal: tuple[str, str]) -> bytes:
     """Return the payload of a coder of this kind, which has no components."""
     coder = _part(given.coders, name, refusal)
     if coder.spec.urn != urn or coder.component_coder_ids:
-        raise ConfigError(refusal)
+        raise ConfigError(*refusal, "E815")
     return bytes(coder.spec.payload)
 
 
-def _part(parts: Mapping[str, Any], name: str, refusal: str) -> Any:
+def _part(parts: Mapping[str, Any], name: str, refusal: tuple[str, str]) -> Any:
     """Return a part of a request, which must be there."""
     if name not in parts:
-        raise ConfigError(refusal)
+        raise ConfigError(*refusal, "E815")
     return parts[name]
 
 
-def _read(kind: Any, payload: bytes, refusal: str) -> Any:
+def _read(kind: Any, payload: bytes, refusal: tuple[str, str]) -> Any:
     """Return a message, without fields that Beam does not know."""
     try:
         message = kind.FromString(payload)
     except DecodeError:
-        raise ConfigError(refusal) from None
+        raise ConfigError(*refusal, "E815") from None
     message.DiscardUnknownFields()
     return message

@@ -64,8 +64,9 @@ class SchemaCopier:
             namedtuple("Fields", [field.name for field in schema.fields])  # which checks them
         except (ValueError, SyntaxError):
             raise ConfigError(
-                f"{self._subject}: expected different names of fields, each a name in Python: letters, digits and _, "
-                "with a letter first"
+                self._subject,
+                "expected different names of fields, each a name in Python: letters, digits and _, with a letter first",
+                "E815",
             ) from None
         copy = schema_pb2.Schema(encoding_positions_set=schema.encoding_positions_set)
         for field in schema.fields:
@@ -74,7 +75,7 @@ class SchemaCopier:
         content = copy.SerializeToString(deterministic=True)
         copy.id = str(uuid.UUID(bytes=hashlib.blake2b(content, digest_size=16).digest()))
         if self.ids.setdefault(schema.id or copy.id, copy.id) != copy.id:
-            raise ConfigError(f"{self._subject}: two schemas have one id")
+            raise ConfigError(self._subject, "two schemas have one id", "E815")
         return copy
 
     def _copy_type(self, kind: Any) -> Any:
@@ -88,8 +89,9 @@ class SchemaCopier:
             got = f"a {kind.logical_type.urn}" if which == "logical_type" else "another type"
             others = ", times and decimals" if self._logical else ""
             raise ConfigError(
-                f"{self._subject}: expected text, numbers, booleans, lists, maps and rows{others}, got {got}; "
-                "write it as text"
+                self._subject,
+                f"expected text, numbers, booleans, lists, maps and rows{others}, got {got}; write it as text",
+                "E815",
             )
         given, made = getattr(kind, which), getattr(copy, which)
         made.SetInParent()

@@ -12,7 +12,6 @@ from beam_dpsketch.config.blocks import plain, read_block, take_one
 from beam_dpsketch.config.scalars import read_text
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
 _DOORS: dict[str, type[PrivateRelease[Any]]] = {
@@ -35,12 +34,12 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
     return _DOORS[declared.count.name].of(declared)
 
 
-def with_noise(transform: Replayable, settings: Any, path: str = "idempotent_noise") -> Replayable:
-    """Return the transform with noise that a replay draws again: `{release_id, environment}`, or `file`."""
+def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
+    """Return the arguments of noise that a replay draws again: `{release_id, environment}`, or `file`."""
     given = read_block(settings, path, _NOISE, {"release_id": "names this release of this input, as visits 2026-11-21"})
     place = take_one(given, path, ("environment", "file"), _WORDS)
     secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
-    return transform.with_idempotent_noise(release_id=given["release_id"], secret=secret)
+    return {"release_id": given["release_id"], "secret": secret}
 
 
 def digest(settings: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ class QueryReleaseRows(RowTransform):
         known = columns_of(pcoll)
         check_releases(known)
         if ROW in known:
-            raise refusal("input", NOT_ONE_BY_ONE)
+            raise refusal("input", NOT_ONE_BY_ONE, "E813")
         places = {name: known[name] for name in PLACES if name in known}
         columns = columns_of_answers(places, self._ask, self._domain)
         return (
@@ -94,7 +94,9 @@ class QueryTimeline(RowTransform):
         known = columns_of(pcoll)
         check_releases(known)
         if not pcoll.is_bounded:
-            raise refusal("input", "a timeline is made of all rows, so the input must be bounded: read them from files")
+            raise refusal(
+                "input", "a timeline is made of all rows, so the input must be bounded: read them from files", "E813"
+            )
         places = {**({"key": known["key"]} if "key" in known else {}), **WINDOW_COLUMNS}
         columns = columns_of_answers(places, self._ask, self._domain)
         timelines = _Timelines(self._horizon, self._ranges, is_listed=self._over not in _OVER)
@@ -129,8 +131,10 @@ def check_releases(known: dict[str, Any]) -> None:
     """Refuse rows that hold no releases."""
     if RELEASE not in known:
         raise ConfigError(
-            "input: expected rows of releases, with a field release, as private transforms give them without ask; got "
-            f"the fields {', '.join(known)}"
+            "input",
+            "expected rows of releases, with a field release, as private transforms give them without ask; "
+            f"got the fields {', '.join(known)}",
+            "E813",
         )
 
 
@@ -143,7 +147,7 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
     released = to_release(row)
     if not released.is_row:
         raise ConfigError(
-            "input: expected rows over time, of a continual release; for other releases take QueryReleases"
+            "input", "expected rows over time, of a continual release; for other releases take QueryReleases", "E813"
         )
     key = row.key if "key" in names else None
     return (key, timeline(released.privacy.release_ids[0])), released.to_bytes()

@@ -35,8 +35,9 @@ class WithPlace(beam.DoFn):
             fields["key"], element = element
             if not isinstance(fields["key"], self._key_type):
                 raise ConfigError(
-                    "keys.field: the input does not say of which type keys are, and they are not text; list the keys "
-                    "with public, or convert the field before, as MapToFields with output_type does"
+                    "keys.field",
+                    "the input does not say of which type keys are, and they are not text; list the keys with "
+                    "public, or convert the field before, as MapToFields with output_type does",
                 )
         if self._is_windowed:
             fields |= window_fields(window)
@@ -73,7 +74,7 @@ def to_release(row: Any) -> ReleasedSketch | TimelineRow:
         return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else ReleasedSketch.from_bytes(data)
     except FormatError:
         if getattr(row, ROW, None) is None and _is_row(data):
-            raise ConfigError(f"input: {NOT_ONE_BY_ONE}") from None
+            raise ConfigError("input", NOT_ONE_BY_ONE, "E813") from None
         raise
 
 

@@ -42,7 +42,9 @@ def columns_of(rows: beam.PCollection) -> dict[str, Any]:
     """Return the columns of a collection of rows; refuse one without a schema."""
     found = _fields(rows.element_type)
     if not found:
-        raise ConfigError("input: expected rows with a schema; declare it, as a beam.Row or a named tuple does")
+        raise ConfigError(
+            "input", "expected rows with a schema; declare it, as a beam.Row or a named tuple does", "E813"
+        )
     return found
 
 
@@ -92,7 +94,7 @@ def key_type(keys: Keys, rows: beam.PCollection) -> type:
         return int
     if kind not in _KEY_TYPES:
         raise ConfigError(
-            "keys.field: keys must be text, whole numbers or bytes to be a column; convert the field before"
+            "keys.field", "keys must be text, whole numbers or bytes to be a column; convert the field before"
         )
     return kind
 
@@ -101,13 +103,13 @@ def one_type(values: Any, path: str) -> type:
     """Return the one type of some values; refuse several."""
     kinds = {kind for value in values for kind in _KEY_TYPES if isinstance(value, kind)}
     if len(kinds) != 1 or any(isinstance(value, tuple) for value in values):
-        raise ConfigError(f"{path}: a column holds values of one type: give all as text, or all as whole numbers")
+        raise ConfigError(path, "a column holds values of one type: give all as text, or all as whole numbers")
     return kinds.pop()
 
 
 def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
     if domain is not None and domain.plain_type is int and domain.last > _MAX_INT64:
-        raise ConfigError("domain.high: whole numbers in columns are below 2**63; take a smaller high")
+        raise ConfigError("domain.high", "whole numbers in columns are below 2**63; take a smaller high")
     if domain is not None:
         return domain.plain_type
     if not ask.entry.items_in:
@@ -115,8 +117,9 @@ def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
     items = ask.items if ask.items is not None else listed and listed.items
     if not items:
         raise ConfigError(
-            "ask.top_k: say what to choose from: candidates, as a list of public items, or the domain of a release "
-            "that is searched"
+            "ask.top_k",
+            "say what to choose from: candidates, as a list of public items, or the domain of a release that "
+            "is searched",
         )
     return one_type(items, f"ask.{ask.entry.items_in}")
 

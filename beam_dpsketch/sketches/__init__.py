@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.sketches.flat import CountMin, CountSketch, LinearSketch
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.linear import RawSketch
@@ -22,5 +23,7 @@ def raw_type(spec: Any) -> type[RawSketch]:
     """Return the kind of sketch that a spec describes."""
     kind = _KINDS.get(getattr(spec, "kind", ""))
     if kind is None or type(spec) is not kind.spec_type:
-        raise TypeError(f"spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got {type(spec).__name__}")
+        raise ArgumentTypeError(
+            "spec", f"must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got {type(spec).__name__}", "E503"
+        )
     return kind

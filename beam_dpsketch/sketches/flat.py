@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import is_item
 from beam_dpsketch.hashing.fingerprints import fingerprints
@@ -40,7 +41,7 @@ class LinearSketch(RawSketch):
     def __init__(self, spec: SketchSpec) -> None:
         super().__init__(spec)
         if self.name in KINDS and spec.kind != self.name:
-            raise ValueError(f'spec must be of kind="{self.name}", got kind="{spec.kind}"')
+            raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
         self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
 
     @property
@@ -147,7 +148,9 @@ def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) 
     try:
         found = kind.keys(spec, items.drop_null() if items.null_count else items)
     except TypeError:
-        raise TypeError(f"the item column must hold text, bytes or integers, got {items.type}") from None
+        raise ArgumentTypeError(
+            "", f"the item column must hold text, bytes or integers, got {items.type}", "E608"
+        ) from None
     if not items.null_count:
         return found, usable
     keys = np.zeros(len(items), dtype=np.uint64)

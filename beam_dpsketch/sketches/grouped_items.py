@@ -18,6 +18,7 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain, short_keys
 from beam_dpsketch.domains.text import BytesDomain
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Spec
@@ -42,9 +43,9 @@ class GroupedItems(Spec):
         _validate.instance(Domain, BytesDomain, domain=self.domain)
         _validate.whole_fields(self, "left_out", low=0, high=(1 << 62) - 1)
         if not all(map(self.domain.is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
-            raise ValueError("items must be values of the domain, each listed once")
+            raise ArgumentError("items", "must be values of the domain, each listed once", "E509")
         if len(set(self.items) - {None}) < len(self.items):
-            raise ValueError("items must be valid text of different spelling")
+            raise ArgumentError("items", "must be valid text of different spelling", "E509")
 
     @classmethod
     def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> GroupedItems:
@@ -76,7 +77,9 @@ class GroupedItems(Spec):
         """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""
         keys, usable = self.domain.index(items)
         if not usable.all():
-            raise TypeError(f"items must be values that {type(self.domain).__name__} takes: {self.domain.takes}")
+            raise ArgumentTypeError(
+                "items", f"must be values that {type(self.domain).__name__} takes: {self.domain.takes}", "E615"
+            )
         return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.hashing.repeats import count_duplicates
 
 Self = TypeVar("Self", bound="RawSketch")
@@ -83,7 +83,7 @@ class RawSketch(ABC):
         self._weighted = True
         values = check_weights(weights)
         if len(values) != len(keys):
-            raise ValueError(f"weights must be as many as items, got {len(values)} for {len(keys)}")
+            raise ArgumentError("weights", f"must be as many as items, got {len(values)} for {len(keys)}", "E511")
         return self.accumulate_keys(keys[usable], values[usable])
 
     @classmethod
@@ -182,12 +182,14 @@ def check_weights(weights: Iterable[int]) -> np.ndarray:
     if not isinstance(weights, np.ndarray):
         weights = list(weights)
         if not all(isinstance(weight, (int, np.integer)) and not isinstance(weight, bool) for weight in weights):
-            raise TypeError("weights must be whole numbers")
+            raise ArgumentTypeError("weights", "must be whole numbers", "E511")
         if not all(-(1 << 63) <= weight < 1 << 63 for weight in weights):
-            raise ValueError("weights must be at least -2**63 and less than 2**63")
+            raise ArgumentError("weights", "must be at least -2**63 and less than 2**63", "E511")
         return np.array(weights, dtype=np.int64)
     if weights.ndim != 1 or weights.dtype.kind not in "iu":
-        raise TypeError(f"weights must be a one-dimensional array of integers, got {weights.dtype} of {weights.ndim}")
+        raise ArgumentTypeError(
+            "weights", f"must be a one-dimensional array of integers, got {weights.dtype} of {weights.ndim}", "E511"
+        )
     if weights.dtype == np.uint64 and len(weights) and weights.max() >> np.uint64(63):
-        raise ValueError("weights must be at least -2**63 and less than 2**63")
+        raise ArgumentError("weights", "must be at least -2**63 and less than 2**63", "E511")
     return weights.astype(np.int64)

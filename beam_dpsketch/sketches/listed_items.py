@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
 from beam_dpsketch.sketches.linear import RawSketch, Table, read_only
@@ -51,17 +52,21 @@ class ListedItems(Spec):
 
     def __init__(self, items: Iterable[Any]) -> None:
         if isinstance(items, (str, bytes)):
-            raise TypeError("items must be a list of items, got one text; put it into a list")
+            raise ArgumentTypeError("items", "must be a list of items, got one text; put it into a list", "E509")
         if isinstance(items, (set, frozenset)) or not isinstance(items, (Iterable, pa.Array, pa.ChunkedArray)):
-            raise TypeError(f"items must be a list of items, in an order; got {type(items).__name__}")
+            raise ArgumentTypeError(
+                "items", f"must be a list of items, in an order; got {type(items).__name__}", "E509"
+            )
         plain = items.to_pylist() if isinstance(items, (pa.Array, pa.ChunkedArray)) else items
         encoded = dict.fromkeys(map(encode, plain))
         if not encoded:
-            raise ValueError("items must not be empty: list those to count")
+            raise ArgumentError("items", "must not be empty: list those to count", "E509")
         if len(encoded) > MAX_ITEMS:
-            raise ValueError(f"items must be at most {MAX_ITEMS}, got {len(encoded)}; a SketchSpec takes any number")
+            raise ArgumentError(
+                "items", f"must be at most {MAX_ITEMS}, got {len(encoded)}; a SketchSpec takes any number", "E509"
+            )
         if sum(map(len, encoded)) + 4 * len(encoded) > MAX_BYTES:
-            raise ValueError(f"items must take at most {MAX_BYTES} bytes together, 5 for each included")
+            raise ArgumentError("items", f"must take at most {MAX_BYTES} bytes together, 5 for each included", "E509")
         object.__setattr__(self, "items", tuple(map(decode, encoded)))
 
     @property
@@ -99,7 +104,7 @@ def from_encoded(encoded_items: bytes) -> ListedItems:
     if spec is None:
         spec = ListedItems(map(decode, split_parts(encoded_items)))
         if spec.encoded_items != encoded_items:
-            raise ValueError("items are listed twice")
+            raise ArgumentError("", "items are listed twice", "E509")
         _KNOWN[encoded_items] = spec
     return spec
 
@@ -155,7 +160,7 @@ def find_all(spec: ListedItems, items: Any) -> np.ndarray:
     places = spec.lookup.find(items)
     if (places == NOT_AN_ITEM).any():
         if isinstance(items, pa.Array):
-            raise TypeError("items must not hold nulls, or text that is not UTF-8; drop them first")
+            raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
         for item in items:
             encode(item)  # raises for the first that cannot be counted
     return places

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import fingerprints
 
 KINDS = ("count_sketch", "count_min")
@@ -79,10 +80,10 @@ class SketchSpec(Spec):
         _validate.one_of(fingerprints.ITEM_HASHES, item_hash=self.item_hash)
         _validate.one_of((fingerprints.HASH_VERSION,), hash_version=self.hash_version)
         if self.depth * self.width > MAX_CELLS:
-            raise ValueError(f"depth * width must be at most {MAX_CELLS}, got {self.depth * self.width}")
+            raise ArgumentError("", f"depth * width must be at most {MAX_CELLS}, got {self.depth * self.width}", "E504")
         key_bytes = fingerprints.KEY_BYTES if self.item_hash == "blake2b" else 0
         if not isinstance(self.item_key, bytes) or len(self.item_key) != key_bytes:
-            raise ValueError(f'item_key must be {key_bytes} bytes with item_hash="{self.item_hash}"')
+            raise ArgumentError("item_key", f'must be {key_bytes} bytes with item_hash="{self.item_hash}"', "E505")
 
     @classmethod
     def for_accuracy(

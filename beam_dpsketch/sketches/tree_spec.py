@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, Purpose, SketchSpec, Spec
@@ -49,7 +50,7 @@ class Level:
         _validate.whole_fields(self, "depth", "width", low=0, high=MAX_WIDTH)
         _validate.one_of(("exact", "count_sketch", "count_min"), sketch=self.sketch)
         if not 0 < self.share <= 1:
-            raise ValueError("share must be above 0 and at most 1")
+            raise ArgumentError("share", "must be above 0 and at most 1", "E507")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,18 +74,24 @@ class TreeSpec(Spec):
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
         if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could take days
-            raise ValueError(f"levels must be 1 to {MAX_LEVELS}, got {len(self.levels)}")
+            raise ArgumentError("levels", f"must be 1 to {MAX_LEVELS}, got {len(self.levels)}", "E507")
         if sum(level.bits for level in self.levels) != self.domain.bits:
-            raise ValueError(f"the bits of the levels must sum to {self.domain.bits}, those of the domain")
+            raise ArgumentError(
+                "", f"the bits of the levels must sum to {self.domain.bits}, those of the domain", "E507"
+            )
         if sum(level.share for level in self.levels) != 1:
-            raise ValueError("the shares of the levels must sum to 1")
+            raise ArgumentError("", "the shares of the levels must sum to 1", "E507")
         for number, level in enumerate(self.levels):
             if level.sketch == "exact" and (level.depth, level.width) != (1, self.nodes(number)):
-                raise ValueError(f"an exact level {number} must have depth 1 and width {self.nodes(number)}")
+                raise ArgumentError(
+                    "", f"an exact level {number} must have depth 1 and width {self.nodes(number)}", "E507"
+                )
             if level.sketch != "exact" and level.bits > MAX_SKETCHED_BITS:
-                raise ValueError(
+                raise ArgumentError(
+                    "",
                     f"bits of level {number} must be at most {MAX_SKETCHED_BITS}: answers look at all children of a "
-                    "node; take more levels, or a smaller arity"
+                    "node; take more levels, or a smaller arity",
+                    "E507",
                 )
             self.level_spec(number)
 
@@ -124,7 +131,7 @@ class TreeSpec(Spec):
             fitting = (each for each in _EXACT_ARITIES if sum(_level_nodes(domain, each)) <= counters)
             arity = next(fitting, _EXACT_ARITIES[0]) if exact_levels else 2
         if not isinstance(arity, int) or arity < 2 or arity & (arity - 1):
-            raise ValueError(f"arity must be a power of two and at least 2, got {arity}")
+            raise ArgumentError("arity", f"must be a power of two and at least 2, got {arity}", "E508")
         nodes = _level_nodes(domain, arity)
         sizes = _water_fill(nodes, counters) if exact_levels else [counters // len(nodes)] * len(nodes)
         shares = _split_rho(len(nodes), leaf_share)
@@ -181,7 +188,9 @@ def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
     """Refuse a memory that leaves too few columns for a level."""
     if columns < _MIN_COLUMNS:
         needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
-        raise ValueError(f"memory must be at least {needed} bytes for {levels} levels of {depth} rows, got {memory}")
+        raise ArgumentError(
+            "memory", f"must be at least {needed} bytes for {levels} levels of {depth} rows, got {memory}", "E506"
+        )
 
 
 def _level_bits(domain: Domain, arity: int) -> list[int]:

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
@@ -72,7 +73,7 @@ class Stated:
 
     def _check_parts(self) -> None:
         """Refuse parts of rho, and notes, that do not suit the bounds."""
-        self.bounds.given("bounds must be the NormBound that was chosen, not AutoNorm()")
+        self.bounds.given(ArgumentError("bounds", "must be the $NormBound that was chosen, not $AutoNorm", "E218"))
         if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
             raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
         if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):
@@ -81,7 +82,7 @@ class Stated:
         if len(set(names)) < len(names):
             raise ValueError("side must name each count once")
         if self.sketch_share <= 0:
-            raise ValueError("the parts of rho must sum to less than 1, so that the sketch has one")
+            raise ArgumentError("", "the parts of rho must sum to less than 1, so that the sketch has one", "E113")
         if self.over_time is not None and not self.unit.over_horizon:
             raise ValueError("over_time must be None where the unit is not one over a horizon")
 

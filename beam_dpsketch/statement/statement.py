@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.zcdp import Loss
@@ -165,9 +165,11 @@ class PrivacyStatement(Stated):
             accountant gives. A release with a delta is refused without it.
         """
         if self.delta and not ignore_delta:
-            raise ValueError(
-                "ignore_delta must be True for a release whose keys were chosen: dp_accounting has no event for its "
-                "delta, so add statement.delta to the delta that the accountant gives"
+            raise ArgumentError(
+                "ignore_delta",
+                "must be True for a release whose keys were chosen: dp_accounting has no event for its delta, so "
+                "add statement.delta to the delta that the accountant gives",
+                "E720",
             )
         try:
             import dp_accounting

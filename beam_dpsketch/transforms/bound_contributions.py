@@ -10,6 +10,7 @@ import apache_beam as beam
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -49,9 +50,11 @@ class BoundContributions(beam.PTransform):
         super().__init__()
         _validate.instance(PrivacyId, unit=unit)
         if unit.max_windows is not None:
-            raise ValueError("max_windows must be left out: BoundContributions bounds each window alone")
+            raise ArgumentError("max_windows", "must be left out: BoundContributions bounds each window alone", "E224")
         if not isinstance(unit.bounds, RecordBounds):
-            raise ValueError("bounds must be RecordBounds here: a NormBound scales what is in the counters of a sketch")
+            raise ArgumentError(
+                "bounds", "must be $RecordBounds here: a $NormBound scales what is in the counters of a sketch", "E225"
+            )
         if weight is not None:
             check_max_weight(unit.bounds)
         self._bounds = unit.bounds

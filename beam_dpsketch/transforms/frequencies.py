@@ -15,12 +15,11 @@ from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 Spec: TypeAlias = "SketchSpec | ListedItems"
 
@@ -120,4 +119,5 @@ class PrivateFrequencies(PrivateRelease[Output]):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        super().__init__(ReleaseSpec(ItemFrequencies(spec), privacy, unit, item, weight, keys, windows))
+        others = {"privacy": privacy, "unit": unit, "item": item, "weight": weight, "keys": keys, "windows": windows}
+        super().__init__(declare(lambda: ItemFrequencies(spec), **others))

@@ -8,6 +8,7 @@ from typing import Any
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
+from beam_dpsketch.errors import ArgumentTypeError
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -33,10 +34,14 @@ def key_and_release(element: Any) -> tuple[Any, ReleasedSketch]:
     key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
     released = value.release if isinstance(value, TopK) else value
     if isinstance(released, TimelineRow):
-        raise TypeError("a row over time answers nothing by itself: read all rows of a run with SketchTimeline")
+        raise ArgumentTypeError(
+            "", "a row over time answers nothing by itself: read all rows of a run with SketchTimeline", "E701"
+        )
     if not isinstance(released, ReleasedSketch):
-        raise TypeError(
-            f"an element must be what a private transform gives: a release or a (key, release) pair, got "
-            f"{type(value).__name__}; apply PrivateFrequencies, PrivateQuantiles or PrivateTopK before"
+        raise ArgumentTypeError(
+            "",
+            "an element must be what a private transform gives: a release or a (key, release) pair, got "
+            f"{type(value).__name__}; apply PrivateFrequencies, PrivateQuantiles or PrivateTopK before",
+            "E701",
         )
     return key, released

@@ -16,11 +16,10 @@ from beam_dpsketch.kinds.sketched import Quantiles
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 
 class PrivateQuantiles(PrivateRelease[Output]):
@@ -101,4 +100,5 @@ class PrivateQuantiles(PrivateRelease[Output]):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        super().__init__(ReleaseSpec(Quantiles(domain), privacy, unit, item, weight, keys, windows))
+        others = {"privacy": privacy, "unit": unit, "item": item, "weight": weight, "keys": keys, "windows": windows}
+        super().__init__(declare(lambda: Quantiles(domain), **others))

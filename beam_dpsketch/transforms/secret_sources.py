@@ -6,6 +6,7 @@ import re
 
 from apache_beam.utils.secret import Secret
 
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -25,12 +26,16 @@ class EnvironmentSecret(Secret):
     def __init__(self, variable: str) -> None:
         super().__init__()
         if not isinstance(variable, str):
-            raise TypeError(f"variable must be the name of an environment variable, got {type(variable).__name__}")
+            raise ArgumentTypeError(
+                "variable", f"must be the name of an environment variable, got {type(variable).__name__}", "E121"
+            )
         is_words = _WORDS.fullmatch(variable) and variable not in os.environ.values()
         if not _NAME.fullmatch(variable) or (_is_long(variable) and not is_words):
-            raise ValueError(
-                "variable must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is "
-                "in one, which would put the secret into the pipeline"
+            raise ArgumentError(
+                "variable",
+                "must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is in "
+                "one, which would put the secret into the pipeline",
+                "E121",
             )
         self._variable = variable
 

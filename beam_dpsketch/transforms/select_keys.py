@@ -13,6 +13,7 @@ import apache_beam as beam
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -51,7 +52,7 @@ class SelectKeys(PrivateTransform):
         _validate.instance(PrivacySpec, privacy=privacy)
         _validate.instance(KeySelection, keys=keys)
         if keys.share is not None:
-            raise ValueError("share of KeySelection must be left out: SelectKeys spends all of rho on the votes")
+            raise ArgumentError("keys.share", "must be left out: SelectKeys spends all of rho on the votes", "E317")
         item = _constant if keys.field is None else keys.field
         privacy = privacy.without_side_counters()
         super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, unit, item, keys=keys, windows=windows))

@@ -6,17 +6,17 @@ search is post-processing of the release, so what is found is covered by it.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, cast, overload
 
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.sketched import Searchable, TopKSearch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms.outputs import TopK
-from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 
 class PrivateTopK(PrivateRelease[Output]):
@@ -84,5 +84,7 @@ class PrivateTopK(PrivateRelease[Output]):
         windows: TimeRange | None = None,
         method: Groups | None = None,
     ) -> None:
-        count = TopKSearch(domain, k) if method is None else GroupedCounts(cast(Any, domain), k, method)
-        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))
+        others = {"privacy": privacy, "unit": unit, "item": item, "weight": weight, "keys": keys, "windows": windows}
+        search = functools.partial(TopKSearch, domain, k)
+        count = search if method is None else functools.partial(GroupedCounts, cast(Any, domain), k, method)
+        super().__init__(declare(count, **others))

@@ -28,12 +28,12 @@ def test_pictures_are_written_once_replaced_when_asked_and_equal() -> None:
     line = ("plot", "delays.dpsketch", "--cdf", "--output", "x.svg")
     assert run(*line)[0] == 0
     first = Path("x.svg").read_bytes()
-    assert run(*line) == (2, "dpsketch: x.svg is there already; --replace replaces it\n")
+    assert run(*line) == (2, "dpsketch: x.svg is there already; --replace replaces it [dpsketch-E901]\n")
     assert run(*line, "--replace")[0] == 0
     assert Path("x.svg").read_bytes() == first
     Path("delays.dpsketch").rename("delays.png")
     code, printed = run("plot", "delays.png", "--cdf", "--output", "delays.png", "--replace")
-    assert (code, printed) == (2, "dpsketch: --output must not be one of the files that are read\n")
+    assert (code, printed) == (2, "dpsketch: --output must not be one of the files that are read [dpsketch-E901]\n")
 
 
 def test_more_panels_than_fit_are_refused_and_no_file_is_left() -> None:
@@ -66,7 +66,7 @@ def test_without_matplotlib_the_extra_is_named() -> None:
     line = ["plot", "delays.dpsketch", "--cdf", "--output", "x.png"]
     found = subprocess.run([sys.executable, "-c", hidden, *line], capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert found.stderr.endswith("pip install 'beam-dpsketch[plot]'\n")
+    assert "pip install 'beam-dpsketch[plot]' [" in found.stderr
     assert found.stderr.count("\n") == 1
 
 

@@ -154,7 +154,7 @@ def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
     Path("visits.parquet").write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
     code, printed = run("run", "visits.parquet", *OPTIONS)
     assert code == 2
-    assert printed.splitlines()[-1] == "dpsketch: visits.parquet: a part of it cannot be read, or it is damaged"
+    assert printed.endswith("dpsketch: visits.parquet: a part of it cannot be read, or it is damaged [dpsketch-E901]\n")
 
 
 def test_text_that_is_not_utf8_is_left_out_and_a_note_says_so() -> None:

@@ -152,7 +152,7 @@ def test_a_full_disk_is_one_line_that_names_the_file_and_leaves_nothing(drawn: l
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert code == 2
         assert printed.splitlines()[-1] == (
-            "dpsketch: out.dpsketch cannot be written: File too large; nothing was published"
+            "dpsketch: out.dpsketch cannot be written: File too large; nothing was published [dpsketch-E901]"
         )
         assert os.listdir() == ["visits.csv"]
     assert run(*LINE)[0] == 0

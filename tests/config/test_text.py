@@ -96,7 +96,7 @@ def test_without_pyyaml_json_and_words_are_read(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "yaml", None)
     monkeypatch.delitem(sys.modules, "beam_dpsketch.config.strict_yaml", raising=False)
     assert config.read_domain("ipv4") == config.read_domain('{"type": "ipv4"}')
-    assert message("privacy: {rho: 1}") == "settings: expected JSON; to read YAML, install PyYAML"
+    assert message("privacy: {rho: 1}") == "settings: expected JSON; to read YAML, install PyYAML [dpsketch-E806]"
 
 
 def test_lines_that_beam_yaml_notes_are_not_settings() -> None:

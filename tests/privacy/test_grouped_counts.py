@@ -239,7 +239,7 @@ def test_sizes_reach_every_number_of_items():
     [
         ({"delta": 0}, "delta must be"),
         ({"delta": 1}, "delta must be"),
-        ({"delta": Fraction(1, 10**61)}, "delta of Groups must be at least 1e-60"),
+        ({"delta": Fraction(1, 10**61)}, "delta must be at least 1e-60"),
         ({"max_items": 0}, "max_items must be between"),
         ({"max_items": 2.0}, "max_items must be a whole number"),
     ],

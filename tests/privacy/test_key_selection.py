@@ -459,7 +459,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
     for settings, words in {
         ("delta", 0): "delta must be",
         ("delta", 1): "delta must be",
-        ("delta", Fraction(1, 10**61)): "delta of KeySelection must be at least 1e-60",
+        ("delta", Fraction(1, 10**61)): "delta must be at least 1e-60",
         ("share", 0): "share must be",
         ("share", 1): "share must be",
         ("max_keys", 0): "max_keys must be",

@@ -299,5 +299,5 @@ def test_columns_named_twice_or_unknown_to_arrow_are_errors() -> None:
     for batch in (twice, pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"])):
         with pytest.raises(ValueError, match="item='a' is the name of 2 columns of the batch"):
             batch_column(batch, "item", "a", HASHED)
-    with pytest.raises(TypeError, match="item='a': the column is of type complex128, unknown to Arrow"):
+    with pytest.raises(TypeError, match="item='a' is of type complex128, unknown to Arrow"):
         batch_column(pd.DataFrame({"a": [1j]}), "item", "a", HASHED)

@@ -323,7 +323,7 @@ def test_chains_and_cycles_of_coders_are_refused_in_one_line(service: RowsExpans
             )
         for collection in sent.components.pcollections.values():
             collection.coder_id = "c0"
-        assert service.Expand(sent).error == "input: expected one collection of rows with a schema"
+        assert service.Expand(sent).error == "input: expected one collection of rows with a schema [dpsketch-E815]"
 
 
 def test_what_a_program_says_of_itself_is_not_read(service: RowsExpansion, tmp_path: Path) -> None:

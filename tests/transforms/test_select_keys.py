@@ -167,11 +167,11 @@ def test_the_budget_pays_for_the_delta_once() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"keys": KeySelection(1e-7, "key", share=0.5)}, "share of KeySelection must be left out"),
+        ({"keys": KeySelection(1e-7, "key", share=0.5)}, "keys.share must be left out"),
         ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
         ({"unit": Record(signed=True)}, "signed must be False"),
         ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
-        ({"privacy": PrivacySpec(rho=4609)}, "rho, or share of KeySelection, must be smaller: votes"),
+        ({"privacy": PrivacySpec(rho=4609)}, "rho, or keys.share, must be smaller: votes"),
     ],
     ids=["share", "max_keys", "signed", "delta", "rho"],
 )

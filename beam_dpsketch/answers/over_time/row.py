@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
-from beam_dpsketch.errors import FormatError
+from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS, drowned_bits
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.statement.format import release_format
@@ -93,7 +93,7 @@ class TimelineRow:
         try:
             return cls(*content)
         except ValueError as error:
-            raise FormatError(f"not a row over time: {error}") from None
+            raise FormatError(f"not a row over time: {said_by(error)}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TimelineRow.from_bytes, (self.to_bytes(),)

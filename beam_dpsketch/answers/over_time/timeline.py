@@ -22,7 +22,7 @@ from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.domains.timestamps import to_micros
-from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
 from beam_dpsketch.hashing.encodings import encode
@@ -134,7 +134,7 @@ class SketchTimeline:
         """Return the one linear answer about a difference, whose counters may be negative."""
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
-            raise ValueError("later and earlier must be different windows, got the same ones twice")
+            raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
         return self._answer(self._coefficients(*first) - self._coefficients(*second))
 
     def _answer(self, coefficients: np.ndarray) -> ReleasedSketch:
@@ -152,7 +152,7 @@ class SketchTimeline:
         available = self.available
         if last >= available:
             known = f"windows 0 to {available - 1} are available" if available else "no window is available"
-            raise ValueError(f"windows {first} to {last} are not all released yet: {known}")
+            raise ArgumentError("", f"windows {first} to {last} are not all released yet: {known}", "E710")
         coefficients = np.zeros(available)
         coefficients[first : last + 1] = 1.0
         return coefficients
@@ -160,22 +160,24 @@ class SketchTimeline:
     def _check_range(self, first: int, last: int) -> None:
         _validate.whole(low=0, high=self._horizon.windows - 1, first=first, last=last)
         if first > last:
-            raise ValueError(f"first must be at most last, got {first} and {last}")
+            raise ArgumentError("first", f"must be at most last, got {first} and {last}", "E710")
 
     def _check_row(self, row: TimelineRow) -> None:
         """Refuse a row that is there already, or does not belong to the first one and the horizon."""
         _validate.instance(TimelineRow, row=row)
         number, mechanism, horizon = row.number, row.mechanism, self._horizon
         if mechanism.windows != horizon.windows:
-            raise ValueError(f"row {number} was not released for a horizon of {horizon.windows} windows")
+            raise ArgumentError("", f"row {number} was not released for a horizon of {horizon.windows} windows", "E711")
         if number in self._rows:
-            raise ValueError(f"row {number} was given twice: the rows are of more than one release")
+            raise ArgumentError("", f"row {number} was given twice: the rows are of more than one release", "E711")
         first = next(iter(self._rows.values()), row)
         name = timeline(row.privacy.release_ids[0])
         if timeline(first.privacy.release_ids[0]) != name:
-            raise ValueError(
-                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows of one "
-                "run of one transform, and of one key, which SketchTimeline.by_key keeps apart"
+            raise ArgumentError(
+                "",
+                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows "
+                "of one run of one transform, and of one key, which SketchTimeline.by_key keeps apart",
+                "E711",
             )
         differing = [
             name for name in ("kind", "spec", "mechanism", "promise") if getattr(row, name) != getattr(first, name)
@@ -187,7 +189,9 @@ class SketchTimeline:
             )
         part = part_of_run(name, part_name(("row", number), *horizon.edges(row.window)))
         if [*map(run_and_part, row.privacy.release_ids)] != [part]:
-            raise ValueError(f"row {number} was released for another window: give the horizon that it was made with")
+            raise ArgumentError(
+                "", f"row {number} was released for another window: give the horizon that it was made with", "E711"
+            )
 
     @property
     def _first(self) -> TimelineRow:
@@ -213,5 +217,5 @@ def _ends(**argument: Any) -> tuple[int, int]:
     ((name, windows),) = argument.items()
     ends = windows if isinstance(windows, tuple) else (windows, windows)
     if len(ends) != 2:
-        raise ValueError(f"{name} must be the number of a window, or a pair of the first and the last one")
+        raise ArgumentError(name, "must be the number of a window, or a pair of the first and the last one", "E710")
     return ends

@@ -12,6 +12,7 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.statement.statement_text import round_up
 
@@ -66,7 +67,7 @@ class Ask:
           ValueError, TypeError: the release does not answer such a question, or not about such values.
         """
         if not self.is_answered_by(released):
-            raise ValueError(f"a release of kind {released.name} does not answer {self.kind}")
+            raise ArgumentError("", f"a release of kind {released.name} does not answer {self.kind}", "E718")
         return self.entry.asked(released, self.what, self.confidence, self.candidates)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_many
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.estimators.comparing import changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, share_of, weight_between
@@ -170,7 +171,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds."""
         positions, _ = self._positions(edges=edges)
         if len(positions) < 2 or (positions[1:] <= positions[:-1]).any():
-            raise ValueError("edges must be at least two different values of the domain, ascending")
+            raise ArgumentError("edges", "must be at least two different values of the domain, ascending", "E717")
         ends = positions[1:].copy()
         ends[:-1] -= np.uint64(1)
         return self._intervals(self._chosen.ranks.range_bounds(positions[:-1], ends, confidence))
@@ -222,7 +223,9 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         many, single = as_many(values)
         positions, usable = self.spec.domain.index(many)
         if not usable.all():
-            raise TypeError(f"{name} must be of the domain of the release, {self.spec.domain.takes}, and not null")
+            raise ArgumentTypeError(
+                name, f"must be of the domain of the release, {self.spec.domain.takes}, and not null", "E717"
+            )
         return positions, single
 
     def _ends(self, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -271,5 +274,5 @@ def _shares(shares: Any) -> tuple[np.ndarray, bool]:
     many, single = as_many(shares)
     wanted = np.asarray(many, dtype=np.float64)
     if not ((wanted >= 0) & (wanted <= 1)).all():
-        raise ValueError("shares must be between 0 and 1: 0.95 stands for 95 %")
+        raise ArgumentError("shares", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
     return wanted, single

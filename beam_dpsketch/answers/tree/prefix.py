@@ -14,6 +14,7 @@ import numpy as np
 
 from beam_dpsketch.answers.rows import Frequencies, as_list
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.estimators.tree.prefix_search import EXPANSION_DEVIATIONS, Found, search
 from beam_dpsketch.sketches.trees import PrefixTree, hash_prefixes
@@ -77,7 +78,7 @@ class ReleasedPrefixTree(ReleasedTree):
         """Return the estimate of each item and how many levels after its end are averaged (0 if it is cut)."""
         keys, usable = self.spec.domain.index(items)
         if not usable.all():
-            raise TypeError(f"items must be {self.spec.domain.plain_type.__name__}")
+            raise ArgumentTypeError("items", f"must be {self.spec.domain.plain_type.__name__}", "E717")
         sums, counts, last = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
         for level, (prefixes, ended) in zip(self._levels, hash_prefixes(self.spec, keys), strict=True):
             last = level.estimates(prefixes)

@@ -39,13 +39,13 @@ class RunRows:
         try:
             return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
         except ValueError as error:
-            raise AnswerError(error) from None
+            raise AnswerError.of(error) from None
 
     def timeline(self, horizon: Horizon) -> SketchTimeline:
         try:
             timeline = SketchTimeline((each.released for each in self.stored), horizon)
         except ValueError as error:
-            raise AnswerError(error) from None
+            raise AnswerError.of(error) from None
         if not timeline.available:
             raise AnswerError("no window can be asked about yet: row 0 is not in these files")
         return timeline
@@ -75,7 +75,7 @@ def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
     try:
         return read_settings(settings, "--horizon")
     except ConfigError as error:
-        raise UsageError(error) from None
+        raise UsageError.of(error) from None
 
 
 def needs_horizon(title: str) -> UsageError:
@@ -135,7 +135,7 @@ def _of_rows(rows: RunRows, horizon: Horizon, windows: tuple[int, int] | None, s
         try:
             released = timeline.prefix(window) if so_far else timeline.between(window, window)
         except ValueError as error:
-            raise AnswerError(error) from None
+            raise AnswerError.of(error) from None
         found.append(Moment(_time(horizon.edges(window)[so_far]), released))
     if not found:
         raise AnswerError("--windows FIRST LAST must be ascending")

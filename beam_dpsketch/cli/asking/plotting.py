@@ -70,7 +70,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         add_common_legend(figure, grid)
         return to_bytes(figure, kind)
     except ImportError as error:
-        raise UsageError(error) from None
+        raise UsageError.of(error) from None
     except (ValueError, OverflowError, TypeError):  # the message may hold an item
         raise AnswerError("these answers do not fit on an axis") from None
 

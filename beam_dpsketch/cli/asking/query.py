@@ -160,7 +160,7 @@ def answer(
     try:
         rows, answers = ask.answer(released)
     except (ValueError, TypeError) as error:
-        raise AnswerError(error) from None
+        raise AnswerError.of(error) from None
     if quiet:
         return rows
     if isinstance(answers, Rows) and answers.from_about:

@@ -102,7 +102,7 @@ def _read_bytes(text: str, path: str) -> bytes:
     try:
         return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
     except ValueError:
-        raise ConfigError(path) from None
+        raise ConfigError(path, "expected bytes in hexadecimal digits after 0x") from None
 
 
 _READERS: dict[type, Callable[[str, str], Any]] = {int: read_whole_number, bytes: _read_bytes}

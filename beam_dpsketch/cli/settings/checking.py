@@ -43,13 +43,17 @@ def run(arguments: argparse.Namespace) -> int:
                 given = declared_schema(arguments.against, schema.names, declared) if csv else schema
                 _check_columns(declared, given, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
-        except UsageError as error:
-            note(error)
-            code = WRONG_USAGE
-        except (ConfigError, OSError) as error:
-            note(f"{path}: {error.strerror if isinstance(error, OSError) else error}")
+        except (UsageError, ConfigError, OSError) as error:
+            note(_said(path, error))
             code = WRONG_USAGE
     return code
+
+
+def _said(path: str, error: Exception) -> object:
+    """Return what is said of a file: of settings and of what the system says, with the file before it."""
+    if isinstance(error, ConfigError):
+        return UsageError.of(error, lambda each: f"{path}: {each.message}")
+    return f"{path}: {error.strerror}" if isinstance(error, OSError) else error
 
 
 def in_words(declared: ReleaseSpec) -> str:
@@ -100,4 +104,4 @@ def _check_columns(declared: ReleaseSpec, schema: pa.Schema, title: str) -> None
     try:
         check_columns(declared, open_table(schema.empty_table(), columns_of(declared.selectors).values()))
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{title}: {error}") from None
+        raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None

@@ -7,7 +7,6 @@ shows no key and no item.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import plain
 from beam_dpsketch.config.release import KINDS
+from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 Settings = dict[str, Any]
@@ -119,7 +119,7 @@ def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
     try:
         return read_release(merged(settings, arguments))
     except ConfigError as error:
-        raise UsageError(_in_words_of_options(error, given, arguments.config)) from None
+        raise UsageError.of(error, lambda each: _in_words_of_options(each, given, arguments.config)) from None
 
 
 def read_settings_file(path: str) -> Settings:
@@ -128,7 +128,7 @@ def read_settings_file(path: str) -> Settings:
         with open(path, encoding="utf-8-sig") as file:
             settings = plain(file.read(), "")
     except ConfigError as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError.of(error, lambda each: f"{path}: {each.message}") from None
     except ValueError:  # of the encoding, or a zero byte in the name; its message would contain bytes of the file
         raise UsageError(f"{path!a}: expected a file of settings in UTF-8") from None
     if not isinstance(settings, dict):
@@ -204,16 +204,16 @@ def _remove(settings: Settings, path: list[str], option: _Option) -> None:
     settings.pop(path[-1], None)
 
 
-def _in_words_of_options(error: ConfigError, given: Mapping[str, str], file: str | None) -> str:
+def _in_words_of_options(error: RefusalError, given: Mapping[str, str], file: str | None) -> str:
     """Return a message about settings that names the option in place of the path, where one was given."""
-    path, message = str(error).split(": ", 1)
+    path, message = error.argument, error.words
     if file is None and path not in given and (missing := _missing(path, given)):
         return missing
     covering = _covering(path, given)
     if covering:
         return f"{given[covering]}: {path[len(covering) + 1 :]}{': ' * (path != covering)}{message}"
     if file is not None:
-        return f"{file}: {error}"
+        return f"{file}: {error.message}"
     below = dict.fromkeys(option for each, option in given.items() if each.startswith(f"{path}."))
     return f"{', '.join(below) or path}: {message}"
 
@@ -222,13 +222,15 @@ def _missing(path: str, given: Mapping[str, str]) -> str | None:
     """Return which option is missing, where a setting is and there is no file."""
     if path == "unit" and "unit.privacy_id" in given:
         path = "unit.bounds"
-    return _MISSING.get(re.sub(r"(?<=unit\.)[a-z.]+(?=\.max_weight$)", "*", path))
+    of_bounds = path.startswith("unit.") and path.endswith(".max_weight")
+    return _MISSING.get("unit.*.max_weight" if of_bounds else path)
 
 
 def _covering(path: str, known: Iterable[str]) -> str:
     """Return the longest of the known paths that is this path, or is above it; nothing if none is."""
-    found = [each for each in known if re.match(rf"{re.escape(each)}(?![^.\[])", path)]
-    return max(found, key=len, default="")
+    return max(
+        (each for each in known if path == each or path.startswith((f"{each}.", f"{each}["))), key=len, default=""
+    )
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, str]:

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         planned = declared.plan(arguments.n, wanted_error=arguments.wanted_error)
     except (ValueError, ArithmeticError) as error:
-        raise UsageError(error) from None
+        raise UsageError.of(error) from None
     if arguments.format == "json":
         write(sys.stdout, f"{one_line(planned.as_dict())}\n")
     else:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import (
     MAX_CONTRIBUTION,
@@ -81,10 +82,14 @@ class NormBound(NormLimit, Bounds):
 
     def __post_init__(self) -> None:
         if isinstance(self.max_norm, str):
-            raise TypeError("max_norm must be a number of records; AutoNorm() chooses it from the data")
+            raise ArgumentTypeError(
+                "max_norm", "must be a number of records; $AutoNorm chooses it from the data", "E205"
+            )
         norm = _validate.exact(max_norm=self.max_norm)
         if norm > MAX_CONTRIBUTION or norm.denominator > _MAX_DENOMINATOR:
-            raise ValueError("max_norm must be at most 2**31, and a fraction with a denominator of at most 2**16")
+            raise ArgumentError(
+                "max_norm", "must be at most 2**31, and a fraction with a denominator of at most 2**16", "E206"
+            )
         object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
         self._check_fields()
 
@@ -155,9 +160,13 @@ class AutoNorm(NormLimit):
     def __post_init__(self) -> None:
         spend, item_share = _validate.exact(spend=self.spend), _validate.exact(item_share=self.item_share)
         if spend > _LARGEST_SPEND:
-            raise ValueError(f"spend must be at most 1/2, the part of rho for the choice; got {float(spend):g}")
+            raise ArgumentError(
+                "spend", f"must be at most 1/2, the part of rho for the choice; got {float(spend):g}", "E207"
+            )
         if item_share > 1:
-            raise ValueError(f"item_share must be at most 1, the whole of a unit's length; got {float(item_share):g}")
+            raise ArgumentError(
+                "item_share", f"must be at most 1, the whole of a unit's length; got {float(item_share):g}", "E208"
+            )
         object.__setattr__(self, "spend", spend)
         object.__setattr__(self, "item_share", item_share)
         self._check_fields()

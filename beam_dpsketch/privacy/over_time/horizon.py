@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import MAX_MICROS, check_milliseconds, duration_to_micros, to_micros
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_HORIZON, RowMechanism
 
@@ -38,10 +39,14 @@ class Horizon:
         _validate.one_of(MECHANISMS, mechanism=self.mechanism)
         start, size = to_micros(start=self.start), duration_to_micros(window_size=self.window_size)
         if start < 0:
-            raise ValueError("start must be in 1970 or later, because Beam rounds earlier times into the next window")
+            raise ArgumentError(
+                "start", "must be in 1970 or later, because Beam rounds earlier times into the next window", "E425"
+            )
         check_milliseconds(start=start, window_size=size)
         if start + size * (self.windows + 1) > MAX_MICROS:
-            raise ValueError("the horizon and one more window must end before the last timestamp of Beam")
+            raise ArgumentError(
+                "", "the horizon and one more window must end before the last timestamp of Beam", "E425"
+            )
         for name, value in (("start_micros", start), ("size_micros", size)):
             object.__setattr__(self, name, value)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.domains import DOMAINS
-from beam_dpsketch.errors import FormatError
+from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -189,7 +189,7 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
         read = fields.read_fields(_COUNTERS, reader)
         scale_bits, dtype = read["scale_bits"], np.dtype(read["dtype"])
     except (TypeError, ValueError) as error:
-        raise FormatError(f"not a release that this version can read: {error}") from None
+        raise FormatError(f"not a release that this version can read: {said_by(error)}") from None
     if reader.left != spec.cells * dtype.itemsize + _DIGEST_BYTES:
         raise FormatError("not a release: the length does not match the header")
     body = data[:-_DIGEST_BYTES]
@@ -212,7 +212,7 @@ def unpack_statement(data: bytes) -> PrivacyStatement:
     try:
         privacy: PrivacyStatement = _STATEMENT.read(reader)
     except (TypeError, ValueError) as error:
-        raise FormatError(f"not a statement that this version can read: {error}") from None
+        raise FormatError(f"not a statement that this version can read: {said_by(error)}") from None
     if pack_statement(privacy) != data:
         raise FormatError("not a statement: the fields are not in their only valid form")
     return privacy

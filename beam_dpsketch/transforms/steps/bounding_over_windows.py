@@ -59,9 +59,11 @@ def bound_over_windows(
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
             raise WindowingError(
+                "",
                 "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-                "windows of an id count, and a replay may see them in another order; take RecordBounds and leave "
-                "max_windows out"
+                "windows of an id count, and a replay may see them in another order; take $RecordBounds and "
+                "leave max_windows out",
+                "E422",
             )
         elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)
         periods = None

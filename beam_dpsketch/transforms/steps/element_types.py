@@ -19,6 +19,7 @@ from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument, is_batch_type
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
@@ -54,9 +55,12 @@ def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
     members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
     pairs = [isinstance(each, typehints.TupleHint.TupleConstraint) and len(each.tuple_types) == 2 for each in members]
     if selectors.item is None and all(pairs):
-        raise ValueError(
-            "keys must be given where elements are (key, value) pairs, as in keys=KeySelection(1e-8), for a release of "
-            "each key; or give item, as in item=lambda pair: pair[1], or item=lambda pair: pair to count whole pairs"
+        raise ArgumentError(
+            "keys",
+            "must be given where elements are (key, value) pairs, as in $keys_of_pairs, for a release of "
+            "each key; or give item, as in item=lambda pair: pair[1], or item=lambda pair: pair to count "
+            "whole pairs",
+            "E601",
         )
 
 
@@ -85,7 +89,7 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, doma
     if not _may_count(kind, functools.partial(_takes, argument, domain)):
         reason = f"{_type_words(kind)}, but {what_counts(argument, domain)}; {remedy(argument, _one_of(kind), domain)}"
         if not callable(selector):
-            raise TypeError(f"{words} has type {reason}")
+            raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words}, which seems to give {reason}"
     if argument == "weight" and not _may_count(kind, lambda each: not issubclass(each, _FLOATS)):
         return f"{words}, of type float, which counts only where it is whole"
@@ -96,21 +100,27 @@ def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
     """Return the type of what is selected, and whether elements surely have it."""
     if _is_batch(kind):
         if not isinstance(selector, str):
-            raise TypeError(f"{argument} must be a column name where elements are batches")
+            raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
         return typehints.Any, True  # the columns of the first batch are checked as it is read
     fields = field_types(kind)
     if selector is None:
         if fields is not None and not (isinstance(kind, type) and issubclass(kind, tuple)):
             # It turns into a named tuple where a runner encodes it, so it would count on some runners only.
-            raise ValueError(f"item must be given where elements are rows: one of {', '.join(fields)}, or a callable")
+            raise ArgumentError(
+                "item", f"must be given where elements are rows: one of {', '.join(fields)}, or a callable", "E605"
+            )
         return kind, not _is_open(kind)
     if isinstance(selector, str):
         if fields is not None and selector not in fields:
-            raise ValueError(f"{argument}={selector!r} is not a field of the elements: {', '.join(fields)}")
+            raise ArgumentError(
+                f"{argument}={selector!r}", f"is not a field of the elements: {', '.join(fields)}", "E606"
+            )
         if fields is None and _has_no_field(kind, selector):
-            raise TypeError(
-                f"{argument}={selector!r} names a field, but the elements are {_type_words(kind)}; use a callable, "
-                f"such as {argument}=lambda element: element[0]"
+            raise ArgumentTypeError(
+                f"{argument}={selector!r}",
+                f"names a field, but the elements are {_type_words(kind)}; use a callable, such as "
+                f"{argument}=lambda element: element[0]",
+                "E607",
             )
         selected = typehints.Any if fields is None else fields[selector]
         return selected, not _is_open(selected)
@@ -138,9 +148,11 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
     pairs = [parts for parts in map(_parts, members) if len(parts) == 2]
     if not pairs:
-        raise TypeError(
-            'keys must name a field, as in KeySelection(1e-8, "page"), where elements are not (key, value) pairs: '
-            f"they are {_type_words(kind)}"
+        raise ArgumentTypeError(
+            "keys",
+            "must name a field, as in $selection_of_pages, where elements are not (key, value) pairs: they "
+            f"are {_type_words(kind)}",
+            "E602",
         )
     keys, values = zip(*pairs, strict=True)
     return typehints.Union[keys], typehints.Union[values]

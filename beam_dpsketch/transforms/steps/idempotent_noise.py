@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
 
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
@@ -52,11 +53,13 @@ class IdempotentNoise:
 
     def __post_init__(self) -> None:
         if not isinstance(self.release_id, str) or not 0 < len(self.release_id) <= MAX_RELEASE_ID:
-            raise ValueError(f"release_id must be a text of 1 to {MAX_RELEASE_ID} characters")
+            raise ArgumentError("release_id", f"must be a text of 1 to {MAX_RELEASE_ID} characters", "E123")
         if not isinstance(self.secret, Secret):
-            raise TypeError(
-                "secret must say where workers find the secret: EnvironmentSecret, FileSecret or another Beam Secret; "
-                f"got {type(self.secret).__name__}, which would put it into the pipeline"
+            raise ArgumentTypeError(
+                "secret",
+                "must say where workers find the secret: EnvironmentSecret, FileSecret or another Beam Secret; "
+                f"got {type(self.secret).__name__}, which would put it into the pipeline",
+                "E122",
             )
 
     def resolve_secret(self) -> KeyedRandomness:
@@ -115,10 +118,12 @@ class Replayable(beam.PTransform):
         """Refuse a release id that names another transform of the pipeline, or another application of this one."""
         path, noise = application(elements)[1], self._idempotent_noise
         if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
-            raise ValueError(
-                f"release_id={noise.release_id!r} names another transform of this pipeline already: equal releases "
-                "under one id would show that two inputs are equal; give each transform, and each input, an id of its "
-                "own"
+            raise ArgumentError(
+                "",
+                f"release_id={noise.release_id!r} names another transform of this pipeline already: equal "
+                "releases under one id would show that two inputs are equal; give each transform, and each "
+                "input, an id of its own",
+                "E123",
             )
 
     def display_of_noise(self) -> dict[str, Any]:

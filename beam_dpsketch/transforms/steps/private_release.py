@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
@@ -10,9 +11,10 @@ import apache_beam as beam
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.count import USUAL_WANTED_ERROR
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
@@ -30,6 +32,15 @@ from beam_dpsketch.transforms.windows.window_plan import WindowPlan, edges_of
 
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
 Output = TypeVar("Output")
+
+
+def declare(count: Callable[[], Count], **others: Any) -> ReleaseSpec:
+    """Return the declaration of the count that this makes; say at once what is refused of it and of all else."""
+    with AllAtOnce() as checks:
+        made: Any = checks.do(count)
+        if made is None:
+            checks.do(check_types, **others)
+    return ReleaseSpec(made, **others)
 
 
 class PrivateTransform(ReadsElements):

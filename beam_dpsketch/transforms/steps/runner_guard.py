@@ -63,8 +63,10 @@ class OneRun:
         """Refuse a second run."""
         if self._ran:
             raise BudgetExceededError(
-                "this pipeline has run already, and its budget has paid for one run: a second one would be another "
-                "release; build the pipeline again, with a budget for it"
+                "",
+                "this pipeline has run already, and its budget has paid for one run: a second one would be "
+                "another release; build the pipeline again, with a budget for it",
+                "E106",
             )
         self._ran = True
 

@@ -16,7 +16,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, said_by
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
@@ -100,10 +100,12 @@ class _Check:
         if is_batch_type(type(sample)):  # type: ignore[arg-type]
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
-            raise TypeError(f"sample must be a list of elements, or one batch, got one {type(sample).__name__}")
+            raise ArgumentTypeError(
+                "sample", f"must be a list of elements, or one batch, got one {type(sample).__name__}", "E611"
+            )
         sizes = [self._element(element, f"element {place} of the sample") for place, element in enumerate(sample)]
         if not sum(sizes):
-            raise ValueError("sample must hold at least one record")
+            raise ArgumentError("sample", "must hold at least one record", "E611")
 
     def _element(self, element: Any, place: str) -> int:
         columns = self._columns(element, place)
@@ -119,15 +121,17 @@ class _Check:
             if self._reader.is_batch_type(type(element)):
                 return self._reader.read_batch(element, self._sketch_input)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise ArgumentError("", f"{place}: {said_by(error)}", "E612") from None
         key, value = None, element
         given = self._selectors.given
         if self._reader.per_key and "key" not in given:
             key, value = self._reader.split_pair(element)
             if key is MISSING_KEY:
-                raise ValueError(
-                    f'{place} is no (key, value) pair, so keys must name a field, as in KeySelection(1e-8, "page"); '
-                    f"it is {_shown(element)}"
+                raise ArgumentError(
+                    "",
+                    f"{place} is no (key, value) pair, so keys must name a field, as in $selection_of_pages; it is "
+                    f"{_shown(element)}",
+                    "E612",
                 )
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
         keys = read.get("key", [key]) if self._reader.per_key else None
@@ -139,7 +143,7 @@ class _Check:
         try:
             mask = find_usable(argument, values, self._reader, self._sketch_input).tolist()
         except TypeError as error:  # of a column
-            raise ValueError(f"{place}: {words}: {error}") from None
+            raise ArgumentError("", f"{place}: {words}: {said_by(error)}", "E612") from None
         for number, counts in enumerate(mask):
             where = place if batch is None else f"row {number} of {place}"
             value = values[number] if batch is None else _cell(batch, getattr(self._selectors, argument), number)
@@ -149,7 +153,7 @@ class _Check:
                 problem = "which is not one of the ListedItems: such a record is dropped"
                 self._warn_once("unlisted", f"{where}: {words} is {_shown(value)}, {problem}")
             else:
-                raise ValueError(f"{where}: {words} {self._problem(argument, value)}")
+                raise ArgumentError("", f"{where}: {words} {self._problem(argument, value)}", "E612")
 
     def _problem(self, argument: str, value: Any) -> str:
         if value is None:
@@ -195,13 +199,14 @@ def _selected(argument: str, selector: Selector, value: Any, place: str) -> Any:
         try:
             return selector(value)
         except Exception as error:
-            raise ValueError(f"{place}: {words} raises {type(error).__name__}: {error}") from error
+            raised = f"{place}: {words} raises {type(error).__name__}: {said_by(error)}"
+            raise ArgumentError("", raised, "E612") from error
     fields = value if isinstance(value, dict) else getattr(value, "_fields", None) or getattr(value, "__dict__", {})
     if selector in value if isinstance(value, dict) else hasattr(value, selector):
         return value[selector] if isinstance(value, dict) else getattr(value, selector)
     listed = f"its fields are {', '.join(map(str, fields))}" if fields else f"it is a {type(value).__name__}"
     nested = "; a name is one field, for a nested one give a callable" if "." in selector else ""
-    raise ValueError(f"{place} has no field for {words}: {listed}{nested}")
+    raise ArgumentError("", f"{place} has no field for {words}: {listed}{nested}", "E612")
 
 
 def _shown(value: Any) -> str:

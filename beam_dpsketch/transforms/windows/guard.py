@@ -29,12 +29,16 @@ def check_windowing(elements: beam.PCollection) -> int:
     _check_fires_once(elements)
     if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
         raise WindowingError(
-            "timestamp_combiner must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when "
-            "the first or the last record was made; remove it from WindowInto"
+            "timestamp_combiner",
+            "must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when the "
+            "first or the last record was made; remove it from WindowInto",
+            "E401",
         )
     if is_global(elements) and not elements.is_bounded:
         raise WindowingError(
-            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before"
+            "",
+            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before",
+            "E402",
         )
     return windows_per_element(elements.windowing.windowfn)
 
@@ -43,8 +47,10 @@ def check_no_windowing(elements: beam.PCollection) -> None:
     """Refuse windows before a transform that makes its own, and what else may release a window more than once."""
     if not is_global(elements):
         raise WindowingError(
-            f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows of its "
-            "horizon itself; remove the WindowInto"
+            "",
+            f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows "
+            "of its horizon itself; remove the WindowInto",
+            "E403",
         )
     _check_fires_once(elements)
 
@@ -54,19 +60,25 @@ def _check_fires_once(elements: beam.PCollection) -> None:
     services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
     if "streaming_mode_at_least_once" in services:
         raise WindowingError(
-            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it"
+            "",
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it",
+            "E404",
         )
     windowing = elements.windowing
     trigger = windowing.triggerfn
     if not fires_once(trigger):
         raise WindowingError(
-            f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window more than "
-            f"once; remove it from WindowInto ({_FINER})"
+            "",
+            f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window "
+            f"more than once; remove it from WindowInto ({_FINER})",
+            "E405",
         )
     if windowing.allowed_lateness != 0:
         raise WindowingError(
-            "allowed_lateness must be 0, because late data would release a window again; remove it from WindowInto "
-            "(data later than the watermark are then dropped)"
+            "allowed_lateness",
+            "must be 0, because late data would release a window again; remove it from WindowInto (data "
+            "later than the watermark are then dropped)",
+            "E406",
         )
 
 
@@ -86,7 +98,9 @@ def fires_again_late(pane: Any) -> bool:
         return True
     if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
         raise WindowingError(
-            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it"
+            "",
+            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it",
+            "E407",
         )
     return False
 
@@ -95,8 +109,10 @@ def check_timestamps(interval: Any) -> None:
     """Refuse the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
     if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
         raise WindowingError(
+            "",
             "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
-            "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto"
+            "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto",
+            "E408",
         )
 
 
@@ -112,17 +128,23 @@ def windows_per_element(windowfn: Any) -> int:
     if type(windowfn) is window.SlidingWindows:
         if any(times.micros % MILLISECOND for times in (windowfn.size, windowfn.period, windowfn.offset)):
             raise WindowingError(
-                "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no two "
-                "become one"
+                "",
+                "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no "
+                "two become one",
+                "E410",
             )
         return -(-windowfn.size.micros // windowfn.period.micros)  # rounded up
     if type(windowfn) is window.Sessions:
         raise WindowingError(
-            "WindowInto(Sessions(...)) publishes when a person was active; use FixedWindows or SlidingWindows"
+            "",
+            "WindowInto(Sessions(...)) publishes when a person was active; use FixedWindows or SlidingWindows",
+            "E409",
         )
     raise WindowingError(
-        f"the window function {type(windowfn).__name__} is unknown, so the windows of an element cannot be counted; "
-        "use GlobalWindows, FixedWindows or SlidingWindows"
+        "",
+        f"the window function {type(windowfn).__name__} is unknown, so the windows of an element cannot "
+        "be counted; use GlobalWindows, FixedWindows or SlidingWindows",
+        "E423",
     )
 
 
@@ -132,7 +154,10 @@ def _check_upstream_flattens(elements: beam.PCollection) -> None:
         joined = [each.windowing for each in step.inputs] if isinstance(step.transform, beam.Flatten) else []
         if any(windowing != joined[0] for windowing in joined):
             raise WindowingError(
-                "Flatten joins collections with different windowings before this transform; put one WindowInto after it"
+                "",
+                "Flatten joins collections with different windowings before this transform; put one WindowInto "
+                "after it",
+                "E411",
             )
 
 

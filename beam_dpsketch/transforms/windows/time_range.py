@@ -25,8 +25,10 @@ def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
     """Return the starts of all windows of a range, in microseconds; refuse ranges that are not whole windows."""
     if type(windowfn) is window.GlobalWindows:
         raise WindowingError(
-            "windows=TimeRange(...) needs windows: put WindowInto(FixedWindows(...)) before, or leave windows out, "
-            "because the global window always gets its release"
+            "",
+            "$windows_TimeRange needs windows: put WindowInto(FixedWindows(...)) before, or leave windows "
+            "out, because the global window always gets its release",
+            "E412",
         )
     start, end = declared.start_micros, declared.end_micros
     size, offset = windowfn.size.micros, windowfn.offset.micros
@@ -36,14 +38,18 @@ def window_starts(declared: TimeRange, windowfn: Any, keys: int) -> range:
     if (first, last + size) != (start, end):
         whole = ", ".join(str(Timestamp(micros=micros)) for micros in (first, last + size))
         raise WindowingError(
-            f"windows must start where a window starts and end where one ends; declare TimeRange({whole}), or give "
-            f"{type(windowfn).__name__} another offset"
+            "windows",
+            f"must start where a window starts and end where one ends; declare TimeRange({whole}), or give "
+            f"{type(windowfn).__name__} another offset",
+            "E413",
         )
     starts = range(first, last + 1, step)
     if len(starts) * keys > MAX_RELEASES:
         raise WindowingError(
-            f"windows would make {len(starts) * keys} releases ({len(starts)} windows, {keys} in each), more than "
-            f"{MAX_RELEASES}; shorten the TimeRange, or use longer windows or fewer keys"
+            "",
+            f"windows would make {len(starts) * keys} releases ({len(starts)} windows, {keys} in each), more "
+            f"than {MAX_RELEASES}; shorten the $TimeRange, or use longer windows or fewer keys",
+            "E414",
         )
     return starts
 

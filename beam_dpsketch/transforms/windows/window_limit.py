@@ -26,22 +26,26 @@ def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts:
     argument = "max_windows" if limit.max_windows is not None else "period"
     if is_global(elements):
         raise WindowingError(
-            f"{argument} needs windows: put WindowInto(FixedWindows(...)) before, or leave {argument} out, because "
-            "the global window is one"
+            argument,
+            f"needs windows: put WindowInto(FixedWindows(...)) before, or leave {argument} out, because the "
+            "global window is one",
+            "E415",
         )
     windowfn = elements.windowing.windowfn
     size, offset = windowfn.size.micros, windowfn.offset.micros
     step = windowfn.period.micros if type(windowfn) is window.SlidingWindows else size
     if any(micros % MILLISECOND for micros in (size, offset, step)):
         raise WindowingError(
-            "max_windows and a NormBound need windows of whole milliseconds, which is all that Beam keeps of times"
+            "",
+            "max_windows and a $NormBound need windows of whole milliseconds, which is all that Beam keeps of times",
+            "E410",
         )
     start = offset if declared_starts is None else declared_starts[0]
     if limit.period_micros:
         count, rest = divmod(limit.period_micros, step)
         if rest:
             raise WindowingError(
-                f"period must be a multiple of the time from one window to the next, {Duration(micros=step)}"
+                "period", f"must be a multiple of the time from one window to the next, {Duration(micros=step)}", "E416"
             )
         length = limit.period_micros
     elif declared_starts is not None:
@@ -50,11 +54,15 @@ def limit_periods(limit: PrivacyId, elements: beam.PCollection, declared_starts:
         return window.GlobalWindows()
     else:
         raise WindowingError(
-            "max_windows on unbounded input needs a period, or windows=TimeRange(...), after which an id is forgotten"
+            "",
+            "max_windows on unbounded input needs a period, or $windows_TimeRange, after which an id is forgotten",
+            "E417",
         )
     if limit.max_windows is not None and limit.max_windows > count:
         of = "each period" if limit.period_micros else "the TimeRange"
-        raise WindowingError(f"max_windows must be at most the {count} windows of {of}, got {limit.max_windows}")
+        raise WindowingError(
+            "max_windows", f"must be at most the {count} windows of {of}, got {limit.max_windows}", "E215"
+        )
     return window.FixedWindows(Duration(micros=length), Timestamp(micros=start))
 
 

@@ -43,18 +43,21 @@ class WindowPlan(NamedTuple):
         """Return the plan; `WindowingError` for windows under which the declared privacy would not hold."""
         window_count, in_global, limit = check_windowing(elements), is_global(elements), declared.privacy_id
         if limit is not None and not elements.is_bounded:
-            limit.bounds.given(
-                "bounds must be a NormBound on unbounded input, where the norm is needed before the data are there: "
-                "take that of an earlier release, released.privacy.bounds, instead of AutoNorm()",
-                WindowingError,
+            words = (
+                "must be a $NormBound on unbounded input, where the norm is needed before the data are there: take "
+                "that of an earlier release, released.privacy.bounds, instead of $AutoNorm"
             )
+            limit.bounds.given(WindowingError("bounds", words, "E218"))
         has_norm = limit is not None and limit.has_norm and not in_global
         if limit is not None and has_norm:
             check_norm(limit, elements)
         elif window_count > 1 and limit is not None and limit.max_windows is None:
             raise WindowingError(
-                "SlidingWindows with a PrivacyId would let one privacy id into any number of overlapping windows; say "
-                "in how many with max_windows, or use FixedWindows, or protect single records with Record()"
+                "",
+                "SlidingWindows with a $PrivacyId would let one privacy id into any number of overlapping "
+                "windows; say in how many with max_windows, or use FixedWindows, or protect single records with "
+                "$Record",
+                "E421",
             )
         starts = periods = None
         if declared.time_range is not None:
@@ -70,8 +73,10 @@ class WindowPlan(NamedTuple):
         shows_windows = starts is None and not in_global and not declared.hides_keys_and_windows
         if shows_windows and declared.public_keys is not None:
             raise WindowingError(
-                "PublicKeys in windows would show which windows have data for a key; declare the windows with "
-                "windows=TimeRange(start, end), or use the global window, or AssumePublicKeys"
+                "",
+                "$PublicKeys in windows would show which windows have data for a key; declare the windows with "
+                "$windows_from_to, or use the global window, or $AssumePublicKeys",
+                "E420",
             )
         disclosed = declared.discloses(windows_are_public=in_global or starts is not None)
         windows = 1 if in_global else _windows_of_bound(terms, starts, elements)
@@ -101,11 +106,15 @@ def check_norm(limit: PrivacyId, elements: beam.PCollection) -> None:
     """Refuse limits that do not suit a norm."""
     if elements.is_bounded and limit.max_windows is not None:
         raise WindowingError(
-            "max_windows must be left out with a NormBound on bounded input: one norm covers all windows, or those of "
-            "each period, and costs less"
+            "max_windows",
+            "must be left out with a $NormBound on bounded input: one norm covers all windows, or those of "
+            "each period, and costs less",
+            "E418",
         )
     if not elements.is_bounded and limit.max_windows is None:
         raise WindowingError(
-            "max_windows must be given with a NormBound on unbounded input, as in PrivacyId('user', NormBound(20), "
-            "max_windows=7, period=timedelta(days=7)): each window is bounded alone, before the later ones are known"
+            "max_windows",
+            "must be given with a $NormBound on unbounded input, as in $person_in_7_days: each window is "
+            "bounded alone, before the later ones are known",
+            "E419",
         )

@@ -253,7 +253,7 @@ def test_rows_that_differ_in_more_than_their_numbers_are_refused() -> None:
         "mechanism": released_rows([leaf(0)] * 2, HORIZON, "tree", run=run),
     }
     for differing, other in others.items():
-        with pytest.raises(IncompatibleSketchError, match=f"rows 0 and 1 differ in {differing}$"):
+        with pytest.raises(IncompatibleSketchError, match=rf"rows 0 and 1 differ in {differing} \[dpsketch-E705\]$"):
             SketchTimeline([plain[0], other[1]], HORIZON)
 
 

@@ -26,7 +26,7 @@ from beam_dpsketch.transforms.steps.copies.record_steps import Origin, origin_of
 from beam_dpsketch.transforms.windows.guard import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
-_WAY_OUT = "which would count several times with unit=Record(); {}, or protect ids with PrivacyId"
+_WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
@@ -58,8 +58,10 @@ def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
     """Refuse a step other than `WindowInto` that changes windows: it may put an element into several."""
     if _has_own_windows(collection, origin):
         raise WindowingError(
+            "",
             f'"{origin.step.full_label}" puts elements into windows of its own, maybe one into several, '
-            + _WAY_OUT.format("use beam.WindowInto")
+            + _WAY_OUT.format("use beam.WindowInto"),
+            "E424",
         )
 
 
@@ -79,8 +81,10 @@ def _check_windows(windowing: Any) -> None:
     assigned = type(windowing.windowfn)
     if assigned not in _ONE_EACH:
         raise WindowingError(
+            "",
             f"{assigned.__name__} before another WindowInto make several records of each one, "
-            + _WAY_OUT.format("remove the first WindowInto")
+            + _WAY_OUT.format("remove the first WindowInto"),
+            "E424",
         )
 
 
@@ -89,8 +93,10 @@ def _check_firings(windowing: Any) -> None:
     again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
     if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
         raise WindowingError(
+            "",
             "accumulation_mode=ACCUMULATING before a GroupByKey makes another record of each one at every firing, "
-            + _WAY_OUT.format("choose AccumulationMode.DISCARDING")
+            + _WAY_OUT.format("choose AccumulationMode.DISCARDING"),
+            "E424",
         )
 
 
@@ -107,7 +113,7 @@ def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PColl
         passed.add(origin.step)
         for source in (*origin.mains, *origin.sides):
             if source in read_by:
-                raise WindowingError(_two_ways(source, read_by[source], origin.step))
+                raise WindowingError("", _two_ways(source, read_by[source], origin.step), "E424")
             read_by[source] = origin.step
             waiting.append(source)
 

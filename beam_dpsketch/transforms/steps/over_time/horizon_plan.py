@@ -27,14 +27,18 @@ def horizon_plan(elements: beam.PCollection, declared: ReleaseSpec, horizon: Hor
         check_norm(limit, elements)
     if not elements.is_bounded and declared.is_keyed and declared.public_keys is None:
         raise WindowingError(
-            "keys must be PublicKeys over time on unbounded input, where rows come out before all keys are there: "
-            "choose keys once from earlier data with SelectKeys, and list them"
+            "keys",
+            "must be $PublicKeys over time on unbounded input, where rows come out before all keys are "
+            "there: choose keys once from earlier data with SelectKeys, and list them",
+            "E319",
         )
     keys = len(declared.public_keys or [None])
     if mechanism.row_count * keys > MAX_RELEASES:
         raise WindowingError(
-            f"the horizon would make {mechanism.row_count * keys} rows, {mechanism.row_count} for each of {keys} keys, "
-            f"more than {MAX_RELEASES}; declare longer windows or fewer keys"
+            "",
+            f"the horizon would make {mechanism.row_count * keys} rows, {mechanism.row_count} for each of "
+            f"{keys} keys, more than {MAX_RELEASES}; declare longer windows or fewer keys",
+            "E414",
         )
     terms = declared.row_terms(is_bounded=elements.is_bounded)
     rows = WindowRows(

@@ -283,7 +283,7 @@ def built(name: str, step: Step, pairs: beam.PCollection) -> beam.PCollection:
 @pytest.mark.parametrize("name", REFUSED)
 def test_steps_that_copy_records_are_refused(name: str, pairs: beam.PCollection) -> None:
     step, message = REFUSED[name]
-    with pytest.raises(WindowingError, match=rf"^{message}.* or protect ids with PrivacyId$"):
+    with pytest.raises(WindowingError, match=rf"^{message}.* or protect ids with PrivacyId \[dpsketch-E424\]$"):
         copy_guard.check_no_copies(built(f"refused {name}", step, pairs))
 
 
@@ -300,7 +300,7 @@ def test_messages_name_the_steps_and_the_way_out() -> None:
     pairs = fresh()
     words = (
         'records of "pairs" come in twice, by "even" and "joined", which would count several times with unit=Record(); '
-        "pass them on once, or split them with beam.Partition, or protect ids with PrivacyId"
+        "pass them on once, or split them with beam.Partition, or protect ids with PrivacyId [dpsketch-E424]"
     )
     with pytest.raises(WindowingError) as raised:
         joined(pairs, pairs | "even" >> beam.Filter(is_even)) | released()
