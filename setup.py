@@ -40,7 +40,7 @@ setup(
     keywords="differential privacy, Apache Beam, sketches, heavy hitters, quantiles, histograms, zCDP",
     python_requires=">=3.10",
     packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
-    package_data={"beam_dpsketch": ["py.typed", "README.md"], "beam_dpsketch.yaml": ["providers.yaml"]},
+    package_data={"beam_dpsketch": ["py.typed", "README.md"], "beam_dpsketch.rows": ["providers.yaml"]},
     install_requires=[
         "apache-beam>=2.77,<3",
         "cryptography>=39",

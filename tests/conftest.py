@@ -19,7 +19,6 @@ collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on p
 _PIPELINES = (
     "tests/guarantees/",
     "tests/rows/",
-    "tests/yaml/",
     "tests/transforms/",
     "tests/engines/",
     "tests/test_changed_destinations.py",

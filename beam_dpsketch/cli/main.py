@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
@@ -18,7 +19,6 @@ from beam_dpsketch.cli.asking import plotting, query
 from beam_dpsketch.cli.settings import checking, planning
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note, write
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.yaml import providers_path
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),
@@ -31,6 +31,9 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "run": (releasing, "release Parquet or CSV files; every run is another release, which spends"),
     "expansion-service": (expansion_service, "offer the transforms to pipelines in Java and Go"),
 }
+
+PROVIDERS = Path(__file__).parents[1] / "rows" / "providers.yaml"
+"""The listing of the transforms of rows for Beam YAML; a path, because `rows` imports Beam."""
 
 _OF_FILES = ("FILE", "X.")
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
@@ -89,7 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _print_providers(_: argparse.Namespace) -> int:
-    write(sys.stdout, f"{providers_path()}\n")
+    write(sys.stdout, f"{PROVIDERS}\n")
     return DONE
 
 

@@ -8,9 +8,20 @@ from typing import Any
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind, Takes
-from beam_dpsketch.config.blocks import Reader, plain, read_block, read_list, take_one
+from beam_dpsketch.config.blocks import Block, Entry, Form, Reader, plain, read_block, read_list, take_one
 from beam_dpsketch.config.paths import join, refusal
-from beam_dpsketch.config.scalars import read_bytes, read_flag, read_item, read_number, read_time, read_whole
+from beam_dpsketch.config.scalars import (
+    ITEM,
+    ITEMS,
+    NUMBER,
+    WHOLE,
+    read_bytes,
+    read_flag,
+    read_item,
+    read_number,
+    read_time,
+    read_whole,
+)
 from beam_dpsketch.domains import BytesDomain, Domain
 
 _WORDS = f"give one kind of question: {', '.join(KINDS)}"
@@ -26,9 +37,8 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
         text, whole numbers, bytes or lists of these.
     """
     given = plain(settings, path)
-    value = value_reader(domain)
-    block = read_block(given, path, _readers(value))
-    confidence = block.pop("confidence", 0.95)
+    block = read_block(given, path, ASK, **_readers(value_reader(domain)))
+    confidence = block.pop("confidence", ASK.entries["confidence"].usual)
     if not 0 < confidence < 1:
         raise refusal(join(path, "confidence"), "must be between 0 and 1, as 0.95")
     candidates = block.pop("candidates", None)
@@ -42,7 +52,7 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
 
 
 def _readers(value: Reader) -> Mapping[str, Reader]:
-    """Return the readers of all settings, by the reader of a value."""
+    """Return the readers of all that depends on the domain, by the reader of a value."""
 
     def values(settings: Any, path: str) -> tuple[Any, ...]:
         return tuple(read_list(settings, path, value))
@@ -56,17 +66,12 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
     def parts(settings: Any, path: str) -> Any:
         return values(settings, path) if isinstance(settings, list) else read_whole(settings, path)
 
-    forms: dict[Takes, Reader] = {
-        Takes.SHARES: lambda settings, path: tuple(read_list(settings, path, _read_share)),
-        Takes.VALUES: values,
-        Takes.RANGES: lambda settings, path: tuple(read_list(settings, path, pair)),
-        Takes.EDGES: values,
-        Takes.PARTS: parts,
-        Takes.COUNT: read_whole,
-        Takes.NOTHING: _read_true,
-    }
-    asked: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in KINDS.items()}
-    return {**asked, "candidates": values, "confidence": read_number}
+    def ranges(settings: Any, path: str) -> tuple[Any, ...]:
+        return tuple(read_list(settings, path, pair))
+
+    forms: dict[Takes, Reader] = {Takes.VALUES: values, Takes.RANGES: ranges, Takes.EDGES: values, Takes.PARTS: parts}
+    found: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in KINDS.items() if entry.takes in forms}
+    return {**found, "candidates": values}
 
 
 def _check(kind: Kind, what: Any, path: str) -> None:
@@ -76,6 +81,10 @@ def _check(kind: Kind, what: Any, path: str) -> None:
         raise refusal(path, "needs at least two edges" if has_edges else "must not be empty")
     if limit is not None and isinstance(what, int) and not 1 <= what <= limit:
         raise refusal(path, f"must be from 1 to {limit}, got {what}")
+
+
+def _read_shares(settings: Any, path: str) -> tuple[float, ...]:
+    return tuple(read_list(settings, path, _read_share))
 
 
 def _read_share(value: Any, path: str) -> float:
@@ -117,3 +126,33 @@ def value_reader(domain: Domain | BytesDomain | None) -> Reader:
 
 _READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.datetime: read_time, bytes: _read_hex}
 """By the type of values; how text is read depends on the domain."""
+
+_ASKED: Mapping[Takes, tuple[Form, str]] = {
+    Takes.SHARES: (Form(list[float], _read_shares), "a list, as `[0.5, 0.95]`"),
+    Takes.VALUES: (ITEMS, "a list"),
+    Takes.RANGES: (ITEMS, "a list of pairs, as `[[0, 15], [15, 60]]`"),
+    Takes.EDGES: (ITEMS, "a list, as `[0, 15, 60]`"),
+    Takes.PARTS: (ITEM, "a list of values, or a number N"),
+    Takes.COUNT: (WHOLE, "a number K"),
+    Takes.NOTHING: (Form(bool, _read_true), "`true`"),
+}
+_CANDIDATES = "with `top_k`: the public list of items to choose from; not needed where a release is searched"
+
+
+def _entry(form: Form, given: str, answered: str) -> Entry:
+    return Entry(form, f"{given}: {answered}")
+
+
+ASK = Block(
+    "Ask",
+    {
+        **{
+            kind: Entry(form, f"{words}: {entry.words}")
+            for kind, entry in KINDS.items()
+            for form, words in [_ASKED[entry.takes]]
+        },
+        "candidates": Entry(ITEMS, _CANDIDATES),
+        "confidence": Entry(NUMBER, "of each interval, between 0 and 1", usual=0.95),
+    },
+)
+"""The settings of a question; values are read as the domain has them."""

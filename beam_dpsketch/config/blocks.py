@@ -1,4 +1,4 @@
-"""Read one block of settings by a table: a reader for each name. Errors begin with the path of what is wrong."""
+"""Read one block of settings by its table. Errors begin with the path of what is wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from beam_dpsketch.config.paths import join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.text import parse
@@ -21,6 +21,100 @@ MAX_DEPTH = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)
 _MAX_NUMBER = 1 << 64
 _OF_BEAM_YAML = ("__line__", "__uuid__")
+
+
+class Form(NamedTuple):
+    """How a value is written.
+
+    Attributes:
+      shape: its type in the schemas that Beam shows.
+      read: reads it.
+    """
+
+    shape: Any
+    read: Reader
+
+
+class ListOf(NamedTuple):
+    """How a list of blocks is written."""
+
+    block: Block
+
+
+class Option(NamedTuple):
+    """The option of the command that stands for a setting.
+
+    Attributes:
+      name: with _ in place of dashes. If several settings have an option of one name, it is for those that are in use.
+      metavar: what is given with it.
+      help: what it says in place of the line of the setting.
+    """
+
+    name: str
+    metavar: str = "N"
+    help: str = ""
+
+
+class Entry(NamedTuple):
+    """One setting: all that reader, schemas, command and documentation know of it.
+
+    Attributes:
+      form: how it is written; an inner block has its reader elsewhere.
+      words: its line of documentation.
+      needed: what is said where it is missing; empty where it may be left out.
+      kinds: the kinds of release that have it; empty for all.
+      usual: what is taken where it is not given, if the reader or the page names it.
+      over_time: the line of documentation where a horizon is declared, if it is another.
+      option: of the command, if there is one.
+    """
+
+    form: Form | Block | ListOf
+    words: str
+    needed: str = ""
+    kinds: tuple[str, ...] = ()
+    usual: Any = None
+    over_time: str = ""
+    option: Option | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """A block of settings.
+
+    Attributes:
+      name: of the schema that Beam shows.
+      entries: its settings, in the order in which all pages show them.
+      either: groups of names that exclude each other, so that none of a group is required by itself.
+    """
+
+    name: str
+    entries: Mapping[str, Entry]
+    either: tuple[tuple[str, ...], ...] = ()
+
+    def only(self, names: Iterable[str]) -> Block:
+        """Return the block with these settings alone."""
+        names = tuple(names)
+        either = tuple(group for group in self.either if {*group} <= {*names})
+        return Block(self.name, {name: self.entries[name] for name in names}, either)
+
+    def without(self, *names: str) -> Block:
+        """Return the block without these settings."""
+        return self.only(name for name in self.entries if name not in names)
+
+    def of_kind(self, kind: str) -> Block:
+        """Return the block of one kind of release, which requires all that this kind needs."""
+        known = {name: entry for name, entry in self.entries.items() if kind in (entry.kinds or (kind,))}
+        return Block(self.name, {name: entry._replace(kinds=()) for name, entry in known.items()}, self.either)
+
+    @property
+    def required(self) -> dict[str, str]:
+        """What is said of each setting without which no such block can be read."""
+        free = {name for group in self.either for name in group}
+        return {
+            name: entry.needed
+            for name, entry in self.entries.items()
+            if entry.needed and name not in free and not entry.kinds
+        }
 
 
 def plain(settings: Any, path: str) -> Any:
@@ -88,29 +182,29 @@ def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
     return value if isinstance(value, Fraction) else float(value)
 
 
-def read_block(
-    settings: Any, path: str, known: Mapping[str, Reader], required: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dict[str, Any]:
     """Return the values of a block by name.
 
     Args:
       settings: the block, plain or as text.
       path: where it is.
-      known: the reader of each setting that it may have.
-      required: the settings that it must have, each with words on what it is.
+      block: the settings that it may have, and those that it must have.
+      readers: of single settings, in place of those of their forms; each inner block has one.
     """
     given = plain(settings, path)
     if not isinstance(given, dict):
-        raise refusal(path, f"expected a block with {', '.join(known)}; got {shown(given)}")
+        raise refusal(path, f"expected a block with {', '.join(block.entries)}; got {shown(given)}")
     read = {}
     with AllAtOnce() as checks:
         for name, value in given.items():
-            if name in known:
-                read[name] = checks.do(known[name], value, join(path, name))
+            if name in block.entries:
+                form = block.entries[name].form
+                reader = form.read if isinstance(form, Form) and name not in readers else readers[name]
+                read[name] = checks.do(reader, value, join(path, name))
             else:
-                checks.refuse(unknown(path, name, known))
-        meant = {nearest(name, known) for name in given.keys() - known.keys()}
-        for name, words in (required or {}).items():
+                checks.refuse(unknown(path, name, block.entries))
+        meant = {nearest(name, block.entries) for name in given.keys() - block.entries.keys()}
+        for name, words in block.required.items():
             if name not in given and name not in meant:
                 checks.refuse(refusal(join(path, name), f"is missing; {words}", "E802"))
     return read

@@ -1,4 +1,4 @@
-"""Read what a release may spend: `privacy` and its `side_counters`."""
+"""Read what a release may spend, and whom it protects: `privacy`, `side_counters`, `unit`, `norm`, `records`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.config.blocks import Reader, make, read_block, refuse_others, take_one
+from beam_dpsketch.config.blocks import make, plain, read_block, refuse_others, take_one
 from beam_dpsketch.config.paths import join, refusal
-from beam_dpsketch.config.scalars import read_choice, read_exact, read_fraction, read_number, read_or_none
+from beam_dpsketch.config.scalars import read_fraction
+from beam_dpsketch.config.settings import AUTO, NORM, OF, PRIVACY, RECORD, RECORDS, SIDE_COUNTERS, UNIT
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.records.units import PrivacyId, Record, Unit
 
-RELATIONS = {relation.name.lower(): relation for relation in NeighboringRelation}
-_SHARE = read_or_none(read_exact)
-SIDE_COUNTERS: Mapping[str, Reader] = {"units": _SHARE, "records": _SHARE, "weight": _SHARE, "clipped": _SHARE}
 _USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
+_WHOM = "give privacy_id, the field that says whose a record is; or take unit: record, which protects no person"
+_HOW_MUCH = "give norm, as norm: {max_norm: 10} or norm: auto; or records"
+_ALONE = "not a setting of unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
 
 
 def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounters | None:
@@ -24,14 +27,6 @@ def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounte
     if settings == "none":
         return None
     return make(path, SideCounters, read_block(settings, path, SIDE_COUNTERS))
-
-
-OF: Mapping[str, Reader] = {
-    "epsilon": read_number,
-    "delta": read_number,
-    "rho": read_exact,
-    "relation": read_choice(RELATIONS),
-}
 
 
 def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
@@ -43,7 +38,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
     Fraction(1, 20)
     """
-    given = read_block(settings, path, PRIVACY)
+    given = read_block(settings, path, PRIVACY, share=_read_part, of=_read_budget, side_counters=read_side_counters)
     if "share" not in given and "of" not in given:
         return _read_whole(given, path)
     refuse_others(given, path, ("share", "of", "side_counters"), "not a setting next to share; put it into of")
@@ -78,4 +73,39 @@ def _take(given: Mapping[str, Any], name: str, path: str) -> Any:
     return given[name]
 
 
-PRIVACY: Mapping[str, Reader] = {**OF, "side_counters": read_side_counters, "share": _read_part, "of": _read_budget}
+def read_norm(settings: Any, path: str = "norm") -> NormBound | AutoNorm:
+    """Return the bound of a norm; `auto`, or `{auto: {...}}`, lets the data choose it."""
+    given = plain(settings, path)
+    if given == "auto":
+        return AutoNorm()
+    if isinstance(given, dict) and "auto" in given:
+        return read_block(given, path, NORM.only(["auto"]), auto=_read_auto)["auto"]
+    return make(path, NormBound, read_block(given, path, NORM.without("auto")))
+
+
+def read_records(settings: Any, path: str = "records") -> RecordBounds:
+    """Return the bound of a number of records."""
+    return make(path, RecordBounds, read_block(settings, path, RECORDS))
+
+
+def read_unit(settings: Any, path: str = "unit") -> Unit:
+    """Return whom a release protects: `record`, `{record: {...}}`, or an id with `norm` or `records`."""
+    given = plain(settings, path)
+    if given == "record":
+        return Record()
+    if not isinstance(given, dict):
+        raise refusal(path, _WHOM)
+    given = read_block(given, path, UNIT, norm=read_norm, records=read_records, record=_read_record)
+    if take_one(given, path, ("privacy_id", "record"), _WHOM) == "record":
+        refuse_others(given, path, ["record"], _ALONE)
+        return given["record"]
+    bounds = given.pop(take_one(given, path, ("norm", "records"), _HOW_MUCH))
+    return make(path, PrivacyId, {"field": given.pop("privacy_id"), "bounds": bounds, **given})
+
+
+def _read_auto(settings: Any, path: str) -> AutoNorm:
+    return make(path, AutoNorm, read_block(settings, path, AUTO))
+
+
+def _read_record(settings: Any, path: str) -> Record:
+    return make(path, Record, read_block(settings, path, RECORD))

@@ -1,68 +1,33 @@
-"""Read all of a release: what is counted, in which fields, for whom, and what it may spend."""
+"""Read all of a release, checked together; and which releases there are: `keys`, `windows`, `horizon`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from beam_dpsketch.config.blocks import Reader, make, plain, read_block, refuse_others, take_one
-from beam_dpsketch.config.keys import read_keys, read_method
-from beam_dpsketch.config.layouts import read_domain, read_items, read_spec, read_tree
-from beam_dpsketch.config.paths import join, refusal
-from beam_dpsketch.config.privacy import read_privacy
-from beam_dpsketch.config.scalars import read_choice, read_text, read_whole
-from beam_dpsketch.config.units import read_unit
-from beam_dpsketch.config.windows import read_horizon, read_windows
+from beam_dpsketch.config.blocks import Block, Reader, make, plain, read_block, refuse_others, take_one
+from beam_dpsketch.config.layouts import read_domain, read_items, read_method, read_spec, read_tree
+from beam_dpsketch.config.paths import join, refusal, shown
+from beam_dpsketch.config.privacy import read_privacy, read_unit
+from beam_dpsketch.config.scalars import WHOLE
+from beam_dpsketch.config.settings import HORIZON, KEYS, KINDS, RELEASE, SELECT, WINDOWS
 from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
+from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 
-_COMMON = ("kind", "item", "weight", "privacy", "unit", "keys")
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "frequencies": (*_COMMON, "windows", "horizon", "spec", "items"),
-    "quantiles": (*_COMMON, "windows", "horizon", "domain", "tree"),
-    "top_k": (*_COMMON, "windows", "domain", "tree", "k", "method"),
-}
-
-
-def _read_k(value: Any, path: str) -> int:
-    k = read_whole(value, path)
-    if k < 1:
-        raise refusal(path, f"must be at least 1, got {k}")
-    return k
-
-
-RELEASE: Mapping[str, Reader] = {
-    "kind": read_choice({name: name for name in KINDS}),
-    "item": read_text,
-    "weight": read_text,
-    "privacy": read_privacy,
-    "unit": read_unit,
-    "keys": read_keys,
-    "windows": read_windows,
-    "horizon": read_horizon,
-    "spec": read_spec,
-    "items": read_items,
-    "domain": read_domain,
-    "tree": lambda value, path: value,
-    "k": _read_k,
-    "method": read_method,
-}
-_REQUIRED = {
-    "kind": "one of frequencies, quantiles, top_k",
-    "item": "the field that is counted, as item: city",
-    "privacy": "what the release may spend, as privacy: {epsilon: 2, delta: 1.0e-6}",
-    "unit": "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
-}
-_DOMAIN = {"domain": "the values there can be, as domain: {type: integer, low: 0, high: 99}"}
-_K = {"k": "how many values are wanted, as k: 10"}
 _SEARCHES: Mapping[str, type[Count]] = {"quantiles": Quantiles, "top_k": TopKSearch}
-_ALSO_REQUIRED: Mapping[str, Mapping[str, str]] = {"frequencies": {}, "quantiles": _DOMAIN, "top_k": {**_DOMAIN, **_K}}
+
+_WHICH = (
+    "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
+    "are in; or assume_public: true, if the keys in the data may be published"
+)
 
 
 def read_release(settings: Any, path: str = "") -> ReleaseSpec:
@@ -93,12 +58,13 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
     """Return the settings that a kind has, each read for itself; refuse those that do not go together."""
     kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
-        required = {**_REQUIRED, **_ALSO_REQUIRED.get(kind, {})}
-        given = checks.do(read_block, written, path, RELEASE, required) or {}
+        known = RELEASE.of_kind(kind)
+        block = Block(RELEASE.name, {**RELEASE.entries, **(known.entries if kind in KINDS else {})})
+        given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
-            words = f"not a setting of kind {kind}, which has {', '.join(KINDS[kind][1:])}"
-            checks.do(refuse_others, [name for name in written if name in RELEASE], path, KINDS[kind], words)
-        for pair in (("windows", "horizon"), ("tree", "method"), ("spec", "items")):
+            words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"
+            checks.do(refuse_others, [name for name in written if name in RELEASE.entries], path, known.entries, words)
+        for pair in RELEASE.either:
             if given.keys() & set(pair):
                 checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
         if kind == "quantiles" and isinstance(given.get("domain"), BytesDomain):
@@ -139,3 +105,62 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
     }
+
+
+def read_keys(settings: Any, path: str = "keys") -> Keys:
+    """Return which keys are released: `public`, `select` or `assume_public`, with `field`."""
+    given = read_block(settings, path, KEYS, select=_read_select, assume_public=_read_true)
+    way, field = take_one(given, path, KEYS.either[0], _WHICH), given["field"]
+    if way == "public":
+        where = {"keys": join(path, "public")}
+        return make(path, PublicKeys, {"keys": given["public"], "field": field}, where)
+    if way == "select":
+        return make(join(path, "select"), KeySelection, {**given["select"], "field": field})
+    return make(path, AssumePublicKeys, {"field": field})
+
+
+def _read_select(settings: Any, path: str) -> dict[str, Any]:
+    return read_block(settings, path, SELECT)
+
+
+def _read_true(value: Any, path: str) -> bool:
+    if value is not True and value != "true":
+        raise refusal(path, f"expected true, or public or select in its place; got {shown(value)}")
+    return True
+
+
+def read_windows(settings: Any, path: str = "windows") -> TimeRange:
+    """Return a range of time: `{start: ..., end: ...}`, or a list of the two."""
+    given = plain(settings, path)
+    if isinstance(given, list):
+        if len(given) != 2:
+            raise refusal(path, f"expected two times, the start and the end, got {len(given)}")
+        given = {name: time for name, time in zip(WINDOWS.entries, given, strict=True) if time is not None}
+    return make(path, TimeRange, read_block(given, path, WINDOWS))
+
+
+def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
+    """Return the declared windows of continual release."""
+    return make(path, Horizon, read_block(settings, path, HORIZON))
+
+
+def _read_k(value: Any, path: str) -> int:
+    k = WHOLE.read(value, path)
+    if k < 1:
+        raise refusal(path, f"must be at least 1, got {k}")
+    return int(k)
+
+
+_READERS: Mapping[str, Reader] = {
+    "privacy": read_privacy,
+    "unit": read_unit,
+    "keys": read_keys,
+    "windows": read_windows,
+    "horizon": read_horizon,
+    "spec": read_spec,
+    "items": read_items,
+    "domain": read_domain,
+    "tree": lambda value, path: value,
+    "k": _read_k,
+    "method": read_method,
+}

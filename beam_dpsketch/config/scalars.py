@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.config.blocks import Reader
+from beam_dpsketch.config.blocks import Form, Reader, read_list
 from beam_dpsketch.config.paths import refusal, shown
 
 _MAX_DIGITS = 64
@@ -172,3 +172,20 @@ def _number(value: Any) -> int | float | None:
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else None
+
+
+def _read_items(value: Any, path: str) -> tuple[Any, ...]:
+    return tuple(read_list(value, path, read_item))
+
+
+TEXT, TIME, DURATION, BYTES = (Form(str, read) for read in (read_text, read_time, read_duration, read_bytes))
+NUMBER, EXACT, FRACTION = (Form(float, read) for read in (read_number, read_exact, read_fraction))
+PART = Form(float, read_or_none(read_exact))
+WHOLE, FLAG = Form(int, read_whole), Form(bool, read_flag)
+ITEM, ITEMS = Form(Any, read_item), Form(list[Any], _read_items)
+"""How values are written: their types in schemas, and who reads them."""
+
+
+def one_of(words: Iterable[str]) -> Form:
+    """Return the form of one of these words."""
+    return Form(str, read_choice({word: word for word in words}))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.answers.questions.ask import Ask
@@ -15,19 +18,36 @@ from beam_dpsketch.answers.questions.kinds import Takes
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
+from beam_dpsketch.config.blocks import Block, Entry, plain, read_block, take_one
 from beam_dpsketch.config.paths import nearest, refusal, unknown
 from beam_dpsketch.config.release import places_of_arguments
-from beam_dpsketch.config.scalars import read_choice, read_text
+from beam_dpsketch.config.scalars import read_text
+from beam_dpsketch.config.settings import ENCODING, IDEMPOTENT_NOISE, RELEASE, ROWS
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.rows.make import digest, private_transform, read_noise
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
-from beam_dpsketch.rows.schema import WINDOW_COLUMNS, columns_of_answers, key_type, places_of, release_columns, row_type
+from beam_dpsketch.rows.schema import (
+    WINDOW_COLUMNS,
+    columns_of_answers,
+    key_type,
+    places_of,
+    release_columns,
+    row_type,
+    setting_types,
+)
 from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
+from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
-ENCODINGS = {"bytes": False, "base64": True}
+_DOORS: dict[str, type[PrivateRelease[Any]]] = {
+    "frequencies": PrivateFrequencies,
+    "quantiles": PrivateQuantiles,
+    "top_k": PrivateTopK,
+}
+_NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
+_NAMED, _OTHERS = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD
 _NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
 _OTHER_DOMAIN = "the release was made with another domain, or with none"
 _NO_ERROR_OUTPUT = (
@@ -46,15 +66,17 @@ class RowTransform(beam.PTransform):
         Settings that are missing arrive as `None`, so that errors about them are those of `beam_dpsketch.config`.
         """
         super().__init_subclass__(**kwargs)
-        make, shown = cls.__init__, inspect.signature(cls.__init__)
-        known = [each for each in shown.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        make, given = cls.__init__, inspect.signature(cls.__init__)
+        known = [each for each in given.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        missing = {each.name: None for each in known[1:] if each.default is inspect.Parameter.empty}
 
         @functools.wraps(make)
-        def with_all(self: Any, *given: Any, **settings: Any) -> None:
-            missing = [each.name for each in known[1 + len(given) :] if each.default is inspect.Parameter.empty]
-            make(self, *given, **{**dict.fromkeys(missing), **settings})
+        def with_all(*arguments: Any, **settings: Any) -> None:
+            bound = given.bind_partial(*arguments, **settings).arguments
+            others = bound.pop("others", {})
+            make(**{**missing, **bound, **others})
 
-        with_all.__signature__ = shown.replace(parameters=known)  # type: ignore[attr-defined]
+        with_all.__signature__ = given.replace(parameters=known)  # type: ignore[attr-defined]
         cls.__init__ = with_all  # type: ignore[method-assign]
 
     def __init__(self, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
@@ -92,14 +114,47 @@ class RowTransform(beam.PTransform):
 
 
 class PrivateRows(RowTransform):
-    """From rows to rows of releases, or of answers."""
+    """From rows to rows of releases, or of answers: what the private transforms share."""
 
-    def __init__(self, kind: str, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    def __init_subclass__(cls, *, kind: str, over_time: bool = False, **others: Entry) -> None:
+        """Make the constructor and its documentation of the table of settings.
+
+        Args:
+          kind: what is released.
+          over_time: whether in the windows of a horizon, row by row.
+          others: settings that differ from those of the table.
+        """
+        block = _settings_of(kind, others, over_time=over_time)
+        lines = "\n".join(f"  {name}: {_line(entry)}." for name, entry in block.entries.items())
+        cls.__doc__ = f"{inspect.cleandoc(str(cls.__doc__))}\n\nArgs:\n{lines}"
+
+        def make(self: PrivateRows, **given: Any) -> None:
+            known = {name: given.pop(name, None) for name in block.entries}
+            self._declare(kind, known, given, block if over_time else None)
+
+        own, rest = (inspect.Parameter(name, each) for name, each in (("self", _NAMED), ("others", _OTHERS)))
+        types = setting_types(block).items()
+        empty = dict.fromkeys(block.required, inspect.Parameter.empty)
+        known = [inspect.Parameter(name, _NAMED, annotation=each, default=empty.get(name)) for name, each in types]
+        shown = inspect.Signature([own, *known, rest], return_annotation=None)
+        make.__name__, make.__signature__ = "__init__", shown  # type: ignore[attr-defined]
+        cls.__init__ = make  # type: ignore[method-assign]
+        super().__init_subclass__()
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError("PrivateRows is what the private transforms share: take one of them")
+
+    def _declare(
+        self, kind: str, settings: Mapping[str, Any], others: Mapping[str, Any], over_time: Block | None
+    ) -> None:
+        """Read the settings."""
         with AllAtOnce() as checks:
             checks.do(super().__init__, settings, others)
+            if over_time is not None and settings["horizon"] is None:
+                checks.refuse(refusal("horizon", f"is missing; {over_time.required['horizon']}", "E802"))
             given = {name: value for name, value in self._settings.items() if name != "label"}
             ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
-            self._is_text = bool(checks.do(read_choice(ENCODINGS), given.pop("encoding", "bytes"), "encoding"))
+            self._is_text = bool(checks.do(read_encoding, given.pop("encoding", None)))
             declared = checks.do(read_release, {"kind": kind, **given})
             self._ask = None if declared is None else checks.do(self._read_ask, ask, declared)
             secret = None if noise is None else checks.do(read_noise, noise)
@@ -187,3 +242,48 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:
     """Return the items that are counted exactly, if any."""
     return declared.spec if declared.spec.is_listed else None
+
+
+def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
+    """Return the private transform of a declared release.
+
+    >>> from beam_dpsketch.config import read_release
+    >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "unit": "record"}
+    >>> private_transform(read_release(settings)).default_label()
+    'PrivateFrequencies'
+    """
+    return _DOORS[declared.count.name].of(declared)
+
+
+def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
+    """Return the arguments of noise that a replay draws again: `{release_id, environment}`, or `file`."""
+    given = read_block(settings, path, IDEMPOTENT_NOISE)
+    place = take_one(given, path, IDEMPOTENT_NOISE.either[0], _NO_SECRET)
+    secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
+    return {"release_id": given["release_id"], "secret": secret}
+
+
+def digest(settings: dict[str, Any]) -> str:
+    """Return a few characters that differ for different settings, for labels: some SDKs repeat the other parts."""
+    text = json.dumps(plain(settings, ""), sort_keys=True, default=repr)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def read_encoding(value: Any) -> bool:
+    """Return whether releases in rows are text."""
+    return bool(ENCODING.read(ROWS.entries["encoding"].usual if value is None else value, "encoding"))
+
+
+def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> Block:
+    """Return the settings of the transform of a kind of release."""
+    block = Block("Release", {**RELEASE.entries, **ROWS.entries, **others}).of_kind(kind)
+    if not over_time:
+        return block.without("kind", "horizon")
+    entries = {name: entry._replace(words=entry.over_time or entry.words) for name, entry in block.entries.items()}
+    entries["horizon"] = entries["horizon"]._replace(needed=_line(entries["horizon"]))
+    return Block(block.name, entries).without("kind", "windows", "ask")
+
+
+def _line(entry: Entry) -> str:
+    """Return the line of documentation of a setting, without marks of code."""
+    return entry.words.replace("`", "")

@@ -13,7 +13,7 @@ from beam_dpsketch import transforms as python
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.rows.base import ENCODINGS, RowTransform
+from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
 from beam_dpsketch.rows.releases import to_release, to_release_row
 from beam_dpsketch.rows.schema import columns_of, release_columns, row_type
@@ -72,7 +72,7 @@ class ReadReleases(RowTransform):
         self._path = read_text(path, "path")
         self._key = None if key is None else read_choice(_KEYS)(key, "key")
         self._over_time = over_time is not None and read_flag(over_time, "over_time")
-        self._is_text = False if encoding is None else read_choice(ENCODINGS)(encoding, "encoding")
+        self._is_text = read_encoding(encoding)
 
     def expand(self, pbegin: Any) -> beam.PCollection:
         places = {} if self._key is None else {"key": self._key}

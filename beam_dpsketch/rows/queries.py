@@ -13,17 +13,27 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.config import read_domain, read_horizon, read_windows
-from beam_dpsketch.config.asking import read_ask
+from beam_dpsketch.config.asking import ASK, read_ask
 from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.config.settings import DOMAIN, HORIZON
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.rows import blocks
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
 from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, places_in, to_release
-from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, WINDOW_COLUMNS, columns_of, columns_of_answers, row_type
+from beam_dpsketch.rows.schema import (
+    PLACES,
+    RELEASE,
+    ROW,
+    WINDOW_COLUMNS,
+    block_type,
+    columns_of,
+    columns_of_answers,
+    row_type,
+)
 from beam_dpsketch.statement.release_id import timeline
 
 _OVER = ("windows", "prefixes")
+_Ask, _Domain, _Horizon = block_type(ASK), block_type(DOMAIN), block_type(HORIZON)
 
 
 class QueryReleaseRows(RowTransform):
@@ -39,7 +49,11 @@ class QueryReleaseRows(RowTransform):
     """
 
     def __init__(
-        self, ask: blocks.Ask, domain: Optional[blocks.Domain] = None, label: Optional[str] = None, **others: Any
+        self,
+        ask: _Ask,  # type: ignore[valid-type]
+        domain: Optional[_Domain] = None,  # type: ignore[valid-type]
+        label: Optional[str] = None,
+        **others: Any,
     ) -> None:
         super().__init__({"ask": ask, "domain": domain, "label": label}, others)
         self._domain = None if domain is None else read_domain(domain)
@@ -76,10 +90,10 @@ class QueryTimeline(RowTransform):
 
     def __init__(
         self,
-        ask: blocks.Ask,
-        horizon: blocks.Horizon,
+        ask: _Ask,  # type: ignore[valid-type]
+        horizon: _Horizon,  # type: ignore[valid-type]
         over: Optional[Any] = None,
-        domain: Optional[blocks.Domain] = None,
+        domain: Optional[_Domain] = None,  # type: ignore[valid-type]
         label: Optional[str] = None,
         **others: Any,
     ) -> None:

@@ -1,11 +1,12 @@
-"""The schemas of rows that come out: which fields they have, and their types."""
+"""Schemas: the fields of rows that come out, and the types of settings, which Beam YAML shows."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
 import numpy as np
@@ -16,6 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns
 from beam_dpsketch.answers.questions.kinds import AnswerType
+from beam_dpsketch.config.blocks import Block, Entry, ListOf
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
@@ -30,6 +32,24 @@ WINDOW_COLUMNS: Columns = {"window_start": Timestamp, "window_end": Timestamp}
 RELEASE, STATEMENT, ROW = "release", "statement", "row"
 _KEY_TYPES = (str, int, bytes)
 _MAX_INT64 = (1 << 63) - 1
+
+
+@functools.cache
+def block_type(block: Block) -> Any:
+    """Return a named tuple with the settings of a block. What arrives is a dict, a row or text."""
+    return NamedTuple(block.name, [*setting_types(block).items()])
+
+
+def setting_types(block: Block) -> dict[str, Any]:
+    """Return the type of each setting of a block; those that may be left out are optional."""
+    shapes = {name: _shape(entry) for name, entry in block.entries.items()}
+    return {name: shape if name in block.required else Optional[shape] for name, shape in shapes.items()}
+
+
+def _shape(entry: Entry) -> Any:
+    if isinstance(entry.form, ListOf):
+        return list[block_type(entry.form.block)]  # type: ignore[misc]
+    return block_type(entry.form) if isinstance(entry.form, Block) else entry.form.shape
 
 
 def row_type(columns: Columns) -> RowTypeConstraint:

@@ -35,7 +35,7 @@ import sys
 import apache_beam as beam
 from apache_beam.io.parquetio import ReadFromParquetBatched
 from beam_dpsketch.config import read_release
-from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms import WriteReleases
 files, settings, output = sys.argv[1:]
 private = private_transform(read_release(open(settings).read()))

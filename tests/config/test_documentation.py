@@ -12,29 +12,14 @@ import yaml
 
 import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
-from beam_dpsketch.answers.questions import KINDS
-from beam_dpsketch.config import keys, layouts, privacy, read_release, read_tree, release, units, windows
+from beam_dpsketch.config import read_release, read_tree
+from beam_dpsketch.config import settings as table
+from beam_dpsketch.config.blocks import Block
+from tests.config import page
 from tests.config.snapshots import message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
 YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-TABLES = {
-    "kind": release.RELEASE,
-    "epsilon": privacy.PRIVACY,
-    "units": privacy.SIDE_COUNTERS,
-    "privacy_id": units.UNIT,
-    "max_norm": units.NORM,
-    "spend": units.AUTO,
-    "max_contributions_per_partition": units.RECORDS,
-    "public": keys.KEYS,
-    "delta": keys.SELECT,
-    "start": windows.WINDOWS,
-    "memory": layouts.TREE_MEMORY,
-    "levels": layouts.TREE_LEVELS,
-    "groups": keys.METHOD,
-    "quantiles": dict.fromkeys((*KINDS, "candidates", "confidence")),
-}
-"""The tables of the page, by their first setting."""
 
 
 def read(text: str) -> None:
@@ -61,36 +46,18 @@ def test_a_wrong_block_would_be_found() -> None:
             read(wrong)
 
 
-def tables(page: str) -> dict[str, list[str]]:
-    """Return the settings of each table of a page, by the first of them."""
-    found = {}
-    for rows in re.findall(r"\| setting(?: of `\w+`)? \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", page):
-        names = re.findall(r"^\| `(\w+)`", rows, re.MULTILINE)
-        found.setdefault(names[0], names)
-    return found
+def test_the_tables_are_those_of_the_settings() -> None:
+    """`python -m tests.config.page` makes them anew."""
+    assert page.made_anew(PAGE) == PAGE
 
 
-def test_tables_list_all_settings() -> None:
-    found = tables(PAGE)
-    horizon = tables(PAGE.split("## `horizon`")[1])["start"]
-    spec = tables(PAGE.split("## `spec`")[1])["kind"]
-    assert {first: sorted(names) for first, names in found.items()} == {
-        first: sorted(known) for first, known in TABLES.items()
-    }
-    assert sorted(horizon) == sorted(windows.HORIZON)
-    assert sorted(spec) == sorted({**layouts.SPEC, **layouts.ACCURACY})
-    domains = dict(re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.split("| type |")[1].split("## ")[0], re.MULTILINE))
-    assert {name: re.findall(r"`(\w+)`", words) for name, words in domains.items()} == {
-        name: list(kind) for name, kind in layouts.DOMAIN_SETTINGS.items()
-    }
-
-
-def test_the_table_of_the_release_says_which_kind_has_a_setting() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (all|[a-z_, ]+) \|", PAGE.split("## `privacy`")[0], re.MULTILINE))
-    for kind, names in release.KINDS.items():
-        assert {name for name, kinds in rows.items() if kinds == "all" or kind in kinds.split(", ")} == set(names) - {
-            "kind"
-        }
+def test_the_page_has_every_block_of_the_table() -> None:
+    """Of the blocks without a table of their own, all settings are in one of the others, or told in words."""
+    shown = {name for block in page.BLOCKS.values() for name in block.entries}
+    blocks = {name: each for name, each in vars(table).items() if isinstance(each, Block)}
+    missing = {name for name, each in blocks.items() if each not in page.BLOCKS.values() and {*each.entries} - shown}
+    assert missing == {"RELEASE", "DOMAIN", "NORM", "ROWS", "IDEMPOTENT_NOISE"}
+    assert {*re.findall(r"<!-- table: (\w+) -->", PAGE)} == {*page.tables()}
 
 
 def test_messages_of_the_page_are_what_is_said() -> None:

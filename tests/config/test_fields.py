@@ -12,7 +12,7 @@ import pytest
 import beam_dpsketch
 from beam_dpsketch import Horizon, SketchSpec, transforms
 from beam_dpsketch.config import read_release
-from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.rows.base import private_transform
 from tests.config.examples import BLOCKS, RELEASES
 
 NOT_SETTINGS = {

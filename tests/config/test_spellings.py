@@ -40,7 +40,8 @@ from beam_dpsketch import (
     TimestampDomain,
     config,
 )
-from beam_dpsketch.config import units as units_module
+from beam_dpsketch.config.blocks import Form
+from beam_dpsketch.config.settings import NORM
 from tests.config.examples import BLOCKS, RELEASES
 
 UTC = datetime.timezone.utc
@@ -247,7 +248,8 @@ def test_a_reader_that_misreads_would_be_found(monkeypatch: pytest.MonkeyPatch) 
     check(config.read_norm, fields(bound), bound)
     for name, read in (("max_per_item", lambda value, path: int(value) + 1), ("signed", lambda value, path: False)):
         with monkeypatch.context() as patched:
-            patched.setattr(units_module, "NORM", {**units_module.NORM, name: read})
+            entry = NORM.entries[name]
+            patched.setitem(NORM.entries, name, entry._replace(form=Form(int, read)))
             with pytest.raises(AssertionError):
                 check(config.read_norm, fields(bound), bound)
 

@@ -24,7 +24,7 @@ from beam_dpsketch.cli.main import main
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import releasing
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms import EnvironmentSecret
 
 RELEASE_ID, VARIABLE = "doors", "DPSKETCH_TEST_SECRET"

@@ -29,7 +29,7 @@ from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import choose_keys
-from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from tests.config.examples import RELEASES
 from tests.helpers.pipelines import run

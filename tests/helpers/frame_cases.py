@@ -20,7 +20,7 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.rows.make import private_transform
+from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
 from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers.pipelines import exact_sums, seen_by_sink

@@ -153,4 +153,4 @@ def test_errors_are_a_line_for_each_setting_that_is_wrong(settings: Any, message
         beam.Pipeline(runner=FN_API) | beam.Create(VISITS["first"]) | call(service, "PrivateTopK", **given)
     assert str(refused.value).startswith(message)
     lines = str(refused.value).split("\n")
-    assert [line.split(":")[0] for line in lines[1:]] == ([] if settings else ["privacy", "unit", "domain", "k"])
+    assert [line.split(":")[0] for line in lines[1:]] == ([] if settings else ["domain", "k", "privacy", "unit"])

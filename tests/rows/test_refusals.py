@@ -45,6 +45,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (QUANTILES, {**DELAYS, "ask": {"ranks": [[]]}}, r"ask.ranks\[0\]: expected a whole number"),
     (TOP_K, {**GROUPED, "unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not answered"),
     (rows.PrivateContinualFrequencies, {**OVER_TIME, "ask": 1}, "ask: unknown setting"),
+    (rows.PrivateContinualFrequencies, COUNT, "horizon: is missing; the windows, as"),
     (rows.PrivateContinualFrequencies, {**COUNT, "horizon": {"start": 0}}, "horizon.window_size: is missing"),
     (TIMELINE, {**TOTAL, "over": "days"}, "over: expected windows or prefixes"),
     (TIMELINE, {**TOTAL, "over": [[0, 1800]]}, r"over\[0\]: start and end must be edges"),

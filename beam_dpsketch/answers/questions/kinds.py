@@ -2,7 +2,7 @@
 
 Guarantee: post-processing of a release. It costs no privacy, for any number of questions.
 
-To add a kind, add an entry to `KINDS`, its name to `Kind`, and its field to `Ask` of `rows/blocks.py`.
+To add a kind, add an entry to `KINDS`, and its name to `Kind`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
         asked,
         lambda _: _NUMBERS,
         option=method,
-        words=f"how much {counted} the release holds",
+        words=f"how {counted} the release holds",
         drawing=Drawing("lines", axis=axis),
         side_counter=side_counter,
     )
@@ -212,7 +212,7 @@ KINDS: Mapping[Kind, QuestionKind] = {
         _ranges,
         lambda value: {"range_low": value, "range_high": value, **_NUMBERS},
         option="range",
-        words="the weight from LOW to HIGH; repeat for more",
+        words="the weight from LOW to HIGH",
         metavar=("LOW", "HIGH"),
         needs_order=True,
     ),
@@ -262,7 +262,7 @@ KINDS: Mapping[Kind, QuestionKind] = {
         limit=1 << 31,
         items_in="candidates",
     ),
-    "total": _whole("total", "weight", "weight", None),
-    "records": _whole("records", "records", "records", "records"),
-    "units": _whole("units", "units", "privacy units, such as people,", "privacy units"),
+    "total": _whole("total", "weight", "much weight", None),
+    "records": _whole("records", "records", "many records", "records"),
+    "units": _whole("units", "units", "many privacy units, such as people,", "privacy units"),
 }

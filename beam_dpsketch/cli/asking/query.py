@@ -58,7 +58,8 @@ def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
         form["metavar"] = entry.metavar
     if entry.limit is not None:
         form["type"] = read_whole(1, entry.limit)
-    kinds.add_argument(f"--{entry.option}", **{**form, "help": entry.words, **changes})
+    more = "; repeat for more" if entry.takes is Takes.RANGES else ""
+    kinds.add_argument(f"--{entry.option}", **{**form, "help": f"{entry.words}{more}", **changes})
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:

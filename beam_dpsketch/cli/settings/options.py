@@ -7,76 +7,76 @@ shows no key and no item.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from beam_dpsketch.cli.asking.values import read_lines
 from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.config.blocks import plain
-from beam_dpsketch.config.release import KINDS
+from beam_dpsketch.config.blocks import Block, Entry, Option, plain
+from beam_dpsketch.config.scalars import FLAG
+from beam_dpsketch.config.settings import KINDS, RELEASE
 from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 Settings = dict[str, Any]
 
 
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 class _Option(NamedTuple):
-    """An option: the setting that it stands for, and the settings that exclude it."""
+    """An option: where its setting is, and what else of the settings that excludes.
 
-    name: str
+    A path with * is for the block that has the bounds.
+    """
+
+    option: Option
     path: str
-    help: str
-    metavar: str = "N"
-    excludes: tuple[str, ...] = ()
+    excludes: tuple[str, ...]
+    entry: Entry
+
+    @property
+    def name(self) -> str:
+        return self.option.name
+
+    def declare(self, group: Any) -> None:
+        """Add the option to a parser."""
+        form: dict[str, Any] = {"metavar": self.option.metavar}
+        if self.entry.form is FLAG:
+            form = {"action": "store_true", "default": None}
+        elif self.name == "unit":
+            form = {"choices": [self.option.metavar]}
+        words = re.sub(r"`(\w+)`", lambda found: _SPELLED.get(found[1], found[1]), self.entry.words)
+        group.add_argument(_spelled(self.name), **form, help=self.option.help or words.replace("field", "column"))
 
 
-_OPTIONS = (
-    _Option("kind", "kind", f"what is released: {', '.join(KINDS)}", "KIND"),
-    _Option("item", "item", "the column that is counted", "COLUMN"),
-    _Option("weight", "weight", "the column that says how much a record counts (1)", "COLUMN"),
-    _Option("domain", "domain", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4", "DOMAIN"),
-    _Option("k", "k", "of top_k: how many values are wanted", "K"),
-    _Option("epsilon", "privacy.epsilon", "what the release may spend, with --delta", "E", ("privacy.rho",)),
-    _Option("delta", "privacy.delta", "less than 1 / the number of people, as 1e-6", "D"),
-    _Option("rho", "privacy.rho", "what the release may spend, in place of --epsilon", "R", ("privacy.epsilon",)),
-    _Option(
-        "privacy_id", "unit.privacy_id", "protect all records of each id in this column", "COLUMN", ("unit.record",)
-    ),
-    _Option(
-        "max_norm",
-        "unit.norm.max_norm",
-        "how many records of one item of an id count in full; auto lets the data choose",
-        "N|auto",
-        ("unit.records", "unit.norm.auto"),
-    ),
-    _Option(
-        "max_contributions",
-        "unit.records.max_contributions_per_partition",
-        "how many records of an id count, for each key, in place of --max-norm",
-        excludes=("unit.norm",),
-    ),
-    _Option("max_partitions", "unit.*.max_partitions", "in how many keys an id counts, or votes under --max-norm"),
-    _Option("max_weight", "unit.*.max_weight", "the largest weight of a record; needed with --weight", "W"),
-    _Option("key", "keys.field", "the column of the output key: one release for each key", "COLUMN"),
-    _Option(
-        "public_keys",
-        "keys.public",
-        "the keys to release, one a line, known without the data",
-        "FILE",
-        ("keys.select", "keys.assume_public"),
-    ),
-    _Option(
-        "select_keys",
-        "keys.select.delta",
-        "release keys that enough ids are in; the probability that one id shows a key, as 1e-8",
-        "DELTA",
-        ("keys.public", "keys.assume_public"),
-    ),
-)
-_ASSUME = _Option("assume_public_keys", "keys.assume_public", "", excludes=("keys.public", "keys.select"))
-_RECORD = _Option("unit", "unit.record", "")
-_EITHER = (("epsilon", "rho"), ("privacy_id", "unit"), ("max_norm", "max_contributions"))
+def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> Iterator[_Option]:
+    """Yield the options for the settings of a block and of those in it."""
+    for name, entry in block.entries.items():
+        others = (f"{path}{other}" for group in block.either if name in group for other in group if other != name)
+        found = (*excludes, *others)
+        if entry.option is not None:
+            yield _Option(entry.option, f"{path}{name}", found, entry)
+        if isinstance(entry.form, Block):
+            yield from _options(entry.form, f"{path}{name}.", found)
+
+
+def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
+    """Return options by name."""
+    known: dict[str, _Option] = {}
+    for option in found:
+        several = option.name in known
+        known[option.name] = option._replace(path=f"unit.*.{option.name}", excludes=()) if several else option
+    return known
+
+
+_OPTIONS = _by_name(_options(RELEASE))
+_SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in reversed(_OPTIONS.items())}
+"""How the command names a setting that has an option."""
 
 _MISSING = {
     "kind": f"--kind is missing: one of {', '.join(KINDS)}",
@@ -99,15 +99,8 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     """Declare `--config` and the options in place of a file."""
     group = parser.add_argument_group("what to release")
     group.add_argument("--config", metavar="FILE", help="a file of settings, YAML or JSON; options override it")
-    for option in _OPTIONS:
-        group.add_argument(_spelled(option.name), metavar=option.metavar, help=option.help)
-    group.add_argument("--unit", choices=("record",), help="protect single records, and no person")
-    group.add_argument(
-        "--assume-public-keys",
-        action="store_true",
-        default=None,
-        help="release each key that has data; your word that these may be published",
-    )
+    for option in _OPTIONS.values():
+        option.declare(group)
 
 
 def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
@@ -138,16 +131,14 @@ def read_settings_file(path: str) -> Settings:
 
 def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
     """Return settings with those of the options in place of their own."""
-    for first, second in _EITHER:
-        if None not in (getattr(arguments, first), getattr(arguments, second)):
-            raise UsageError(f"{_spelled(first)} and {_spelled(second)} exclude each other")
-    chosen = [name for name in ("public_keys", "select_keys", "assume_public_keys") if getattr(arguments, name)]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(map(_spelled, chosen))} exclude each other")
+    given = [option for name, option in _OPTIONS.items() if getattr(arguments, name) is not None]
+    for one, other in itertools.combinations(given, 2):
+        if any(f"{other.path}.".startswith(f"{path}.") for path in one.excludes):
+            raise UsageError(f"{_spelled(one.name)} and {_spelled(other.name)} exclude each other")
     settings = plain(settings, "")
-    for option in (_RECORD, _ASSUME, *_OPTIONS):
-        if (value := getattr(arguments, option.name)) is None:
-            continue
+    given.sort(key=lambda each: ("*" in each.path, each.name != "unit"))  # what chooses a block, before what is in it
+    for option in given:
+        value = getattr(arguments, option.name)
         for path in option.excludes:
             _remove(settings, path.split("."), option)
         path, value = _setting(option, value, settings)
@@ -158,7 +149,7 @@ def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
 
 def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]:
     """Return the path and the value of the setting that an option stands for."""
-    if option is _RECORD:
+    if option.name == "unit":
         found = settings.get("unit")
         return "unit", {"record": found["record"]} if isinstance(found, dict) and "record" in found else "record"
     if option.name == "max_norm" and value == "auto":
@@ -236,14 +227,10 @@ def _covering(path: str, known: Iterable[str]) -> str:
 def _given(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the options that are given, by the paths of what they set."""
     found: dict[str, str] = {}
-    for option in (_RECORD, _ASSUME, *_OPTIONS):
+    for option in _OPTIONS.values():
         if getattr(arguments, option.name) is not None:
             bounds = ("norm", "norm.auto", "records", "record") if "*" in option.path else ("",)
             found |= {option.path.replace("*", bound): _spelled(option.name) for bound in bounds}
             if option.name == "max_partitions":
                 found["unit.norm.max_keys"] = _spelled(option.name)
     return found
-
-
-def _spelled(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

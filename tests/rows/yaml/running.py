@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apache_beam.yaml import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "pipelines" / "yaml").glob("*.yaml"))
 FOLDER = Path(__file__).parent
 SNAPSHOTS = FOLDER / "messages.txt"

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from apache_beam.yaml import yaml_provider
 
-from beam_dpsketch.cli.main import main
-from beam_dpsketch.yaml import providers_path
-from tests.yaml.running import EXAMPLES, ROOT, run, run_tests
+from beam_dpsketch.cli.main import PROVIDERS, main
+from tests.rows.yaml.running import EXAMPLES, ROOT, run, run_tests
 
 PAGE = (ROOT / "docs" / "yaml.md").read_text(encoding="utf-8")
 
@@ -36,7 +35,7 @@ def test_each_pipeline_of_the_page_runs(place: int, folder: Path) -> None:
     """The second one includes the listing of the package."""
     assert len(blocks("yaml")) == 2
     (folder / "pipeline.yaml").write_text(blocks("yaml")[place])
-    run(folder / "pipeline.yaml", PROVIDERS=str(providers_path().resolve()))
+    run(folder / "pipeline.yaml", PROVIDERS=str(PROVIDERS.resolve()))
     assert any((folder / "out").iterdir())
 
 
@@ -57,7 +56,7 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
 def test_the_path_of_the_listing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     (command,) = re.findall(r"`dpsketch ([\w-]+)` prints where it is", PAGE)
     assert main([command]) == 0
-    assert Path(capsys.readouterr().out.strip()).resolve() == providers_path().resolve()
+    assert Path(capsys.readouterr().out.strip()).resolve() == PROVIDERS.resolve()
 
 
 def test_the_page_lists_the_examples() -> None:

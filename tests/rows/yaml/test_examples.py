@@ -13,7 +13,7 @@ import pytest
 
 from beam_dpsketch import read_releases
 from pipelines.yaml.make_visits import COUNTRIES, visits
-from tests.yaml.running import EXAMPLES, ROOT, VISITS, run, run_tests
+from tests.rows.yaml.running import EXAMPLES, ROOT, VISITS, run, run_tests
 
 COUNTS: dict[str, int] = {}
 for _city in visits().column("city").to_pylist():

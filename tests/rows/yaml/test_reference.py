@@ -11,19 +11,19 @@ import pytest
 import yaml
 
 from beam_dpsketch import rows
-from beam_dpsketch.yaml import providers_path
-from tests.yaml import reference
-from tests.yaml.running import EXAMPLES
+from beam_dpsketch.cli.main import PROVIDERS
+from tests.rows.yaml import reference
+from tests.rows.yaml.running import EXAMPLES
 
 
 def test_the_listing_names_every_transform() -> None:
-    (listing,) = yaml.safe_load(providers_path().read_text(encoding="utf-8"))
+    (listing,) = yaml.safe_load(PROVIDERS.read_text(encoding="utf-8"))
     assert listing["transforms"] == {name: f"beam_dpsketch.rows.{name}" for name in listing["transforms"]}
     assert {*listing["transforms"]} == {*rows.__all__}
 
 
 def test_the_reference_is_current() -> None:
-    """`python -m tests.yaml.reference` writes it anew."""
+    """`python -m tests.rows.yaml.reference` writes it anew."""
     made = reference.make()
     assert made.page == reference.PAGE.read_text(encoding="utf-8")
     assert made.schema == reference.SCHEMA.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The reference of Beam YAML and the schema for editors, made by Beam; `python -m tests.yaml.reference` writes both."""
+"""The reference of Beam YAML and the schema for editors; `python -m tests.rows.yaml.reference` writes both."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from apache_beam.yaml import generate_yaml_docs
 
-from beam_dpsketch.yaml import providers_path
+from beam_dpsketch.cli.main import PROVIDERS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGE, SCHEMA = DOCS / "yaml_reference.md", DOCS / "yaml_schema.json"
 _TITLE = """# Settings of the transforms in Beam YAML
 
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 def make() -> Reference:
     """Return the reference of the transforms that are listed now."""
     options = argparse.Namespace(
-        provider_source_file=str(providers_path().resolve()), markdown_file="page", html_file=None, schema_file="schema"
+        provider_source_file=str(PROVIDERS.resolve()), markdown_file="page", html_file=None, schema_file="schema"
     )
     with contextlib.redirect_stdout(io.StringIO()):
         schemas, page = generate_yaml_docs.create_index(lambda name: True, lambda name: False, options)

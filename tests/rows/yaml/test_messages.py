@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.yaml.running import SNAPSHOTS, WRONG, message, snapshots
+from tests.rows.yaml.running import SNAPSHOTS, WRONG, message, snapshots
 
 
 def on_record() -> dict[str, str]:
@@ -15,7 +15,7 @@ def on_record() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_messages_are_those_on_record() -> None:
-    """`python -m tests.yaml.running` writes them anew."""
+    """`python -m tests.rows.yaml.running` writes them anew."""
     assert len(WRONG) >= 12
     assert snapshots() == SNAPSHOTS.read_text(encoding="utf-8")
 

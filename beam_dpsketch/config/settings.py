@@ -1,0 +1,275 @@
+"""The table of settings: what each is, how it is written, and where it may stand. One entry is one setting.
+
+Readers, the schemas and signatures of `beam_dpsketch.rows`, the options of the command and the tables of
+`docs/settings.md` are made of it. Marks of code in words are for the page alone. Domains and kinds of questions have
+tables of their own, which are taken in here and in `asking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from beam_dpsketch.config.asking import ASK
+from beam_dpsketch.config.blocks import Block, Entry, Form, ListOf, Option
+from beam_dpsketch.config.scalars import (
+    BYTES,
+    DURATION,
+    EXACT,
+    FLAG,
+    FRACTION,
+    ITEM,
+    ITEMS,
+    NUMBER,
+    PART,
+    TEXT,
+    TIME,
+    WHOLE,
+    one_of,
+    read_choice,
+)
+from beam_dpsketch.domains import DOMAINS
+from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
+from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.sketches.spec import KINDS as SKETCHES
+
+KINDS = ("frequencies", "quantiles", "top_k")
+
+
+_SKETCH = one_of(SKETCHES)
+_RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
+ENCODING = Form(str, read_choice({"bytes": False, "base64": True}))
+
+_OF_SEARCH = ("quantiles", "top_k")
+_DELTA = "take less than 1 / the number of people, as 1.0e-8"
+_ASSUMED = "release each key that has data; your word that these may be published"
+_OF_LEVEL = "a level needs bits, sketch, depth, width and share"
+_PARTITIONS = Option("max_partitions", "N", "in how many keys an id counts, or votes under --max-norm")
+
+_FORMS = {"whole": WHOLE, "byte": WHOLE, "number": NUMBER, "time": TIME, "duration": DURATION}
+DOMAIN_TYPES: Mapping[str, Block] = {
+    kind.type_name: Block(
+        "Domain",
+        {
+            "type": Entry(TEXT, "", f"one of {', '.join(each.type_name for each in DOMAINS)}"),
+            **{name: Entry(_FORMS[each.form], "", each.needed or "") for name, each in kind.settings.items()},
+        },
+    )
+    for kind in DOMAINS
+}
+"""The settings of each type of domain."""
+
+
+def _common(name: str) -> Entry:
+    """Return a setting of several types of domains, whose form suits all of them."""
+    found = [block.entries[name] for block in DOMAIN_TYPES.values() if name in block.entries]
+    shapes = {entry.form.shape for entry in found if isinstance(entry.form, Form)}
+    form = found[0].form if len(shapes) == 1 else NUMBER if shapes == {int, float} else ITEM
+    return found[0]._replace(form=form, needed=found[0].needed if len(found) == len(DOMAINS) else "")
+
+
+DOMAIN = Block("Domain", {name: _common(name) for block in DOMAIN_TYPES.values() for name in block.entries})
+
+# fmt: off
+SIDE_COUNTERS = Block("SideCounters", {
+    "units": Entry(PART, "the part for the number of people, or of what is protected", usual="1/50"),
+    "records": Entry(PART, "the part for the number of records", usual="1/50"),
+    "weight": Entry(PART, "the part for the total weight", usual="1/50"),
+    "clipped": Entry(PART, "the part for what a norm takes away", usual="1/50"),
+})
+_LOSS: Mapping[str, Entry] = {
+    "epsilon": Entry(NUMBER, "what the release may spend, above 0; needs `delta`", option=Option("epsilon", "E")),
+    "delta": Entry(
+        NUMBER, "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon",
+        option=Option("delta", "D")),
+    "rho": Entry(EXACT, "what the release may spend, above 0, in place of `epsilon`", option=Option("rho", "R")),
+    "relation": Entry(_RELATION, "`add_or_remove_one` or `replace_one`", usual="add_or_remove_one"),
+}
+OF = Block("Whole", {name: entry._replace(option=None) for name, entry in _LOSS.items()}, (("epsilon", "rho"),))
+PRIVACY = Block("Privacy", {
+    **_LOSS,
+    "share": Entry(FRACTION, "the part of `of` that this release takes, above 0 and at most 1, as `1/4`"),
+    "of": Entry(OF, "a block with `epsilon`, `delta`, `rho` and `relation`, which hold for all releases together"),
+    "side_counters": Entry(SIDE_COUNTERS, "a block, or `none`, which gives all of rho to the sketch"),
+}, OF.either)
+
+RECORD = Block("Record", {
+    "max_weight": Entry(
+        WHOLE, "the largest weight of a record; required with `weight`", option=Option("max_weight", "W")),
+    "signed": Entry(FLAG, "`true` if negative weights delete"),
+})
+RECORDS = Block("Records", {
+    "max_contributions_per_partition": Entry(
+        WHOLE, "how many records of an id count in each partition (output key)",
+        "how many records of one id count in one partition, as 10",
+        option=Option(
+            "max_contributions", "N", "how many records of an id count, for each key, in place of --max-norm")),
+    "max_partitions": Entry(WHOLE, "in how many partitions an id counts", option=_PARTITIONS),
+    **RECORD.entries,
+})
+AUTO = Block("Auto", {
+    "spend": Entry(EXACT, "the part of rho that pays for the choice, at most 1/2"),
+    "item_share": Entry(EXACT, "the part of a scaled id's length that one item holds which you ask about: above 0, at most 1"),
+    "max_weight": RECORD.entries["max_weight"],
+    "max_per_item": Entry(WHOLE, "how much one id may count for one item; 1 counts people"),
+    "signed": RECORD.entries["signed"],
+    "resource_limit": Entry(WHOLE, "how many different items of an id are kept, to save memory"),
+})
+NORM = Block("Norm", {
+    "max_norm": Entry(
+        EXACT, "how many records of one item of an id count in full",
+        "about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
+        option=Option(
+            "max_norm", "N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
+    "max_weight": RECORD.entries["max_weight"],
+    "max_per_item": AUTO.entries["max_per_item"],
+    "max_keys": Entry(
+        WHOLE, "for how many keys an id votes; required with `keys: {select: ...}` and with `method`",
+        option=_PARTITIONS),
+    "signed": RECORD.entries["signed"],
+    "resource_limit": AUTO.entries["resource_limit"],
+    "auto": Entry(AUTO, "in place of `max_norm`: a block; the data choose the norm"),
+}, (("max_norm", "auto"),))
+UNIT = Block("Unit", {
+    "privacy_id": Entry(
+        TEXT, "the field that says whose a record is; all records of an id are protected",
+        option=Option("privacy_id", "COLUMN")),
+    "norm": Entry(NORM, "a block, or `auto`; scales down what is more"),
+    "records": Entry(RECORDS, "a block; drops what is more, at random"),
+    "max_windows": Entry(
+        WHOLE, "in how many windows each id counts; under `records` without it, windows protect an id within each"),
+    "period": Entry(
+        DURATION, "the length of time in which `max_windows`, or the norm, holds; without it all of the input"),
+    "record": Entry(RECORD, "in place of all others: `{}`, or a block with `max_weight` and `signed`",
+                    option=Option("unit", "record", "protect single records, and no person")),
+}, (("privacy_id", "record"), ("norm", "records")))
+
+SELECT = Block("Select", {
+    "delta": Entry(
+        EXACT, "the probability that a key of one person alone is released", _DELTA,
+        option=Option("select_keys", "DELTA",
+                      "release keys that enough ids are in; the probability that one id shows a key, as 1e-8")),
+    "share": Entry(EXACT, "the part of rho for the choice"),
+    "min_units": Entry(WHOLE, "how many people must be in a key, at the least"),
+    "method": Entry(one_of(METHODS), "`gaussian` or `table`"),
+})
+KEYS = Block("Keys", {
+    "field": Entry(TEXT, "the field of the output key: one release for each key",
+                   "the field that holds the key, as field: country", option=Option("key", "COLUMN")),
+    "public": Entry(
+        ITEMS, "the list of keys to release, known without the data",
+        option=Option("public_keys", "FILE", "the keys to release, one a line, known without the data")),
+    "select": Entry(SELECT, "a block: release the keys that enough people are in"),
+    "assume_public": Entry(FLAG, f"`true`: {_ASSUMED}", option=Option("assume_public_keys", "", _ASSUMED)),
+}, (("public", "select", "assume_public"),))
+
+WINDOWS = Block("Windows", {
+    "start": Entry(TIME, "when the first window opens", 'when the first window opens, as "2024-01-01"'),
+    "end": Entry(TIME, "when the last window closes", 'when the last window closes, as "2024-02-01"'),
+})
+HORIZON = Block("Horizon", {
+    "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later"),
+    "window_size": Entry(DURATION, "the length of a window", "the length of a window, as 1d"),
+    "windows": Entry(WHOLE, "how many windows there are", "how many windows there are, as 30"),
+    "mechanism": Entry(one_of(MECHANISMS), "`binned`, or `tree`, which has about twice the error"),
+})
+
+SPEC = Block("Sketch", {
+    "depth": Entry(WHOLE, "rows, 1 to 64"),
+    "width": Entry(WHOLE, "columns, 1 to 2^26"),
+    "kind": Entry(_SKETCH, "`count_sketch` or `count_min`"),
+    "relative_error": Entry(NUMBER, "the error as a share of the total weight, in place of `depth` and `width`",
+                            "the error as a share of the total weight, as 0.001"),
+    "failure_probability": Entry(NUMBER, "how often the error may be larger; required with `relative_error`",
+                                 "how often the error may be larger, as 0.01"),
+    "seed": Entry(WHOLE, "chooses the hash functions"),
+    "item_hash": Entry(one_of(ITEM_HASHES), "`murmur3`, or `blake2b` where an adversary can choose items"),
+    "item_key": Entry(BYTES, "32 hexadecimal digits in quotes, with `blake2b` only"),
+    "hash_version": Entry(WHOLE, "the version of the hash, to be sure of it"),
+}, (("depth", "relative_error"), ("width", "failure_probability")))
+LEVEL = Block("Level", {
+    "bits": Entry(WHOLE, "of the position; at most 20 where the level is sketched", _OF_LEVEL),
+    "sketch": Entry(one_of(("exact", *SKETCHES)), "`exact`, `count_sketch` or `count_min`", _OF_LEVEL),
+    "depth": Entry(WHOLE, "rows", _OF_LEVEL),
+    "width": Entry(WHOLE, "columns", _OF_LEVEL),
+    "share": Entry(FRACTION, "the part of rho for the level", _OF_LEVEL),
+})
+TREE = Block("Tree", {
+    "memory": Entry(WHOLE, "bytes, at 4 a counter"),
+    "arity": Entry(
+        WHOLE, "children of a node, a power of two; required for `top_k` if more than `memory` and `seed` are given"),
+    "depth": Entry(WHOLE, "rows of the sketched levels"),
+    "width": Entry(WHOLE, "columns of the sketched levels"),
+    "sketch": Entry(_SKETCH, "`count_sketch` or `count_min`"),
+    "seed": SPEC.entries["seed"],
+    "exact_levels": Entry(FLAG, "`false` for the paper's layout"),
+    "leaf_share": Entry(FRACTION, "the part of rho for the finest level"),
+    "levels": Entry(ListOf(LEVEL), "a list of blocks, from the coarsest level to the finest",
+                    "a list from the coarsest level to the finest"),
+    "hash_version": SPEC.entries["hash_version"],
+}, (("memory", "levels"),))
+GROUPS = Block("Groups", {
+    "delta": Entry(EXACT, "the probability that an item of one person alone is released", _DELTA),
+})
+METHOD = Block("Method", {
+    "groups": Entry(GROUPS, "a block: count the items that enough people have",
+                    "the one method is groups: {delta: 1.0e-8}; leave method out to search a tree"),
+})
+
+RELEASE = Block("Release", {
+    "kind": Entry(one_of(KINDS), "what is released: `frequencies`, `quantiles` or `top_k`",
+                  f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
+    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
+                  option=Option("item", "COLUMN")),
+    "domain": Entry(
+        DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
+        "the values there can be, as domain: {type: integer, low: 0, high: 99}", _OF_SEARCH,
+        option=Option(
+            "domain", "DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
+    "k": Entry(WHOLE, "how many values are wanted", "how many values are wanted, as k: 10", ("top_k",),
+               option=Option("k", "K", "of top_k: how many values are wanted")),
+    "horizon": Entry(
+        HORIZON, "the windows of a release over time, in place of `windows`", kinds=("frequencies", "quantiles"),
+        over_time='the windows, as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
+    "privacy": Entry(
+        PRIVACY, "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`",
+        "what the release may spend, as privacy: {epsilon: 2, delta: 1.0e-6}",
+        over_time="what all rows of the horizon may spend together"),
+    "unit": Entry(
+        UNIT, "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`",
+        "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
+        over_time="whom they protect, as "
+        "`{privacy_id: person, records: {max_contributions_per_partition: 5}, max_windows: 7}`"),
+    "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
+    "items": Entry(
+        ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
+    "tree": Entry(
+        TREE, "the layout of the counters; without it the usual one", kinds=_OF_SEARCH,
+        over_time="the layout of the counters of one window; without it the usual one"),
+    "method": Entry(METHOD, "grouped counts in place of a tree, as `{groups: {delta: 1.0e-8}}`", kinds=("top_k",)),
+    "weight": Entry(TEXT, "the field that says how much a record counts; without it each counts 1",
+                    option=Option("weight", "COLUMN")),
+    "keys": Entry(KEYS, "one release for each of these keys, as `{public: [NL, BE], field: country}`",
+                  over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
+    "windows": Entry(
+        WINDOWS, 'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`'),
+}, (("windows", "horizon"), ("tree", "method"), ("spec", "items")))
+
+IDEMPOTENT_NOISE = Block("IdempotentNoise", {
+    "release_id": Entry(TEXT, "names the release", "names this release of this input, as visits 2026-11-21"),
+    "environment": Entry(TEXT, "the variable of workers that holds the secret"),
+    "file": Entry(TEXT, "the file of workers that holds the secret"),
+}, (("environment", "file"),))
+ROWS = Block("Rows", {
+    "ask": Entry(ASK, "one kind of question, as `{items: [Oslo, Bern]}`; rows of answers come out"),
+    "encoding": Entry(
+        ENCODING, "of rows of releases, `bytes` or `base64`", usual="bytes",
+        over_time="of the releases, `bytes` or `base64`"),
+    "idempotent_noise": Entry(
+        IDEMPOTENT_NOISE, "a name for the release and the place of a secret, for runners that repeat work"),
+    "label": Entry(TEXT, "a name for the steps, where two transforms have equal settings and another language gives "
+                          "them one name"),
+})
+"""The settings that private transforms of `beam_dpsketch.rows` have next to those of a release."""
+# fmt: on
