@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_dpsketch.transforms.steps import release_once
+from beam_dpsketch.engine import run as engine_run
 from pipelines import delays_by_destination
 from pipelines.running import read_selected_releases
 from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
@@ -70,7 +70,7 @@ def test_common_destinations_are_released(
 def test_keys_that_are_taken_from_the_data_would_be_noticed(
     flown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_once, "find_chosen", lambda choice, votes, randomness: np.ones(len(votes), dtype=bool))
+    monkeypatch.setattr(engine_run, "find_chosen", lambda choice, votes, randomness: np.ones(len(votes), dtype=bool))
     assert "XYZ" in run(flown, tmp_path / "delays")
 
 

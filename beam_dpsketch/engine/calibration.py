@@ -47,13 +47,20 @@ class Calibration(Generic[Limit]):
         return None if self.choice is None else self.choice.note
 
     def with_terms(self, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
-        """Return the same under terms that differ in their budget alone."""
+        """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
         return dataclasses.replace(self, terms=terms)
 
     def with_norm(self, max_norm: Fraction | None) -> Calibration:
         """Return the noise of a release: under this norm if the data choose it, else as it is."""
-        known = self.terms.resolved(max_norm)
-        return cast(Calibration, self) if self.terms.choosing is None else Calibration.of(self.spec, known)
+        if self.terms.choosing is None:
+            return cast(Calibration, self)
+        if max_norm not in self._under_norms:
+            self._under_norms[max_norm] = Calibration.of(self.spec, self.terms.resolved(max_norm))
+        return self._under_norms[max_norm]
+
+    @functools.cached_property
+    def _under_norms(self) -> dict[Fraction | None, Calibration]:
+        return {}
 
 
 DeclaredCalibration: TypeAlias = Calibration[ContributionLimit]

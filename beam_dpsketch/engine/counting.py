@@ -24,7 +24,7 @@ from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
 from beam_dpsketch.privacy.norm.scaling import drowned_bits, round_off
-from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
@@ -67,9 +67,9 @@ class Counting(NamedTuple):
         """The noise parameter of the one table of counts."""
         return (self.sigma_squared,)
 
-    def with_terms(self, terms: ReleaseTerms) -> Counting:
-        """Return the same under terms that differ in their budget alone."""
-        return self._replace(terms=terms)
+    def with_terms(self, terms: DeclaredTerms) -> Counting:
+        """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
+        return self._replace(terms=terms.resolved(None))
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
         """Return the noisy counts, int64 of shape (n,), and which of them are released, bool.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +11,7 @@ from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.records.windows import Windowing, plan_windows
 
 PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "key": "keys.field"}
 """Where the settings name the column of an argument."""
@@ -20,8 +20,7 @@ PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "k
 def resolve(declared: ReleaseSpec) -> ResolvedRelease:
     """Return the release of a table; refuse windows."""
     _refuse_windows(declared)
-    terms = dataclasses.replace(declared.terms, disclosed=declared.discloses(windows_are_public=True))
-    return declared.resolved.under(terms)
+    return declared.resolved.under(plan_windows(declared, Windowing()).terms)
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:

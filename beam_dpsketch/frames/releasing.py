@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from typing import Any
+from typing import Any, cast
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.config.release import read_release
+from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.errors import ElementsWarning
-from beam_dpsketch.frames.noise import nothing_released, release_counts, release_sums
 from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import describe_argument
 from beam_dpsketch.records.unused import Unused
@@ -91,15 +96,48 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     check_columns(declared, opened)
     resolved, unused = resolved.paying_for(object()), Unused(selectors)
     secret = None if secret is None else secret.derive(declared.identify(resolved.terms))
-    sums = ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
+    run, sums = Run(secret), ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
+    noise: Calibration | Counting
     if declared.count.by_item:
-        released = release_counts(sums.by_pair(), resolved, secret)
+        noise = resolved.noise(Counting)
+        released = release_counts(sums.by_pair(), declared, noise, run)
     else:
-        released = release_sums(sums.by_key(), resolved, secret)
+        noise = resolved.noise(Calibration)
+        released = release_sums(sums.by_key(), declared, noise, run)
     words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
     if not declared.is_keyed:
         return released[None], words
     found = KeyedReleases(released)
     if not released and resolved.terms.selection is not None:
-        found.unreleased = nothing_released(resolved, secret)
+        found.unreleased = run.spent_alone(noise)
     return found, words
+
+
+def release_sums(
+    sums: dict[Any, SketchAccumulator], declared: ReleaseSpec, calibration: DeclaredCalibration, run: Run
+) -> dict[Any, ReleasedSketch]:
+    """Return the release of each key, or of the key `None`."""
+    per_key, name = declared.is_keyed, run.name() if declared.is_keyed else None
+    waiting = [Sum(Place((key,) if per_key else ()), each, name, key) for key, each in sums.items()]
+    released: dict[Any, ReleasedSketch] = {}
+    for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration):
+        released |= zip([each.output for each in together], cast(Any, releases), strict=True)
+    return released
+
+
+def release_counts(
+    counts: dict[bytes, int], declared: ReleaseSpec, counting: Counting, run: Run
+) -> dict[Any, ReleasedSketch]:
+    """Return the grouped counts of each key, or of the key `None`: those above the threshold after the noise."""
+    per_key, name = declared.is_keyed, run.name()
+    always = map(encode, declared.public_keys or ()) if per_key else [b""]
+    rows: dict[bytes, list[tuple[bytes, int]]] = {key: [] for key in always}
+    for pair, noisy in run.count(counting, [*counts.items()]):
+        encoded, item = split_pair(pair, per_key=per_key)
+        rows.setdefault(encoded, []).append((item, noisy))
+    released: dict[Any, ReleasedSketch] = {}
+    for encoded, each in rows.items():
+        key = decode(encoded) if per_key else None
+        if key is None or is_unicode(key):
+            released[key] = run.gather(counting, each, Place((key,) if per_key else ()), name)
+    return released

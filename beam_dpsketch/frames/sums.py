@@ -1,7 +1,8 @@
 """The steps before the noise, in this process: read, bound, and sum exactly.
 
 Guarantee: the counters are those of a pipeline on the same records, bit by bit, in any order and any split. Bounding
-that samples takes equally probable records, and with the secret of a pipeline the same ones.
+that samples takes equally probable records, and with the secret of a pipeline the same ones. All records of a privacy
+id are in one shard, so bounds that hold in each shard hold for each id.
 """
 
 from __future__ import annotations
@@ -9,34 +10,29 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.engine.norms import NORM_PART, choose_norm
-from beam_dpsketch.frames.shards import into_shards
+from beam_dpsketch.engine.run import Run
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
-from beam_dpsketch.records.bounding.rules import rule_of, rule_of_norm
-from beam_dpsketch.records.groups import sum_by_pair, wrap_around
-from beam_dpsketch.records.items import WeightedItems
-from beam_dpsketch.records.reading import (
-    Columns,
-    note_use,
-    read_counts,
-    read_keyed_table,
-    read_single,
-    read_table,
-    split_single,
-)
+from beam_dpsketch.records.bounding.rules import Gathered, rule_of, rule_of_norm
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.codec import concat_tables
+from beam_dpsketch.records.groups import group_rows, wrap_around
+from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.unused import Unused
 
-_Read = TypeVar("_Read")
+SHARDS = 64
+BLOCK = 1 << 20
+"""From how many records on there are shards, so that each is bounded alone, in less time and memory."""
 
 
 class ExactSums:
@@ -58,71 +54,83 @@ class ExactSums:
 
     def by_key(self) -> dict[Any, SketchAccumulator]:
         """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`."""
-        declared, sketch_input, max_norm = self._declared, self._sketch_input, None
-        if declared.privacy_id is None:
-            contributions = self._single()
-        else:
-            shards = self._bounded()
-            max_norm = shards[0].max_norm
-            if declared.is_keyed:
-                contributions = itertools.chain.from_iterable(each.by_key(sketch_input) for each in shards)
-            else:
-                contributions = ((None, each.to_items(sketch_input)) for each in shards)
-        empty = sketch_input.empty()._replace(max_norm=max_norm)
-        always = declared.public_keys or () if declared.is_keyed else (None,)
-        sums = {key: SketchAccumulator(sketch_input) for key in always}
-        for accumulator in sums.values():
-            accumulator.add_contributions(empty)
-        for key, items in contributions:
-            sums.setdefault(key, SketchAccumulator(sketch_input)).add_contributions(items)
-        return sums
+        declared, sketch_input = self._declared, self._sketch_input
+        contributions, max_norm = self._contributions()
+        sums: dict[Any, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
+        for key in declared.public_keys or () if declared.is_keyed else (None,):
+            sums[key].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
+        for each in contributions:
+            key, items = each if declared.is_keyed else (None, each)
+            sums[key].add_contributions(items)
+        return dict(sums)
 
     def by_pair(self) -> dict[bytes, int]:
         """Return the total weight of each pair of key and item, for grouped counts."""
         counts: dict[bytes, int] = defaultdict(int)
-        for pair, count in self._pairs():
+        for pair, count in self._contributions()[0]:
             counts[pair] = wrap_around(counts[pair] + count)
         return counts
 
-    def _pairs(self) -> Iterator[tuple[bytes, int]]:
-        if self._declared.privacy_id is not None:
-            for shard in self._bounded():
-                yield from shard.by_pair(self._sketch_input)
-            return
-        for records in self._read(lambda columns: read_counts(self._reader, columns, self._sketch_input), len):
-            yield from sum_by_pair(records["key"], records["weight"].to_numpy())
-
-    def _single(self) -> Iterator[tuple[Any, WeightedItems]]:
-        """Yield keys and what their records add, each a unit of its own."""
-        if not self._declared.is_keyed:
-            read = self._read(lambda columns: read_single(columns, self._sketch_input), lambda items: len(items.keys))
-            yield from zip(itertools.repeat(None), read, strict=False)
-            return
-        for records in self._read(lambda columns: read_keyed_table(self._reader, columns, self._sketch_input), len):
-            yield from split_single(records, self._sketch_input)
+    def _contributions(self) -> tuple[Iterator[Any], Fraction | None]:
+        """Return what adds up, as `Bounded.contributions` does, and the norm, if the data chose it."""
+        if self._declared.privacy_id is None:
+            return self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)), None
+        shards = self._bounded()
+        of_shards = (each.contributions(self._reader, self._sketch_input) for each in shards)
+        return itertools.chain.from_iterable(of_shards), shards[0].max_norm
 
     def _bounded(self) -> list[Bounded]:
         """Return what is kept of all records, in shards by privacy id, and scaled by a norm, if one bounds it."""
         sketch_input, terms, secret = self._sketch_input, self._terms, self._secret
         rule = rule_of(sketch_input, RandomPriorities() if secret is None else KeyedPriorities(lambda: secret))
 
-        def read(columns: Columns) -> pa.Table:
-            return read_table(self._reader, columns, rule.bounds, sketch_input)
+        def read(columns: Columns) -> tuple[int, list[pa.Table]]:
+            table = read_table(self._reader, columns, rule.bounds, sketch_input)
+            return len(table), [table]
 
-        shards = into_shards(rule, self._read(read, len))
+        shards = into_shards(rule, self._read(read))
         if (choosing := terms.choosing) is None:
             return [*map(rule.bound, shards)]
         assert isinstance(rule, NormRule)
-        keyed = None if secret is None else secret.derive(NORM_PART)
         lengths = np.sum([rule.length_histogram(shard) for shard in shards], axis=0)
-        norm = choose_norm(lengths, sketch_input.spec, choosing, keyed)
+        norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing)
         scaling = rule_of_norm(sketch_input, choosing, norm)
         return [scaling.bound(shard)._replace(max_norm=norm) for shard in shards]
 
-    def _read(self, read: Callable[[Columns], _Read], size: Callable[[_Read], int]) -> Iterator[_Read]:
-        """Yield what is read of each part, and note whether any of it counts."""
+    def _read(self, read: Callable[[Columns], tuple[int, Iterable[Any]]]) -> Iterator[Any]:
+        """Yield what is read of all parts, given how to read one and count its records; note whether any counts."""
         for part in self._parts:
             columns = self._reader.read_batch(part, self._sketch_input)
-            result = read(columns)
-            note_use(self._unused, size(result), columns, self._reader, self._sketch_input)
-            yield result
+            size, found = read(columns)
+            note_use(self._unused, size, columns, self._reader, self._sketch_input)
+            yield from found
+
+
+def into_shards(rule: Rule, tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """Return one or more tables of records as one, or as shards if they are large, without what the rule drops."""
+    blocks = _blocks(tables)
+    first = next(blocks)
+    second = next(blocks, None)
+    if second is None:
+        return [first]
+    shards = [Gathered(rule, BLOCK // SHARDS) for _ in range(SHARDS)]
+    for block in itertools.chain((first, second), blocks):
+        codes = (shard_hash(block["unit"]) % np.uint64(SHARDS)).astype(np.uint8)
+        order, rows = group_rows(codes, SHARDS)
+        ordered = block.take(pa.array(order)).combine_chunks()
+        for shard, each in zip(shards, rows, strict=True):
+            shard.add(ordered.slice(each.start, each.stop - each.start))
+    return [shard.table() for shard in shards]
+
+
+def _blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables of about `BLOCK` records, one at least."""
+    gathered, size, is_first = [], 0, True
+    for table in tables:
+        gathered.append(table)
+        size += len(table)
+        if size >= BLOCK:
+            yield concat_tables(gathered)
+            gathered, size, is_first = [], 0, False
+    if is_first or size:
+        yield concat_tables(gathered)

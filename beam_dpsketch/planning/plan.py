@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.expected_error import Detection, Errors
 from beam_dpsketch.planning.plan_text import (
@@ -25,6 +24,7 @@ from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
+from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.showing import html_table
 
 USELESS_SHARE = 0.1
@@ -49,6 +49,7 @@ class Plan:
       errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
       advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
         `None` for continual release.
+      key_note: how keys are chosen; `None` if the data do not choose them.
     """
 
     spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
@@ -63,6 +64,7 @@ class Plan:
     half_width: float | None = None
     errors: Errors | None = None
     advice: Advice | None = None
+    key_note: KeyNote | None = None
 
     @property
     def memory(self) -> int:
@@ -160,8 +162,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"Noise: sigma = {span(sigmas)} on each counter{rows}{under}."
     yield privacy_line(terms)
     yield bounds_line(terms)
-    if (choice := choose_keys(spec, terms)) is not None:
-        yield f"Keys: {choice.note}."
+    if plan.key_note is not None:
+        yield f"Keys: {plan.key_note}."
     if isinstance(terms, RowTerms):
         yield from over_time_lines(terms, sigmas, copies)
     elif terms.window_count > 1:

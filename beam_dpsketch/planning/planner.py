@@ -74,7 +74,9 @@ def plan_calibrated(
         expected["advice"] = advise(spec, terms, search=search, wanted_error=wanted_error)
         if terms.choosing is None:  # else the noise is not known yet
             expected |= _expected_answers(spec, terms.resolved(1), n, sigma_squared, search)
-    return Plan(spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, **expected)
+    return Plan(
+        spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, key_note=calibration.note, **expected
+    )
 
 
 def _expected_answers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import AllAtOnce
@@ -31,6 +31,17 @@ def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, wind
             checks.do(_validate.instance, TimeRange, Horizon, windows=windows)
 
 
+class Calibrated(Protocol):
+    """What is worked out of a release before there are data: its noise, and how keys or items are chosen."""
+
+    @property
+    def terms(self) -> DeclaredTerms:
+        """What each release promises, or all rows over time."""
+
+    def with_terms(self, terms: DeclaredTerms) -> Calibrated:
+        """Return the same under terms that the noise does not differ under."""
+
+
 class Count(abc.ABC):
     """A kind of release: which counters, how they are bounded, and what is worked out before there are data.
 
@@ -52,7 +63,7 @@ class Count(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def calibrate(self, terms: DeclaredTerms) -> Any:
+    def calibrate(self, terms: DeclaredTerms) -> Calibrated:
         """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
-from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs
+from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all
 from beam_dpsketch.records.unused import Unused
@@ -236,6 +236,18 @@ def split_by_key(
         key = decode(encoded)
         if is_unicode(key):
             yield place, key, WeightedItems(items[group], weights[group])
+
+
+def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> tuple[int, Iterator[Any]]:
+    """Return how many records count, each a unit of its own, and what they add, as `Bounded.contributions` does."""
+    if reader.by_item:
+        records = read_counts(reader, columns, sketch_input)
+        return len(records), sum_by_pair(records["key"], records["weight"].to_numpy())
+    if reader.per_key:
+        records = read_keyed_table(reader, columns, sketch_input)
+        return len(records), split_single(records, sketch_input)
+    items = read_single(columns, sketch_input)
+    return len(items.keys), iter([items])
 
 
 def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:

@@ -6,25 +6,25 @@ import dataclasses
 import functools
 import hashlib
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.privacy.contributions import ContributionLimit, PrivacyUnit
+from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count, check_types
+from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Calibrated, Count, check_types
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_over_time, given_over_time
-from beam_dpsketch.records.window_rows import WindowRows
 
 _DIGEST_VERSION, _DIGEST_BYTES = 1, 32
+Noise = TypeVar("Noise")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,53 +146,46 @@ class ReleaseSpec:
     @functools.cached_property
     def terms(self) -> DeclaredTerms:
         """What the release promises, as far as it is known before the windows of a pipeline are."""
-        return self._terms_of_each() if self.horizon is None else self.row_terms()
+        if self.horizon is None:
+            return self.terms_of_each(in_windows=self.time_range is not None)
+        limit = self.privacy_id  # has `max_windows` where each window is bounded alone
+        return self.row_terms(is_bounded=limit is None or limit.max_windows is None)
 
-    def _terms_of_each(self) -> DeclaredTerms:
-        """Return the terms of the release of each window."""
+    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1) -> ReleaseTerms[ContributionLimit]:
+        """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
         if selection is not None:
             privacy = privacy.losing(selection.delta)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
-        if self.privacy_id is None:
-            return ReleaseTerms(privacy, self.unit.bounds, output_cells=cells, selection=selection)
-        unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.privacy_id.period_micros else PrivacyUnit.PRIVACY_ID
-        if self.time_range is not None and self.privacy_id.max_windows is None and not self.privacy_id.has_norm:
-            unit = PrivacyUnit.PRIVACY_ID_IN_WINDOW
+        unit, window_count, period_micros = PrivacyUnit.RECORD, overlapping, 0
+        if (limit := self.privacy_id) is not None:
+            unit, window_count, period_micros = limit.promise(in_windows=in_windows)
         return ReleaseTerms(
             privacy,
             self.unit.bounds,
             selection=selection,
             unit=unit,
-            window_count=self.privacy_id.max_windows or 1,
-            period_micros=self.privacy_id.period_micros,
+            window_count=window_count,
+            period_micros=period_micros,
             output_cells=cells,
         )
 
-    def row_terms(self, *, is_bounded: bool | None = None) -> RowTerms:
-        """Return what all rows of the horizon promise together.
-
-        Of norms, `is_bounded` says whether one covers all windows; otherwise each window is bounded alone. `None` takes
-        what `max_windows` fits: it is given where each window is bounded alone.
-        """
+    def row_terms(self, *, is_bounded: bool) -> RowTerms:
+        """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
         assert self.horizon is not None
-        terms, limit, mechanism = self._terms_of_each(), self.privacy_id, self.horizon.rows
-        if is_bounded is None:
-            is_bounded = limit is None or limit.max_windows is None
+        terms, limit, mechanism = self.terms_of_each(in_windows=False), self.privacy_id, self.horizon.rows
         bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
         if bounds.has_norm and is_bounded and cells is not None:
             cells *= mechanism.windows
         if self.keys is not None and self.keys.chosen_by_data:
-            in_each_window = limit is not None and not limit.has_norm
-            windows = (limit.max_windows or 1) if limit is not None and in_each_window else 1
+            windows = 1 if bounds.has_norm else terms.window_count
             selection = self.keys.rule((bounds.max_keys or 1) * windows)
-        record = PrivacyUnit.RECORD_OVER_HORIZON
         return RowTerms(
             terms.privacy,
             bounds,
-            unit=record if limit is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            unit=PrivacyUnit.RECORD_OVER_HORIZON if limit is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             window_count=terms.window_count,
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
@@ -272,13 +265,20 @@ class ResolvedRelease:
 
     declared: ReleaseSpec
     terms: DeclaredTerms
-    calibrated: Any
+    calibrated: Calibrated
+
+    def noise(self, kind: type[Noise]) -> Noise:
+        """Return what was worked out, which is of this kind."""
+        assert isinstance(self.calibrated, kind)
+        return self.calibrated
 
     def under(self, terms: DeclaredTerms) -> ResolvedRelease:
         """Return the release under the terms that its windows lead to; refuse those that cannot work."""
         if terms == self.terms:
             return self
-        return ResolvedRelease(self.declared, terms, self.declared.count.calibrate(terms))
+        is_as_noisy = dataclasses.replace(terms, disclosed=self.terms.disclosed) == self.terms
+        calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
+        return ResolvedRelease(self.declared, terms, calibrated)
 
     def paying_for(self, release: Any) -> ResolvedRelease:
         """Return the same without a budget; raise if a part of a budget has paid for another release."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, PrivacyUnit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.records.selectors import Selector, check_selector
 
@@ -82,6 +82,16 @@ class PrivacyId:
     @property
     def period_micros(self) -> int:
         return 0 if self.period is None else duration_to_micros(period=self.period)
+
+    def promise(self, *, in_windows: bool) -> tuple[PrivacyUnit, int, int]:
+        """Return whom a release protects, in how many windows each id counts, and how long its periods are.
+
+        In windows, an id that nothing bounds over all of them is protected within each of them alone.
+        """
+        if in_windows and self.max_windows is None and not self.has_norm:
+            return PrivacyUnit.PRIVACY_ID_IN_WINDOW, 1, 0
+        unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID
+        return unit, self.max_windows or 1, self.period_micros
 
 
 Unit: TypeAlias = "Record | PrivacyId"

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
@@ -42,16 +41,6 @@ def part_of_run(run: bytes, name: bytes) -> bytes:
 def timeline_of_run(run: bytes, key: Any = ()) -> bytes:
     """Return the name of the rows over time of one key in a run; without keys, of all its rows."""
     return run + hashlib.blake2b(encode(key), key=run, digest_size=TIMELINE_BYTES - RUN_BYTES).digest()
-
-
-def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:
-    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
-    return transform.derive(encode((part, pane)))
-
-
-def name_run(transform: KeyedRandomness) -> bytes:
-    """Return the name of the run. A secret, a release id and all settings name it, so a replay is the same run."""
-    return transform.random_bytes(b"run")(RUN_BYTES)
 
 
 def run_and_part(release_id: bytes) -> bytes:

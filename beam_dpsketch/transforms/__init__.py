@@ -5,11 +5,10 @@ from beam_dpsketch.transforms.bound_contributions import BoundContributions, Bou
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
-from beam_dpsketch.transforms.outputs import TopK
+from beam_dpsketch.transforms.outputs import QueryReleases, TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
-from beam_dpsketch.transforms.queries import QueryReleases
-from beam_dpsketch.transforms.secret_sources import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.select_keys import SelectKeys
+from beam_dpsketch.transforms.steps.idempotent_noise import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off

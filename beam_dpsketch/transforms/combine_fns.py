@@ -26,7 +26,7 @@ from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
-from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from beam_dpsketch.transforms.steps.summing import RawSketchFn
 
 
 class PrivateSketchFn(RawSketchFn):

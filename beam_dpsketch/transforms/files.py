@@ -17,9 +17,9 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import Kind, Stored
 from beam_dpsketch.hashing.encodings import Item
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.steps.choosing.spent import spent_before
 from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file
-from beam_dpsketch.transforms.windows.guard import check_windowing, is_global
+from beam_dpsketch.transforms.steps.release_once import spent_before
+from beam_dpsketch.transforms.windows import check_windowing, is_global
 
 
 class WriteReleases(beam.PTransform):

@@ -6,27 +6,31 @@ Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbour
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
+from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.statement.statement_text import round_up
-from beam_dpsketch.transforms.steps.choosing.keys import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, plan_of
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")
@@ -62,11 +66,11 @@ class SelectKeys(PrivateTransform):
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan = WindowPlan.of(pcoll, self._declared)
+        window_plan = plan_of(pcoll, self._declared)
         self._check_elements(pcoll)
         resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
         sums = pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise)
-        choice = self._pay(pcoll, resolved).calibrated.choice
+        choice = self._pay(pcoll, resolved).noise(_ChosenAlone).choice
         return (
             sums
             | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise)).with_output_types(Any)
@@ -95,7 +99,7 @@ class _ChosenAlone(NamedTuple):
 class _KeysAlone(AnySketch):
     """A list of keys: what is counted of them is not released."""
 
-    def calibrate(self, terms: DeclaredTerms) -> Any:
+    def calibrate(self, terms: DeclaredTerms) -> _ChosenAlone:  # type: ignore[override]
         return _ChosenAlone(terms, choose_keys_alone(terms))
 
     def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
@@ -105,3 +109,30 @@ class _KeysAlone(AnySketch):
 def _constant(value: Any) -> int:
     """Return the same item for each value of a pair."""
     return 0
+
+
+class ChooseOnce(DrawsNoise):
+    """Turn (key, accumulator) into the key, if it is chosen; let each window fire once.
+
+    Args:
+      choice: how keys are chosen.
+      idempotent_noise: makes the decision a function of a secret; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
+        super().__init__(idempotent_noise)
+        self._choice = choice
+
+    def process(
+        self,
+        element: tuple[Any, SketchAccumulator],
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        if fires_again_late(pane):
+            return
+        check_timestamps(window)
+        key, accumulator = element
+        place = Place((key,), window.start.micros, window.end.micros, pane.index)
+        if self.run().choose(self._choice, accumulator.votes[np.newaxis], [place])[0]:
+            yield key

@@ -48,10 +48,10 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
     from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
-    from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+    from beam_dpsketch.transforms.windows import plan_of
 
     declared = transform._declared
-    plan = WindowPlan.of(elements, declared)
+    plan = plan_of(elements, declared)
     if step == "final":
         return elements | transform
     if step == "bound":

@@ -190,13 +190,23 @@ def test_a_flat_release_has_one_level_of_noise():
         )
 
 
-def test_only_noising_draws_noise():
-    """Nothing else in the package names it; choices and grouped counts have noise of their own."""
+def importing(*names: str) -> set[str]:
+    """The modules of the package that import one of these names."""
     package = pathlib.Path(beam_dpsketch.__file__).parent
-    naming = {
+    return {
         path.relative_to(package).with_suffix("").as_posix()
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and any(name.name == "add_noise" for name in node.names)
+        if isinstance(node, ast.ImportFrom) and any(name.name in names for name in node.names)
     }
-    assert naming == {f"engine/{name}" for name in ("counting", "keys", "noising", "norms")}
+
+
+def test_only_noising_draws_noise():
+    """Nothing else in the package names it; choices and grouped counts have noise of their own."""
+    assert importing("add_noise") == {f"engine/{name}" for name in ("counting", "keys", "noising", "norms")}
+
+
+def test_only_a_run_chooses_and_names_what_is_drawn():
+    """Pipelines and tables ask it. The raw CombineFn draws without a run."""
+    assert importing("find_chosen", "choose_norm", "draw_of", "release_randomness", "timeline_of_run") == {"engine/run"}
+    assert importing("release_parts") == {"engine/run", "transforms/combine_fns"}

@@ -14,8 +14,9 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Disclosure
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.frames import noise, releasing, shards, sums, tables
+from beam_dpsketch.frames import releasing, sums, tables
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.record_rule import RecordRule
@@ -80,8 +81,8 @@ def test_every_form_of_a_table_gives_the_same_releases(form: str, names: list[st
 def test_order_and_parts_of_rows_do_not_matter(form: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {name: bytes_of_frame(name, TABLE) for name in names}
     monkeypatch.setattr(tables, "ROWS", 113)
-    monkeypatch.setattr(shards, "BLOCK", 200)
-    monkeypatch.setattr(noise, "_COUNTERS", 100)
+    monkeypatch.setattr(sums, "BLOCK", 200)
+    monkeypatch.setattr(engine_run, "COUNTERS", 100)
     shuffled = TABLE.take(pa.array(ORDER))
     for name in names:
         assert bytes_of_frame(name, shuffled.to_pandas() if form == "pandas" else shuffled) == expected[name], name
@@ -101,18 +102,17 @@ def with_data(exact: Any, sums_of_keys: Any) -> dict[Any, SketchAccumulator]:
     return {key: each for key, each in exact(sums_of_keys).items() if each.to_vector().any()}
 
 
-def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any) -> Any:
+def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any, **row: Any) -> Any:
     terms = calibration.terms
     relation = REPLACE_ONE if terms.privacy.relation is ADD_OR_REMOVE_ONE else ADD_OR_REMOVE_ONE
     privacy = terms.privacy.without_budget()
     object.__setattr__(privacy, "relation", relation)
-    return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets)
+    return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets, **row)
 
 
-def below_the_threshold(exact: Any, counts: Any, resolved: Any, secret: Any) -> Any:
-    counting = resolved.calibrated
+def below_the_threshold(exact: Any, counts: Any, declared: Any, counting: Any, run: Any) -> Any:
     planted = counting._replace(note=dataclasses.replace(counting.note, threshold=1))
-    return exact(counts, dataclasses.replace(resolved, calibrated=planted), secret)
+    return exact(counts, declared, planted, run)
 
 
 def in_counters(name: str, owner: Any, attribute: str, faulty: Any) -> Fault:
@@ -149,15 +149,15 @@ FAULTS = {
         NORM, Calibration, "with_norm", lambda exact, given, norm: exact(given, norm and norm - SIXTEENTH)
     ),
     "noise of another secret": in_noise(
-        RECORDS, noise, "release_randomness", lambda exact, secret, name: exact(secret.derive(b"another"), name)
+        RECORDS, engine_run, "release_randomness", lambda exact, secret, *of: exact(secret.derive(b"another"), *of)
     ),
-    "another relation": in_noise(RECORDS, noise, "release_parts", another_relation),
+    "another relation": in_noise(RECORDS, engine_run, "release_parts", another_relation),
     "another statement": in_noise(CHOSEN, ReleaseSpec, "discloses", lambda *_, **__: Disclosure.WINDOWS),
     "another part of the run": in_noise(
-        "groups", noise, "part_name", lambda exact, which: exact(which, GLOBAL_START, GLOBAL_END - 1)
+        "groups", engine_run, "part_name", lambda exact, which, *_: exact(which, GLOBAL_START, GLOBAL_END - 1)
     ),
     "no votes are needed": in_noise(
-        CHOSEN, noise, "find_chosen", lambda _, choice, votes, secrets: np.ones(len(votes), dtype=bool)
+        CHOSEN, engine_run, "find_chosen", lambda _, choice, votes, secrets: np.ones(len(votes), dtype=bool)
     ),
     "groups below the threshold": in_noise("groups", releasing, "release_counts", below_the_threshold),
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch.config import read_release
-from beam_dpsketch.frames import shards
+from beam_dpsketch.frames import sums
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 
@@ -56,7 +56,7 @@ CASES = [case for case in itertools.product(KINDS, UNITS) if case not in (("grou
 def test_shards_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
     monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
-    monkeypatch.setattr(shards, "BLOCK", 640)
+    monkeypatch.setattr(sums, "BLOCK", 640)
     assert released(kind, unit) == expected
 
 
@@ -65,13 +65,13 @@ def test_shards_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyP
 def test_a_privacy_id_in_two_shards_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
     monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
-    monkeypatch.setattr(shards, "BLOCK", 640)
-    monkeypatch.setattr(shards, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64))
+    monkeypatch.setattr(sums, "BLOCK", 640)
+    monkeypatch.setattr(sums, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64))
     assert released(kind, unit) != expected
 
 
 def test_large_tables_have_shards_and_drop_what_never_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "BLOCK", 640)
+    monkeypatch.setattr(sums, "BLOCK", 640)
 
     class Rule:
         def prune(self, table: pa.Table) -> pa.Table:
@@ -79,7 +79,7 @@ def test_large_tables_have_shards_and_drop_what_never_counts(monkeypatch: pytest
 
     units = pa.chunked_array([pa.array([1] * 100, pa.int64())])
     tables = [pa.table({"unit": units}) for _ in range(20)]
-    found = shards.into_shards(Rule(), tables)  # type: ignore[arg-type]
-    assert len(found) == shards.SHARDS
+    found = sums.into_shards(Rule(), tables)  # type: ignore[arg-type]
+    assert len(found) == sums.SHARDS
     assert 3 <= sum(map(len, found)) < 700  # of 2,000: pruned each time a shard has grown
-    assert [len(each) for each in shards.into_shards(Rule(), tables[:2])] == [200]  # type: ignore[arg-type]
+    assert [len(each) for each in sums.into_shards(Rule(), tables[:2])] == [200]  # type: ignore[arg-type]

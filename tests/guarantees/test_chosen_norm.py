@@ -29,12 +29,13 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums
-from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
-from beam_dpsketch.transforms.steps.choosing.norms import BoundByNorm
+from beam_dpsketch.transforms.steps import norms as norm_choosing
+from beam_dpsketch.transforms.steps.norms import BoundByNorm
 from tests.helpers import tolerances
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, expected
@@ -62,7 +63,7 @@ TIMED = [(row, number * 7 % 120) for number, row in enumerate(ROWS)]
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each choice is the same."""
-    monkeypatch.setattr(norm_choosing, "choose_norm", lambda *_: NORM)
+    monkeypatch.setattr(engine_run, "choose_norm", lambda *_: NORM)
 
 
 def per_key(spec: Any = SPEC, **arguments: Any) -> Any:

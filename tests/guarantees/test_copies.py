@@ -10,8 +10,8 @@ import apache_beam as beam
 import pytest
 
 from beam_dpsketch.transforms.steps import private_release
-from beam_dpsketch.transforms.steps.copies import copy_guard
-from beam_dpsketch.transforms.steps.copies.record_steps import Origin, origin_of
+from beam_dpsketch.transforms.steps.checks import copy_guard
+from beam_dpsketch.transforms.steps.checks.copy_guard import Origin, origin_of
 from tests.helpers import copies, laws
 from tests.helpers.copies import Measured, measure
 from tests.helpers.graphs import Graph

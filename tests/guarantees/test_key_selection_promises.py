@@ -266,11 +266,9 @@ MANY = [{"user": user, "key": "popular", "item": 1} for user in range(UNITS)]
 MARKS = re.compile(rf"\b({UNITS}|{UNITS * 48})\b")
 
 
-class Failing(ReleaseOnce):
-    """Fails in the middle of its work, as a worker may."""
-
-    def _release(self, sums: Any) -> Any:
-        raise RuntimeError("a disk is full")
+def failing(*given: Any, **more: Any) -> Any:
+    """Fail in the middle of the work, as a worker may."""
+    raise RuntimeError("a disk is full")
 
 
 def shown(error: BaseException | None) -> str:
@@ -284,7 +282,7 @@ def test_logs_and_errors_show_no_votes(caplog: pytest.LogCaptureFixture, monkeyp
     ours = logging.getLogger("beam_dpsketch")
     with caplog.at_level(logging.DEBUG, logger=ours.name):
         assert [key for key, _ in run(MANY, per_key(unit=Record()))] == ["popular"]
-        monkeypatch.setattr("beam_dpsketch.transforms.steps.private_release.ReleaseOnce", Failing)
+        monkeypatch.setattr("beam_dpsketch.engine.run.release_parts", failing)
         with pytest.raises(Exception, match="a disk is full") as raised:
             run(MANY, per_key(unit=Record()))
     assert not MARKS.search(shown(raised.value))

@@ -17,10 +17,11 @@ import pytest
 
 from beam_dpsketch import KeySelection, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.domains.numbers import IntegerDomain
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
-from beam_dpsketch.transforms.steps import release_once, stream_state
+from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers import faults, laws
 from tests.helpers.norm_reference import Counted, net
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, run, seen_by_sink
@@ -257,13 +258,13 @@ def test_trees_and_pairs_of_windows_have_votes_too() -> None:
 def test_what_decides_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision sees each key and window once, with its own votes."""
     seen: list[Any] = []
-    exact = release_once.find_chosen
+    exact = engine_run.find_chosen
 
     def spy(choice: Any, votes: Any, secrets: Any) -> Any:
         seen.extend(map(tuple, votes.tolist()))
         return exact(choice, votes, secrets)
 
-    monkeypatch.setattr(release_once, "find_chosen", spy)
+    monkeypatch.setattr(engine_run, "find_chosen", spy)
     tested = CASES["records in several windows"]
     seen_by_sink(lambda pipeline: fused(pipeline, FORMS["dicts"]) | in_windows(SLIDING) | tested.make())
     assert Counter(each for each in seen if any(each)) == Counter(wanted(tested).values())

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.windows import guard
+from beam_dpsketch.transforms.windows import fires_again_late
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
 
 WEIGHT = 1000  # noise has a sigma below 50, and exceeds half of this with a probability below 1e-22
@@ -92,6 +92,6 @@ def test_only_late_data_may_fire_again(timing: int, index: int) -> None:
     pane = PaneInfo(index == 0, False, timing, index, index)
     if timing == PaneInfoTiming.EARLY or (index and timing != PaneInfoTiming.LATE):
         with pytest.raises(WindowingError, match="fired more than once"):
-            guard.fires_again_late(pane)
+            fires_again_late(pane)
     else:
-        assert guard.fires_again_late(pane) is (index > 0)
+        assert fires_again_late(pane) is (index > 0)

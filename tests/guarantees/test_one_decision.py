@@ -15,12 +15,12 @@ import pytest
 
 from beam_dpsketch import KeySelection, ListedItems, PrivacyId, PrivacySpec, RecordBounds
 from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.steps import release_once
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run
 
 COUNT, FEW = 400, 100
@@ -151,13 +151,13 @@ def test_another_release_id_gives_other_keys() -> None:
 def decisions(monkeypatch: pytest.MonkeyPatch, *options: str, runner: str = FN_API) -> tuple[list[Any], int]:
     """What the sink saw, and how many decisions were made."""
     made: list[int] = []
-    exact = release_once.find_chosen
+    exact = engine_run.find_chosen
 
     def counting(choice: Any, votes: np.ndarray, secrets: Any) -> np.ndarray:
         made.append(len(votes))
         return exact(choice, votes, secrets)
 
-    monkeypatch.setattr(release_once, "find_chosen", counting)
+    monkeypatch.setattr(engine_run, "find_chosen", counting)
     return run(ROWS, transform(), *options, runner=runner), sum(made)
 
 
@@ -181,10 +181,8 @@ def test_of_repeated_bundles_one_decision_leaves(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_a_second_decision_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = release_once.ReleaseOnce._chosen
-    monkeypatch.setattr(
-        release_once.ReleaseOnce, "_chosen", lambda step, waiting: exact(step, waiting) + exact(step, waiting)
-    )
+    exact = engine_run.Run.chosen
+    monkeypatch.setattr(engine_run.Run, "chosen", lambda *given: exact(*given) + exact(*given))
     found, made = decisions(monkeypatch)
     assert made == 2 * KEYS
     assert max(len(each) for each in bytes_by_key(found).values()) == 2

@@ -36,13 +36,13 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.engine import counting, noising
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.privacy.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding_over_windows
 from beam_dpsketch.transforms.steps.bounding_over_windows import _group_by_period as exact_group_by_period
-from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from tests.helpers.pipelines import seen_by_sink
 
 RHO, DELTA, END, STEP = Fraction(1, 2), Fraction(1, 10**6), 60, 10
@@ -253,7 +253,7 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
         seen[tuple(histogram.tolist())] = calibrate_choice(spec, terms).sigma_squared
         return CHOSEN
 
-    monkeypatch.setattr(norm_choosing, "choose_norm", choose)
+    monkeypatch.setattr(engine_run, "choose_norm", choose)
     monkeypatch.setattr(noising, "add_noise", lambda counters, *_: counters.copy())
     monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
     return seen

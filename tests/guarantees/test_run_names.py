@@ -23,12 +23,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, PublicKeys, Record, SketchTimeline, TimeRange
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.steps import private_release, release_once
-from beam_dpsketch.transforms.steps.over_time import rows_over_time
+from beam_dpsketch.transforms.steps import release_once, rows_over_time
 from tests.helpers import laws
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink
 
@@ -184,18 +184,19 @@ def named_while_built(case: Case) -> laws.Fault:
     def draw(pipeline: Any) -> Any:
         return pipeline | "Named" >> beam.Create([bytes(range(16))])
 
-    return laws.put(private_release, "draw_run", draw, "", case)
+    return laws.put(release_once, "draw_run", draw, "", case)
 
 
 OVER_TIME = Case(over_time=True, bounded=True, keyed=False, secret=False)
-ONE_NAME = types.SimpleNamespace(urandom=bytes)
+STREAM = OVER_TIME._replace(bounded=False)
+ONE_NAME = types.SimpleNamespace(name=lambda: bytes(16))
 test_planted_faults_are_found = laws.mutants(
     {
         "rows named while built": named_while_built(OVER_TIME),
         "releases named while built": named_while_built(OVER_TIME._replace(over_time=False, keyed=True)).slow(),
-        "one name for all streams": laws.put(rows_over_time, "os", ONE_NAME, "", OVER_TIME._replace(bounded=False)),
+        "one name for all streams": laws.put(rows_over_time, "Run", lambda: ONE_NAME, "", STREAM),
         "a run for each key": laws.around(
-            release_once,
+            engine_run,
             "timeline_of_run",
             lambda exact, run, key=(): exact(hashlib.blake2b(encode(key), key=run, digest_size=16).digest(), key),
             "",

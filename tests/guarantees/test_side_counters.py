@@ -25,6 +25,7 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
 )
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.accumulator import SketchAccumulator
@@ -33,7 +34,6 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
-from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from tests.helpers import laws
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
@@ -290,7 +290,7 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     """An id, or an id in a period, over all keys and windows; those whose records cancel are in none."""
     seen: list[list[int]] = []
     case = CASES[name]
-    monkeypatch.setattr(norm_choosing, "choose_norm", lambda counts, *_: seen.append(counts.tolist()) or Fraction(2))
+    monkeypatch.setattr(engine_run, "choose_norm", lambda counts, *_: seen.append(counts.tolist()) or Fraction(2))
     seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case))
     bounds = case.make()._declared.unit.bounds.bound(1)
     wanted = [0] * bin_count(bounds.max_weight)

@@ -34,15 +34,15 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
+from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn, windows
 from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps.choosing import norms as norm_choosing
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.side_releases import Place, no_noise
@@ -280,7 +280,7 @@ def test_no_other_unit_moves_a_counter_further(name: str) -> None:
 @pytest.fixture
 def chosen_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """A choice always gives the same norm."""
-    monkeypatch.setattr(norm_choosing, "choose_norm", lambda *_: NORM)
+    monkeypatch.setattr(engine_run, "choose_norm", lambda *_: NORM)
 
 
 # Faults between the steps.
@@ -312,7 +312,7 @@ def not_limited_but_in_each(column: str, name: str) -> laws.Fault:
 MORE, SUM = "changes by more", "do not sum to rho"
 FAULTS = {
     "not_limited_but_in_each_key": not_limited_but_in_each("key", "norm, keys and windows"),
-    "window_count_forgotten": laws.around(WindowPlan, "of", one_window, MORE, "norm, stream"),
+    "window_count_forgotten": laws.around(windows, "plan_windows", one_window, MORE, "norm, stream"),
     "a_removal_as_costly_as_a_replacement": laws.put(  # as if its replacement were always in the same number
         SideCounter,
         "squared_sensitivity",

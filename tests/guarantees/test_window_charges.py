@@ -26,7 +26,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
-from beam_dpsketch.transforms.windows.guard import check_windowing
+from beam_dpsketch.transforms.windows import check_windowing
 from tests.helpers.pipelines import FN_API
 
 RHO = Fraction(1, 10)
@@ -61,7 +61,7 @@ def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) 
     """The sigma^2 of the counters that the private transforms draw for such windows at a cost of `RHO`."""
     elements = beam.Pipeline(runner=FN_API) | beam.Create([1]) | beam.WindowInto(windowfn)
     privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=None)
-    (variance,) = calibrate(spec, ReleaseTerms(privacy, bounds, window_count=check_windowing(elements)))
+    (variance,) = calibrate(spec, ReleaseTerms(privacy, bounds, window_count=check_windowing(elements).per_element))
     return variance
 
 

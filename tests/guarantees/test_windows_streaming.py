@@ -25,10 +25,10 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
 from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data

@@ -17,8 +17,8 @@ from apache_beam.transforms.combiners import ToList
 from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, SketchSpec, WindowingError
 from beam_dpsketch.engine import noising
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
-from beam_dpsketch.transforms.windows.guard import check_windowing
+from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
+from beam_dpsketch.transforms.windows import check_windowing
 from tests.helpers.graphs import NEIGHBOURS, Collections, Graph, Pair
 from tests.helpers.pipelines import seen_by_sink
 

@@ -21,8 +21,8 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.rows.base import private_transform
-from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.steps.grouped_counts import CountPairs
+from beam_dpsketch.transforms.windows import plan_of
 from tests.helpers.pipelines import exact_sums, seen_by_sink
 
 SECRET = b"planted-secret-4711-4711-4711-4711-4711"
@@ -156,7 +156,7 @@ class _Sums(beam.PTransform):
         declared = self._private._declared
         if not declared.count.by_item:
             return exact_sums(pcoll, self._private)
-        plan = WindowPlan.of(pcoll, declared)
+        plan = plan_of(pcoll, declared)
         return pcoll | "Counts" >> CountPairs(declared, plan, self._private._noise(pcoll, plan.terms))
 
 

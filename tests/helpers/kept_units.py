@@ -27,9 +27,8 @@ from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.side_sums import sums_of_kept
 from beam_dpsketch.records.groups import join_pairs
 from beam_dpsketch.records.items import VOTERS, VOTES
-from beam_dpsketch.transforms.steps.over_time.horizon_plan import windows_of
-from beam_dpsketch.transforms.windows.window_limit import last_time
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.transforms.windows import last_time, windows_of
 from tests.helpers import norms
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, elements_of, units_of
 
@@ -225,10 +224,9 @@ def _ends(layout: Layout, time: float) -> list[int]:
 
 def _period(record: Visit, plan: WindowPlan) -> int:
     """Return the period of a record's window, in which `max_windows` or a norm holds; 0 without any."""
-    if plan.periods is None or isinstance(plan.periods, window.GlobalWindows):
+    if plan.periods is None or not plan.periods.length:
         return 0
-    offset, size = plan.periods.offset.micros, plan.periods.size.micros
-    return int((record.end * 1000 - offset) // size)
+    return int((record.end * 1000 - plan.periods.start) // plan.periods.length)
 
 
 def _protected(record: Visit, plan: WindowPlan) -> tuple[int, int]:

@@ -36,9 +36,9 @@ from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows import plan_of
 from tests.helpers import norms
 from tests.helpers.pipelines import FN_API
 
@@ -101,10 +101,7 @@ class Setting(NamedTuple):
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
         """Return the windows and terms of the transforms."""
-        declared, elements = self.declared(privacy), elements_of(self.layout)
-        if self.layout.horizon is None:
-            return WindowPlan.of(elements, declared)
-        return horizon_plan(elements, declared, self.layout.horizon)
+        return plan_of(elements_of(self.layout), self.declared(privacy))
 
     def is_possible(self) -> bool:
         """Return whether the transforms accept it."""

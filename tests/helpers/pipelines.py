@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_dpsketch import SketchSpec
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows import plan_of
 
 REPOSITORY = Path(__file__).parents[2]
 SPEC = SketchSpec(depth=3, width=16)
@@ -51,7 +51,7 @@ def run(elements: Iterable[Any], transform: beam.PTransform, *options: str, runn
 
 def exact_sums(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
     """The accumulators behind the releases of a transform, or (key, these): its own steps up to the noise."""
-    plan = WindowPlan.of(elements, private._declared)
+    plan = plan_of(elements, private._declared)
     return elements | "ExactSums" >> ExactSums(private._declared, plan, private._noise(elements, plan.terms))
 
 

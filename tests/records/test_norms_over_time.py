@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from beam_dpsketch import CountMin, NormBound, SketchSpec
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.over_time import mechanism as base
+from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.window_rows import WindowRows
 from tests.helpers import laws, norms, rows
 from tests.helpers.norms import Place, Records
 from tests.helpers.rows import UNIT

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import NormBound, RecordBounds, SketchSpec, release_frame
-from beam_dpsketch.frames.shards import into_shards
+from beam_dpsketch.frames.sums import into_shards
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule

@@ -63,7 +63,7 @@ from beam_dpsketch.transforms import (
     WriteReleases,
     read_releases,
 )
-from beam_dpsketch.transforms.steps.groups.counting_pairs import WrappingSum
+from beam_dpsketch.transforms.steps.grouped_counts import WrappingSum
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.streams import stepped
 from tests.helpers.timed import at_times

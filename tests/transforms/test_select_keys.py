@@ -28,9 +28,9 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
+from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.keys import choose_keys_alone
 from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
-from beam_dpsketch.transforms.steps.choosing import keys as choose_once
 
 pytestmark = pytest.mark.pipeline
 
@@ -136,13 +136,13 @@ def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     transform = SelectKeys(PrivacySpec(rho=0.5, delta=0.01), unit=Record(), keys=keys)
     note = choose_keys_alone(transform._declared.terms).note
     elements = [{"key": key} for key in range(100) for _ in range(note.half // note.grid)]
-    exact = choose_once.find_chosen
+    exact = engine_run.find_chosen
 
     def spy(*arguments: Any) -> np.ndarray:
         seen.append(bool(exact(*arguments)[0]))
         return exact(*arguments)
 
-    monkeypatch.setattr(choose_once, "find_chosen", spy)
+    monkeypatch.setattr(engine_run, "find_chosen", spy)
     for release_id in ("a", "a", "b"):
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             keyed = transform.with_idempotent_noise(release_id=release_id, secret=SECRET)

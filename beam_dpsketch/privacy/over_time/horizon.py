@@ -1,12 +1,14 @@
-"""The declared windows of continual release."""
+"""The declared windows of continual release, and which rows they go into."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from beam_dpsketch import _validate
-from beam_dpsketch.domains.timestamps import MAX_MICROS, check_milliseconds, duration_to_micros, to_micros
+from beam_dpsketch.domains.timestamps import MAX_MICROS, MILLISECOND, check_milliseconds, duration_to_micros, to_micros
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_HORIZON, RowMechanism
@@ -67,3 +69,32 @@ class Horizon:
         """Return when a window opens and closes, in microseconds since 1970."""
         start = self.start_micros + window * self.size_micros
         return start, start + self.size_micros
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowRows:
+    """Windows of one size in a row, and what becomes of them.
+
+    Args:
+      mechanism: which rows there are over them.
+      first_end_millis: the last millisecond of the first window, as in the column `window` of bounded records.
+      size_millis: how long a window is, in whole milliseconds.
+    """
+
+    mechanism: RowMechanism
+    first_end_millis: int
+    size_millis: int
+
+    @classmethod
+    def of(cls, horizon: Horizon) -> WindowRows:
+        """Return the rows over a horizon."""
+        end, size = horizon.start_micros + horizon.size_micros, horizon.size_micros
+        return cls(horizon.rows, end // MILLISECOND - 1, size // MILLISECOND)
+
+    def number(self, ends: np.ndarray) -> np.ndarray:
+        """Return the number of each window from its last millisecond: int64, 0 to windows - 1.
+
+        Times outside all windows count as the nearest window, by which a norm only grows.
+        """
+        numbers = (ends - np.int64(self.first_end_millis)) // np.int64(self.size_millis)
+        return np.clip(numbers, 0, self.mechanism.windows - 1)

@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import split_by_key, total_weights
+from beam_dpsketch.records.reading import RecordReader, split_by_key, total_weights
 
 
 class Bounded(NamedTuple):
@@ -28,6 +28,15 @@ class Bounded(NamedTuple):
     kept: pa.Table
     side: pa.Table | None = None
     max_norm: Fraction | None = None
+
+    def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
+        """Yield what adds up to the exact counters: (pair, count) by item, (key, items) per key, or the items alone."""
+        if reader.by_item:
+            yield from self.by_pair(sketch_input)
+        elif reader.per_key:
+            yield from self.by_key(sketch_input)
+        else:
+            yield self.to_items(sketch_input)
 
     def to_items(self, sketch_input: SketchInput) -> WeightedItems:
         """Return items, weights and side counters, over all keys."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
@@ -20,7 +21,6 @@ from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, 
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
-from beam_dpsketch.records.window_rows import WindowRows
 
 
 class RecordRule:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING
+from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
@@ -24,7 +25,6 @@ from beam_dpsketch.records.bounding.selection import cast_votes, mark_starts
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.reading import total_weights
-from beam_dpsketch.records.window_rows import WindowRows
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
 _DENSE = 8  # places for each row: up to this, a table of all places numbers them, which is faster

@@ -32,8 +32,7 @@ from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late, is_global
-from beam_dpsketch.transforms.windows.window_limit import last_time
+from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, is_global, last_time
 
 SHARDS = 256
 BUFFERED_RECORDS = 1 << 18
@@ -62,14 +61,8 @@ def group_by_shard(
 
 def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
     """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, count) by item."""
-    if reader.by_item:
-        return bounded | "CountPairs" >> beam.FlatMap(Bounded.by_pair, sketch_input).with_output_types(
-            tuple[bytes, int]
-        )
-    if not reader.per_key:
-        return bounded | "Unpack" >> beam.Map(Bounded.to_items, sketch_input)
-    pairs = tuple[Any, WeightedItems]
-    return bounded | "SplitByKey" >> beam.FlatMap(Bounded.by_key, sketch_input).with_output_types(pairs)
+    made: Any = tuple[bytes, int] if reader.by_item else tuple[Any, WeightedItems] if reader.per_key else WeightedItems
+    return bounded | "Unpack" >> beam.FlatMap(Bounded.contributions, reader, sketch_input).with_output_types(made)
 
 
 class _WaitingUnit:

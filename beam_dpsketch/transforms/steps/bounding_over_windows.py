@@ -30,6 +30,7 @@ from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import (
     BoundShard,
     ShardRecords,
@@ -38,11 +39,10 @@ from beam_dpsketch.transforms.steps.bounding import (
     group_by_shard,
     unpack,
 )
-from beam_dpsketch.transforms.steps.choosing.norms import BoundByNorm, ChooseNorm
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.windows.window_limit import RestoreWindows
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.steps.norms import BoundByNorm, ChooseNorm
+from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
@@ -55,7 +55,7 @@ def bound_over_windows(
     idempotent_noise: IdempotentNoise | None,
 ) -> tuple[beam.PCollection, beam.PCollection | None]:
     """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key; and the norm, if chosen."""
-    periods = plan.periods
+    periods = None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
             raise WindowingError(

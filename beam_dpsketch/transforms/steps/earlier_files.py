@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_dpsketch.answers.release_file import RecordWriter, read_records
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-from beam_dpsketch.transforms.windows.guard import steps_before
+from beam_dpsketch.transforms.windows import steps_before
 
 SUFFIX = ".dpsketch"
 ONLY_WORKERS_LOOK = contextvars.ContextVar("ONLY_WORKERS_LOOK", default=False)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_units
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
+from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
+from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
-from beam_dpsketch.transforms.steps.choosing.norms import stamp
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.keying import KeyRecords
+from beam_dpsketch.transforms.steps.norms import stamp
 from beam_dpsketch.transforms.steps.summing import sum_in_state
-from beam_dpsketch.transforms.windows.time_range import create_in_every_window, filter_to_time_range
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows import create_always, in_time_range
 
 
 class ExactSums(beam.PTransform):
@@ -32,11 +34,8 @@ class ExactSums(beam.PTransform):
         return self._sketch_input
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        starts, per_key, sketch_input = self._plan.starts, self._declared.is_keyed, self._sketch_input
-        elements, selectors = pcoll, self._declared.selectors
-        if starts is not None:
-            in_range = beam.FlatMap(filter_to_time_range, starts).with_output_types(pcoll.element_type)
-            elements = elements | "InTimeRange" >> in_range
+        per_key, sketch_input, selectors = self._declared.is_keyed, self._sketch_input, self._declared.selectors
+        elements = in_time_range(pcoll, self._plan.starts)
         reader = self._declared.reader
         bounded, norm = selectors.privacy_id is not None, None  # bounded records all come as a window ends
         if bounded:
@@ -62,10 +61,40 @@ class ExactSums(beam.PTransform):
         if keys is None and not always and (starts is None or self._declared.is_keyed):
             return values
         every = [(key, empty) for key in keys or ()] if self._declared.is_keyed else [empty]
-        if starts is not None:
-            created = create_in_every_window(values.pipeline, starts, values.windowing, every)
-        else:
-            created = values.pipeline | "PublicKeys" >> beam.Create(every, reshuffle=False)
+        created = create_always(values, starts, every)
         if norm is not None:
             created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
         return (values, created) | "WithEmpty" >> beam.Flatten()
+
+
+class KeyRecords(beam.DoFn):
+    """Pair elements with their keys, and sums of batches with each of theirs; drop those whose key does not count."""
+
+    def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
+        self._reader, self._sketch_input = reader, sketch_input
+        self._unused = Unused(reader.selectors)
+
+    def start_bundle(self) -> None:
+        self._unused.start_bundle()
+
+    def finish_bundle(self) -> None:
+        self._unused.finish_bundle()
+
+    def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
+        if self._reader.is_batch_type(type(element)):
+            yield from self._split_batch(element)
+            return
+        key, value = self._reader.split_pair(element)
+        known = self._reader.normalize_key(key)
+        if known is not MISSING_KEY:
+            self._unused.anything_counts = True
+            yield known, value
+        else:
+            check_values("key", [key])
+            self._unused.note_dropped(1, key=False)
+
+    def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
+        columns = self._reader.read_batch(batch, self._sketch_input)
+        size, contributions = read_units(self._reader, columns, self._sketch_input)
+        note_use(self._unused, size, columns, self._reader, self._sketch_input)
+        yield from contributions

@@ -1,4 +1,4 @@
-"""Noise that a replay draws again, byte for byte, for runners that may run a release twice.
+"""Noise that a replay draws again, byte for byte, for runners that may run a release twice; and where its secret is.
 
 Guarantee: each release is rho-zCDP against anyone who neither knows the secret nor breaks HMAC-SHA256 and AES-256; the
 guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
+import pathlib
+import re
 import weakref
 from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
 
+from beam_dpsketch.engine.run import Run
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
 
 Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
 
 # The release ids of each pipeline, and the path of the transform that each names.
 _NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
@@ -73,14 +79,20 @@ class DrawsNoise(beam.DoFn):
 
     def __init__(self, idempotent_noise: IdempotentNoise | None) -> None:
         self._idempotent_noise = idempotent_noise
-        self._randomness: KeyedRandomness | None = None
+        self._run = Run() if idempotent_noise is None else None
 
     def setup(self) -> None:
         if self._idempotent_noise is not None:
-            self._randomness = self._idempotent_noise.resolve_secret()
+            self._run = Run(self._idempotent_noise.resolve_secret())
 
     def teardown(self) -> None:
-        self._randomness = None
+        if self._idempotent_noise is not None:
+            self._run = None
+
+    def run(self) -> Run:
+        """Return what draws. A step without its secret has none: entropy never takes the place of the secret."""
+        assert self._run is not None
+        return self._run
 
 
 class Replayable(beam.PTransform):
@@ -134,3 +146,66 @@ class Replayable(beam.PTransform):
 def choose_priorities(idempotent_noise: IdempotentNoise | None) -> Priorities:
     """Return sampling priorities for one transform: keyed under idempotent noise, else random."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
+
+
+class EnvironmentSecret(Secret):
+    """A secret in an environment variable of each worker, as text of at least 32 characters.
+
+    A name as long as a secret may be one by mistake, and is never repeated in an error.
+
+    Args:
+      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be
+        words of one case joined by underscores, which secrets in hex, base32 or base64 are not.
+    """
+
+    def __init__(self, variable: str) -> None:
+        super().__init__()
+        if not isinstance(variable, str):
+            raise ArgumentTypeError(
+                "variable", f"must be the name of an environment variable, got {type(variable).__name__}", "E121"
+            )
+        is_words = _WORDS.fullmatch(variable) and variable not in os.environ.values()
+        if not _NAME.fullmatch(variable) or (_is_long(variable) and not is_words):
+            raise ArgumentError(
+                "variable",
+                "must be the name of an environment variable, such as DPSKETCH_SECRET; it cannot be what is in "
+                "one, which would put the secret into the pipeline",
+                "E121",
+            )
+        self._variable = variable
+
+    def get_secret_bytes(self) -> bytes:
+        """Return the value of the variable, on this worker."""
+        value = os.environb.get(os.fsencode(self._variable))
+        if value is None:
+            name = "of the secret" if _is_long(self._variable) else repr(self._variable)
+            raise LookupError(
+                f"the environment variable {name} is not set on this worker; set it on every worker, to the same secret"
+            )
+        return value
+
+
+class FileSecret(Secret):
+    """A secret in a file on each worker, without the line end after it, if any.
+
+    Args:
+      path: where the file is, on the workers.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self._path = os.fspath(path)
+
+    def get_secret_bytes(self) -> bytes:
+        """Return what is in the file, on this worker."""
+        try:
+            content = pathlib.Path(self._path).read_bytes()
+        except OSError as error:
+            raise LookupError(
+                f"the file of the secret cannot be read on this worker ({type(error).__name__}); put it on every worker"
+            ) from None
+        return content.rstrip(b"\r\n")
+
+
+def _is_long(name: str) -> bool:
+    return len(name) >= MIN_SECRET_BYTES

@@ -11,24 +11,24 @@ import apache_beam as beam
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
-from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
-from beam_dpsketch.transforms.steps.copies.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
+from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.groups.release_counts import ReleaseGroups
+from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.over_time.horizon_plan import horizon_plan, windows_of
-from beam_dpsketch.transforms.steps.over_time.rows_over_time import AllRows, RowSettings, RowsOverTime
-from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, draw_run
-from beam_dpsketch.transforms.steps.runner_guard import allow_one_run, check_runner
-from beam_dpsketch.transforms.steps.sample_check import ReadsElements
-from beam_dpsketch.transforms.windows.guard import check_no_windowing
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan, edges_of
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, run_input
+from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
+from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
 
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
 Output = TypeVar("Output")
@@ -111,14 +111,13 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         return made
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        declared = self._declared
-        if declared.horizon is not None:
-            return self._release_rows(pcoll, declared.horizon)
-        plan = WindowPlan.of(pcoll, declared)
+        declared, plan = self._declared, plan_of(pcoll, self._declared)
         self._check_elements(pcoll)
         resolved, noise = declared.resolved.under(plan.terms), self._noise(pcoll, plan.terms)
+        if declared.horizon is not None:
+            return self._release_rows(pcoll, declared.horizon, resolved, plan, noise)
         if declared.count.by_item:
-            counting = self._pay(pcoll, resolved).calibrated
+            counting = self._pay(pcoll, resolved).noise(Counting)
             released = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise)
         else:
             released = self._release_sketches(pcoll, resolved, plan, noise)
@@ -135,32 +134,31 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         """Sum each window exactly, and draw the noise of each sum once."""
         declared, run = self._declared, {}
         sums = elements | "ExactSums" >> ExactSums(declared, plan, noise)
-        resolved = self._pay(elements, resolved)
+        calibration = self._pay(elements, resolved).noise(Calibration)
         if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
-            names = draw_run(elements.pipeline)
-            if noise is None:
-                run["run"] = beam.pvalue.AsSingleton(names)
-            if plan.is_global and may_release_nothing(declared, resolved.terms):
-                names | "Spent" >> RecordSpent(resolved.calibrated, noise)
-        once = ReleaseOnce(resolved.calibrated, per_key=declared.is_keyed, idempotent_noise=noise)
+            run = run_input(elements, declared, plan, calibration, noise)
+        once = ReleaseOnce(calibration, per_key=declared.is_keyed, idempotent_noise=noise)
         return (
             sums
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         )
 
-    def _release_rows(self, elements: beam.PCollection, horizon: Horizon) -> beam.PCollection:
+    def _release_rows(
+        self,
+        elements: beam.PCollection,
+        horizon: Horizon,
+        resolved: ResolvedRelease,
+        plan: WindowPlan,
+        noise: IdempotentNoise | None,
+    ) -> beam.PCollection:
         """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
-        check_no_windowing(elements)
-        self._check_elements(elements)
         declared, per_key = self._declared, self._declared.is_keyed
-        plan = horizon_plan(elements, declared, horizon)
-        resolved, noise = declared.resolved.under(plan.terms), self._noise(elements, plan.terms)
         exact = ExactSums(declared, plan, noise)
         sums = elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact
-        calibration, run = self._pay(elements, resolved).calibrated, {}
-        if elements.is_bounded and noise is None:  # on streams `RowsInOrder` names the run
-            run["run"] = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
+        calibration, run = self._pay(elements, resolved).noise(Calibration), {}
+        if elements.is_bounded:  # on streams `RowsInOrder` names the run
+            run = run_input(elements, declared, plan, calibration, noise)
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
         all_rows = AllRows(settings, calibration.choice, noise)
         finds_keys = per_key and declared.public_keys is None

@@ -1,44 +1,28 @@
 """The step that draws noise, once for each key and window, and names the run that it belongs to.
 
-Keys of a bundle wait until there are `BUFFERED_COUNTERS`, or the bundle ends. Their noise is drawn together, and they
+Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they
 travel together. `MakeFinal` takes them apart again.
 """
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
-from beam_dpsketch.engine.keys import find_chosen
-from beam_dpsketch.engine.noising import Part, release_parts
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.statement.release_id import RUN_BYTES, name_run, part_name, release_randomness, timeline_of_run
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.run import COUNTERS, Place, Run, Sum
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
-
-BUFFERED_COUNTERS = 1 << 18
-
-
-class _Waiting(NamedTuple):
-    """An exact sum that waits for its noise, and where its release goes."""
-
-    key: Any
-    accumulator: SketchAccumulator
-    window: Any
-    timestamp: Any
-    pane: Any
-    run: bytes | None
+from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, steps_before
 
 
 class ReleaseOnce(DrawsNoise):
@@ -64,13 +48,12 @@ class ReleaseOnce(DrawsNoise):
     ) -> None:
         super().__init__(idempotent_noise)
         self._calibration = calibration
-        self._calibrations: dict[Fraction | None, Calibration] = {}  # by the norm that was chosen
         self._choice = calibration.choice if chooses and per_key else None
         self._per_key, self._named = per_key, named
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[Sum] = []
         self._buffered = 0
 
     def process(
@@ -88,70 +71,20 @@ class ReleaseOnce(DrawsNoise):
             run, element = element
         check_timestamps(window)
         key, accumulator = element if self._per_key else (None, element)
-        self._waiting.append(_Waiting(key, accumulator, window, timestamp, pane, run))
+        place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
+        self._waiting.append(Sum(place, accumulator, run, (window, timestamp, pane)))
         self._buffered += accumulator.cells
-        return None if self._buffered < BUFFERED_COUNTERS else list(self.finish_bundle())
+        return None if self._buffered < COUNTERS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        waiting = self._chosen(self._waiting)
+        waiting = self.run().chosen(self._choice, self._waiting)
         self.start_bundle()
-        # A norm that the data chose is part of the terms, and may be another one in each window.
-        for sums in _grouped(waiting, [(each.accumulator.max_norm, each.accumulator.row) for each in waiting]):
-            releases = self._release(sums)
-            places = [(each.window, each.timestamp, each.pane) for each in sums]
-            for numbers in _grouped(range(len(sums)), places):
-                keys = [sums[number].key for number in numbers] if self._per_key else None
-                window, timestamp, pane = places[numbers[0]]
+        for sums, releases in self.run().release(waiting, self._calibration):
+            outputs = [each.output for each in sums]
+            for numbers in _grouped(range(len(sums)), outputs):
+                keys = [sums[number].place.key[0] for number in numbers] if self._per_key else None
+                window, timestamp, pane = outputs[numbers[0]]
                 yield WindowedValue((keys, releases.take(numbers)), timestamp, (window,), pane)
-
-    def _chosen(self, waiting: list[_Waiting]) -> list[_Waiting]:
-        """Return the sums of the keys that are released; of the others nothing is left."""
-        if self._choice is None or not waiting:
-            return waiting
-        votes = np.stack([each.accumulator.votes for each in waiting])
-        chosen = find_chosen(self._choice, votes, self._secrets(waiting))
-        return [each for each, is_chosen in zip(waiting, chosen.tolist(), strict=True) if is_chosen]
-
-    def _release(self, sums: Sequence[_Waiting]) -> Releases:
-        """Release sums that have the same terms, each with noise of its own."""
-        calibration, row = self._under(sums[0].accumulator.max_norm), sums[0].accumulator.row
-        sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
-        parts = [
-            Part(sketch, each.accumulator.total_side[: len(calibration.side)], *self._place(each))
-            for sketch, each in zip(sketches, sums, strict=True)
-        ]
-        return release_parts(parts, calibration, self._secrets(sums), row=row)
-
-    def _place(self, each: _Waiting) -> tuple[bytes, bytes | None]:
-        """Return which release it is, and the run that it is of, or the timeline."""
-        run, row = each.run if self._randomness is None else name_run(self._randomness), each.accumulator.row
-        if row is None:
-            return _name(each, *self._which(each)), run
-        assert run is not None
-        return _name(each, "row", row), timeline_of_run(run, *([each.key] if self._per_key else []))
-
-    def _secrets(self, sums: Sequence[_Waiting]) -> list[KeyedRandomness] | None:
-        """Return the randomness of each under idempotent noise."""
-        if self._idempotent_noise is None:
-            return None
-        keyed = self._randomness
-        assert keyed is not None
-        return [release_randomness(keyed, _name(each, *self._which(each)), each.pane.index) for each in sums]
-
-    def _under(self, max_norm: Fraction | None) -> Calibration:
-        """Return the noise; a norm that the data chose is the one that scaled what is in the accumulators."""
-        if max_norm not in self._calibrations:
-            self._calibrations[max_norm] = self._calibration.with_norm(max_norm)
-        return self._calibrations[max_norm]
-
-    def _which(self, each: _Waiting) -> tuple[Any, ...]:
-        """Return which release of its window it is."""
-        key, row = ("key", each.key) if self._per_key else (), each.accumulator.row
-        return key if row is None else (*key, "row", row)
-
-
-def _name(each: _Waiting, *which: Any) -> bytes:
-    return part_name(which, each.window.start.micros, each.window.end.micros)
 
 
 class MakeFinal(beam.PTransform):
@@ -201,6 +134,58 @@ def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:
     final before any step reads it. Where it is not durable, a name that is drawn again splits the run in two, whose rho
     adds.
     """
-    draw = beam.Map(lambda _: os.urandom(RUN_BYTES)).with_output_types(bytes)
+    draw = beam.Map(lambda _: Run().name()).with_output_types(bytes)
     drawn = pipeline | "Run" >> beam.Impulse() | "DrawRun" >> draw
     return drawn | "FinalRun" >> beam.Reshuffle().with_output_types(bytes)
+
+
+class RecordSpent(beam.PTransform):
+    """Turn the name of a run into a record of what it spends; one element in the global window."""
+
+    def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
+        super().__init__()
+        self._make = _MakeRecord(calibrated, idempotent_noise)
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return pcoll | "Record" >> beam.ParDo(self._make).with_output_types(bytes)
+
+
+class _MakeRecord(DrawsNoise):
+    def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
+        super().__init__(idempotent_noise)
+        self._calibrated = calibrated
+
+    def process(self, element: bytes) -> Iterator[bytes]:
+        yield to_record(self.run().spent_alone(self._calibrated, element))
+
+
+def run_input(
+    elements: beam.PCollection,
+    declared: ReleaseSpec,
+    plan: WindowPlan,
+    calibrated: Calibration | Counting,
+    idempotent_noise: IdempotentNoise | None,
+) -> dict[str, Any]:
+    """Return the side input that names the run of bounded elements, where no secret names it.
+
+    Where the data choose the keys, and may choose none, this also records what the run spends.
+    """
+    chooses = declared.is_keyed and declared.public_keys is None and plan.terms.selection is not None
+    records_spent = plan.is_global and chooses
+    if idempotent_noise is not None and not records_spent:
+        return {}
+    names = draw_run(elements.pipeline)
+    if records_spent:
+        names | "Spent" >> RecordSpent(calibrated, idempotent_noise)
+    return {} if idempotent_noise is not None else {"run": beam.pvalue.AsSingleton(names)}
+
+
+def spent_before(releases: beam.PCollection) -> list[beam.PCollection]:
+    """Return the records of what was spent by the transforms that lead to some releases."""
+    composites: dict[Any, None] = {}
+    for step in steps_before(releases):
+        while step is not None and step not in composites:
+            composites[step] = None
+            step = step.parent
+    inside = [part for step in composites for part in step.parts if isinstance(part.transform, RecordSpent)]
+    return [output for part in inside for output in part.outputs.values()]

@@ -23,8 +23,8 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
-from beam_dpsketch.transforms.steps.coders import AccumulatorCoder, ReleasedSketchCoder
-from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
+from beam_dpsketch.transforms.outputs import ReleasedSketchCoder
+from beam_dpsketch.transforms.steps.summing import AccumulatorCoder, RawSketchFn
 
 SPEC = SketchSpec(depth=5, width=2048)
 RECIPE = SketchInput(SPEC, RecordBounds(1))

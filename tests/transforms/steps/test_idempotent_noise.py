@@ -36,8 +36,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.run import release_randomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.statement.release_id import part_name, release_randomness, runs
+from beam_dpsketch.statement.release_id import part_name, runs
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from tests.helpers.expanded_again import ExpandedAgain

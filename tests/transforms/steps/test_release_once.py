@@ -109,14 +109,14 @@ def test_keyed_bytes_do_not_depend_on_what_is_released_together(monkeypatch: pyt
     together = placed(bundle(keyed, elements(), windows))
     alone = [placed(bundle(keyed, [element], [where]))[0] for element, where in zip(elements(), windows, strict=True)]
     assert sorted(together, key=repr) == sorted(alone, key=repr)
-    monkeypatch.setattr(release_once, "BUFFERED_COUNTERS", 2 * SPEC.cells)
+    monkeypatch.setattr(release_once, "COUNTERS", 2 * SPEC.cells)
     by_twos = placed(bundle(keyed, elements()[::-1], windows[::-1]))
     assert sorted(by_twos, key=repr) == sorted(alone, key=repr)
     assert len({released for _, _, released in together}) == 4
 
 
 def test_a_full_buffer_is_emitted_at_once_and_each_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_once, "BUFFERED_COUNTERS", 2 * SPEC.cells)
+    monkeypatch.setattr(release_once, "COUNTERS", 2 * SPEC.cells)
     once, where = step(), window.GlobalWindow()
     sizes = []
     for element in elements()[:3]:
@@ -183,7 +183,7 @@ def rows() -> Iterator[window.TimestampedValue]:
 def test_a_pipeline_releases_every_key_of_every_window_once(
     unit: Any, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_once, "BUFFERED_COUNTERS", 7 * SPEC.cells)
+    monkeypatch.setattr(release_once, "COUNTERS", 7 * SPEC.cells)
     transform = PrivateFrequencies(SPEC, PrivacySpec(rho=0.1), item="item", unit=unit, keys=AssumePublicKeys("key"))
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

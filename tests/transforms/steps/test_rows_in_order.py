@@ -15,7 +15,7 @@ from beam_dpsketch import Horizon, Record, SketchSpec
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.transforms.steps.over_time.rows_over_time import RowSettings, RowsInOrder
+from beam_dpsketch.transforms.steps.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import matrix
 from tests.helpers.state_cells import Cell
 

@@ -25,9 +25,8 @@ from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps import stream_state, summing
-from beam_dpsketch.transforms.steps.raw_sketch_fn import RawSketchFn
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
-from beam_dpsketch.transforms.steps.summing import MergeSums, SumBundle
+from beam_dpsketch.transforms.steps.summing import MergeSums, RawSketchFn, SumBundle
 from benchmarks.streams import state as benchmark
 from tests.helpers.state_cells import State
 

@@ -16,7 +16,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch.engine.norms import NORM_PART, calibrate_choice, choose_norm
+from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -26,7 +26,7 @@ from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows.guard import fires_again_late
+from beam_dpsketch.transforms.windows import fires_again_late
 
 
 class ChooseNorm(beam.PTransform):
@@ -117,9 +117,7 @@ class DrawNorm(DrawsNoise):
         self._spec, self._terms = spec, terms
 
     def process(self, element: list[int]) -> Iterator[int]:
-        assert (self._randomness is None) == (self._idempotent_noise is None)
-        randomness = None if self._randomness is None else self._randomness.derive(NORM_PART)
-        norm = choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms, randomness)
+        norm = self.run().choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms)
         yield int(norm * GRID)
 
 

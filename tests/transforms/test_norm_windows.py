@@ -35,9 +35,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.windows import plan_of
 from tests.helpers.norm_reference import Counted, Expected, assert_same, expected
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API
 from tests.helpers.stream_cases import outputs
@@ -207,7 +208,7 @@ def plan(transform: Any, windows: Any, *, streaming: bool = False) -> WindowPlan
     """What the windows mean for the releases of a transform."""
     pipeline = beam.Pipeline(runner=FN_API)
     source = pipeline | (Stream().add_elements([1]) if streaming else beam.Create([1]))
-    return WindowPlan.of(source if windows is None else source | in_windows(windows), transform._declared)
+    return plan_of(source if windows is None else source | in_windows(windows), transform._declared)
 
 
 @pytest.mark.parametrize("windows", [None, FIXED, SLIDING], ids=["global", "fixed", "sliding"])

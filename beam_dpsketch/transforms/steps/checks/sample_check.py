@@ -22,11 +22,12 @@ from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector, describe_argument, is_batch_type
-from beam_dpsketch.transforms.steps.element_types import open_questions, refuse_pairs, remedy, what_counts
+from beam_dpsketch.transforms.steps.checks.element_types import open_questions, refuse_pairs, remedy, what_counts
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
-_LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (beam.__file__, os.path.dirname(__file__)))
+_TRANSFORMS = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+_LIBRARIES = (os.path.dirname(beam.__file__) + os.sep, _TRANSFORMS + os.sep)
 
 
 class ReadsElements(Replayable):

@@ -1,7 +1,10 @@
 """The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
 
 Guarantee: where `check_no_copies` returns, no step before the transform makes several elements of one, which would
-count several times under the noise for one. A record is what a function of the user's returned last (`record_steps`).
+count several times under the noise for one. A record is what a function of the user's returned last: one that `Map`,
+`FlatMap`, `ParDo` or a combiner calls. Any other step is taken to hand records on, also in pairs, lists and groups. So
+a step of Beam that is not known here leads to a refusal, and not to a copy.
+
 Three things make copies: windows assigned again, groups that fire again, and a record that comes in by two ways. The
 walk goes through every step, also through functions of the user's and to their side inputs: copies made before are
 copies after.
@@ -14,7 +17,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms import window
@@ -22,11 +26,18 @@ from apache_beam.transforms.core import WindowIntoFn
 from apache_beam.transforms.trigger import AccumulationMode
 
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.transforms.steps.copies.record_steps import Origin, origin_of
-from beam_dpsketch.transforms.windows.guard import fires_once
+from beam_dpsketch.transforms.windows import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"
+_AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call one of the user's and return its result
+_HOLDING = ("_fn", "combinefn", "_combine_fn")  # where objects of Beam keep such a function
+_GLOBAL_COMBINER = "CombineGlobally.expand.<locals>.inject_default"
+_ONE_OUTPUT_EACH = (
+    "Partition.ApplyPartitionFnFn",
+    "_Partition.<locals>.split",  # of Beam YAML
+    "_CombinePerKeyWithHotKeyFanout.expand.<locals>.SplitHotCold",
+)
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
@@ -126,3 +137,59 @@ def _two_ways(source: beam.PCollection, *steps: Any) -> str:
     return f'records of "{outermost.full_label}" come in twice, by {ways}, ' + _WAY_OUT.format(
         "pass them on once, or split them with beam.Partition"
     )
+
+
+class Origin(NamedTuple):
+    """Where the elements of a collection come from.
+
+    Attributes:
+      step: the applied transform; `None` if the pipeline does not show it.
+      mains: the collections whose elements it takes one by one.
+      sides: the side inputs whose elements it may hand on.
+      is_new: whether a function of the user's made the elements.
+      is_part: whether the other outputs of the step have no record in common with this one, as in `Partition`.
+    """
+
+    step: Any
+    mains: tuple[beam.PCollection, ...] = ()
+    sides: tuple[beam.PCollection, ...] = ()
+    is_new: bool = False
+    is_part: bool = False
+
+
+def origin_of(collection: beam.PCollection) -> Origin:
+    """Return where the elements of a collection come from."""
+    step = collection.producer
+    if step is None:
+        return Origin(None, is_new=True)
+    mains = tuple(each for each in step.inputs if isinstance(each, beam.PCollection))
+    if not isinstance(step.transform, beam.ParDo) or isinstance(step.transform, beam.WindowInto):
+        return Origin(step, mains)
+    function = _innermost(step.transform.fn)
+    is_new = not _is_of_beam(function) and not _is_dead_letter(collection)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    sides = tuple(each.pvalue for each in step.side_inputs) if is_new or name == _GLOBAL_COMBINER else ()
+    return Origin(step, mains, sides, is_new, _is_of_beam(function) and name in _ONE_OUTPUT_EACH)
+
+
+def _is_dead_letter(collection: beam.PCollection) -> bool:
+    """Return whether Beam made the elements, of those for which the user's function raised."""
+    tag = getattr(collection.producer.transform.fn, "_dead_letter_tag", None)
+    return collection.tag is not None and collection.tag == tag
+
+
+def _innermost(function: Any) -> Any:
+    """Return the function that decides what comes out, without what Beam wraps around it."""
+    while _is_of_beam(function):
+        held = next((getattr(function, name) for name in _HOLDING if getattr(function, name, None) is not None), None)
+        if held is None and isinstance(function, FunctionType) and function.__qualname__.startswith(_AROUND):
+            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+            held = cells["fn"].cell_contents if "fn" in cells else None
+        if held is None:
+            return function
+        function = held
+    return function
+
+
+def _is_of_beam(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).split(".")[0] == "apache_beam"

@@ -11,7 +11,6 @@ rows of a key have one name, also after a restart, and no two runs of a pipeline
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -25,17 +24,17 @@ from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, W
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.engine.keys import KeyChoice, find_chosen
+from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.engine.run import Place, Run
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.statement.release_id import RUN_BYTES, part_name, release_randomness
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
-from beam_dpsketch.transforms.windows.guard import fires_again_late
+from beam_dpsketch.transforms.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
 """Its number, and the bytes of its accumulator."""
@@ -162,14 +161,11 @@ class AllRows(DrawsNoise):
 
     def _is_chosen(self, choice: KeyChoice, key: bytes, windows: Iterable[bytes]) -> bool:
         """Return whether the votes of all windows together bring the key in."""
-        votes, secrets = np.zeros(2, dtype=np.int64), None
+        votes, horizon = np.zeros(2, dtype=np.int64), self._settings.horizon
         for each in windows:
             votes += SketchAccumulator.from_bytes(self._settings.sketch_input, each).total_side[-2:]
-        if self._randomness is not None:
-            horizon = self._settings.horizon
-            part = part_name(("key", decode(key)), horizon.start_micros, horizon.end_micros)
-            secrets = [release_randomness(self._randomness, part, 0)]
-        return bool(find_chosen(choice, votes[np.newaxis], secrets)[0])
+        place = Place((decode(key),), horizon.start_micros, horizon.end_micros)
+        return bool(self.run().choose(choice, votes[np.newaxis], [place])[0])
 
 
 class RowsInOrder(beam.DoFn):
@@ -199,7 +195,7 @@ class RowsInOrder(beam.DoFn):
         key, (number, accumulator) = element
         known = place.read()
         if known is None:
-            run.write(os.urandom(RUN_BYTES))
+            run.write(Run().name())
             end.set(window.max_timestamp())
         expected, waiting = known or (0, 0)
         _check_new(number < expected)

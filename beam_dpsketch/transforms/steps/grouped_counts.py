@@ -1,4 +1,4 @@
-"""The steps that draw the noise of grouped counts and gather what is released.
+"""The steps of grouped counts: count the records of each pair, draw the noise of each count, gather what is released.
 
 Noise is drawn once for each pair of key and item in a window, and the decision is made with it, in one step. The
 `GroupByKey` after it makes both final, as a `Reshuffle` does, before the rows of a key and window become one release.
@@ -6,41 +6,92 @@ Noise is drawn once for each pair of key and item in a window, and the decision 
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
+import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.engine.counting import Counting, draw_of
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.run import Place
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.records.groups import split_pair
+from beam_dpsketch.records.groups import split_pair, sum_by_pair, wrap_around
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.statement.release_id import (
-    DRAW_BYTES,
-    RUN_BYTES,
-    name_run,
-    part_name,
-    part_of_run,
-    release_randomness,
-)
-from beam_dpsketch.transforms.steps.choosing.spent import RecordSpent, may_release_nothing
-from beam_dpsketch.transforms.steps.groups.counting_pairs import CountPairs
+from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
+from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.release_once import draw_run
-from beam_dpsketch.transforms.windows.guard import check_timestamps, fires_again_late
-from beam_dpsketch.transforms.windows.time_range import create_in_every_window
-from beam_dpsketch.transforms.windows.window_plan import WindowPlan
+from beam_dpsketch.transforms.steps.release_once import run_input
+from beam_dpsketch.transforms.windows import check_timestamps, create_always, fires_again_late, in_time_range, is_global
 
 _BUFFERED = 1 << 16
 _NO_ITEM = (b"", 0)
 """A row that only says that there is a release."""
 _ROWS = tuple[bytes, tuple[bytes, int]]
+
+
+class CountPairs(beam.PTransform):
+    """Turn elements into (pair, exact count) for each pair that counts, in each window.
+
+    A privacy id is bounded as where its output keys are the pairs: no more than that is new here.
+    """
+
+    def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
+        super().__init__()
+        self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        declared, elements = self._declared, in_time_range(pcoll, self._plan.starts)
+        reader = declared.reader
+        sketch_input = declared.sketch_input
+        if declared.privacy_id is not None:
+            counts, _ = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise)
+        else:
+            count = CountRecords if is_global(elements) else CountWindowedRecords
+            counts = elements | "Count" >> beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
+        return counts | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(tuple[bytes, int])
+
+
+class WrappingSum(beam.CombineFn):
+    """Add up integers of 64 bits that wrap around, as all counters do: an error would reveal a record."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, mutable_accumulator: int, element: int) -> int:
+        return wrap_around(mutable_accumulator + element)
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        return wrap_around(sum(accumulators))
+
+    def extract_output(self, accumulator: int) -> int:
+        return accumulator
+
+
+class CountRecords(ShardRecords):
+    """Count the records of a bundle by pair, where each record is protected on its own."""
+
+    def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
+        super().__init__(reader, choose_rule(sketch_input, None), sketch_input)
+
+    def _table(self, columns: Columns) -> pa.Table:
+        assert self._sketch_input is not None
+        return read_counts(self._reader, columns, self._sketch_input)
+
+    def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
+        for counted in sum_by_pair(records["key"], records["weight"].to_numpy()):
+            yield WindowedValue(counted, window.max_timestamp(), (window,))
+
+
+class CountWindowedRecords(CountRecords, ShardWindowedRecords):
+    """Do the same for elements in windows."""
+
+    process = ShardWindowedRecords.process
 
 
 class ReleaseGroups(beam.PTransform):
@@ -56,11 +107,7 @@ class ReleaseGroups(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         noise, per_key, run = self._idempotent_noise, self._declared.is_keyed, {}
         if pcoll.is_bounded:  # a stream would wait for a side input
-            names = draw_run(pcoll.pipeline)
-            if noise is None:
-                run["run"] = beam.pvalue.AsSingleton(names)
-            if self._plan.is_global and may_release_nothing(self._declared, self._counting.terms):
-                names | "Spent" >> RecordSpent(self._counting, noise)
+            run = run_input(pcoll, self._declared, self._plan, self._counting, noise)
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise))
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run)
         output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
@@ -82,10 +129,7 @@ class ReleaseGroups(beam.PTransform):
         every = [(encode(key), _NO_ITEM) for key in keys or ()] if self._declared.is_keyed else [(b"", _NO_ITEM)]
         if not every or (starts is None and not self._plan.is_global):
             return rows
-        if starts is not None:
-            created = create_in_every_window(rows.pipeline, starts, rows.windowing, every)
-        else:
-            created = rows.pipeline | "EveryRelease" >> beam.Create(every, reshuffle=False)
+        created = create_always(rows, starts, every)
         return (rows, created | "Typed" >> beam.Map(_as_it_is).with_output_types(_ROWS)) | "WithEmpty" >> beam.Flatten()
 
 
@@ -112,26 +156,17 @@ class NoiseOnce(DrawsNoise):
         if fires_again_late(pane):
             return []
         check_timestamps(window)
-        if self._randomness is None:
-            self._waiting[window].append(element)
-            self._size += 1
-            return None if self._size < _BUFFERED else list(self.finish_bundle())
-        pair, count = element
-        part = part_name(("item", pair), window.start.micros, window.end.micros)
-        noisy = self._counting.add_keyed_noise(count, release_randomness(self._randomness, part, pane.index))
-        return [] if noisy is None else [self._row(pair, noisy)]
+        self._waiting[window, pane.index].append(element)
+        self._size += 1
+        return None if self._size < _BUFFERED else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for window, counted in self._waiting.items():
-            noisy, released = self._counting.add_noise(np.array([count for _, count in counted], dtype=np.int64))
-            for place in np.flatnonzero(released).tolist():
-                row = self._row(counted[place][0], int(noisy[place]))
-                yield WindowedValue(row, window.max_timestamp(), (window,))
+        for (window, pane), counted in self._waiting.items():
+            place = Place((), window.start.micros, window.end.micros, pane)
+            for pair, noisy in self.run().count(self._counting, counted, place):
+                key, item = split_pair(pair, per_key=self._per_key)
+                yield WindowedValue((key, (item, noisy)), window.max_timestamp(), (window,))
         self.start_bundle()
-
-    def _row(self, pair: bytes, noisy: int) -> tuple[bytes, tuple[bytes, int]]:
-        key, item = split_pair(pair, per_key=self._per_key)
-        return key, (item, noisy)
 
 
 class GatherRows(DrawsNoise):
@@ -154,13 +189,8 @@ class GatherRows(DrawsNoise):
         if key is not None and not is_unicode(key):
             return
         rows = [row for row in element[1] if row != _NO_ITEM]
-        name = part_name(("key", key) if self._per_key else (), window.start.micros, window.end.micros)
-        source, draw = Randomness.SYSTEM, os.urandom(DRAW_BYTES)
-        if self._randomness is not None:
-            run, source = name_run(self._randomness), Randomness.KEYED
-            draw = draw_of(rows, release_randomness(self._randomness, name, pane.index))
-        part = part_of_run(run or os.urandom(RUN_BYTES), name)
-        released = self._counting.gather(rows, part, draw, source)
+        place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
+        released = self.run().gather(self._counting, rows, place, run)
         yield (key, released) if self._per_key else released
 
 

@@ -35,9 +35,10 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.records.windows import window_starts
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.windows.time_range import window_starts
+from beam_dpsketch.transforms.windows import describe_windowing
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
 from tests.helpers.timed import at_times
@@ -204,7 +205,7 @@ def test_the_windows_are_those_that_beam_makes_wholly_inside(
         for found in windows.assign(window.WindowFn.AssignContext(Timestamp(time)))
         if start <= found.start and found.end <= end
     }
-    starts = window_starts(TimeRange(start, end), windows, 1)
+    starts = window_starts(TimeRange(start, end), describe_windowing(windows), 1)
     assert sorted(starts) == sorted(found.start.micros for found in made)
     assert len(starts) == count
 

@@ -29,15 +29,9 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps.choosing import norms as norm_steps
-from beam_dpsketch.transforms.steps.choosing.norms import (
-    AddUpCounts,
-    ChooseNorm,
-    CountLengths,
-    DrawNorm,
-    LengthHistogram,
-)
+from beam_dpsketch.transforms.steps import norms as norm_steps
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.norms import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
 from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
@@ -317,7 +311,7 @@ def drawn(noise: IdempotentNoise | None, terms: ReleaseTerms = TERMS, spec: Any 
     counts = [[0] * (bin_count(terms.bounds.max_weight) - 1) + [20_000 + place + extra] for place in range(40)]
     found = [norm for each in counts for norm in step.process(each)]
     step.teardown()
-    assert step._randomness is None
+    assert (step._run is None) == (noise is not None)
     return found
 
 

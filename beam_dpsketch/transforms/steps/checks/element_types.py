@@ -1,7 +1,7 @@
 """Types that elements and their fields are known to have, checked while a pipeline is built.
 
 A type that can never count is refused. What types leave open, such as the fields of a dict, is only named. A sample
-shows it: see `beam_dpsketch.transforms.steps.sample_check`.
+shows it: see `beam_dpsketch.transforms.steps.checks.sample_check`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,202 @@
+"""One run of a release: all that is chosen and drawn in it, and the name of each of its parts.
+
+Guarantee: each draw has a place in the run, and no two places share randomness. Under a secret, each draw is a
+function of the secret, the place, all settings and all exact counts: whoever repeats the run gets the same bytes, in a
+pipeline or without one. Without a secret, each call draws new noise and is another release.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.counts import ReleasedCounts
+from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.counting import Counting, draw_of
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen
+from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.norms import NORM_PART, choose_norm
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.statement.accounting import Unreleased
+from beam_dpsketch.statement.release_id import (
+    DRAW_BYTES,
+    GLOBAL_END,
+    GLOBAL_START,
+    RUN_BYTES,
+    part_name,
+    part_of_run,
+    timeline_of_run,
+)
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+COUNTERS = 1 << 18
+"""From how many on noise is drawn, because sums that wait for it take memory."""
+
+
+class Place(NamedTuple):
+    """Where in a run a release is.
+
+    Attributes:
+      key: its key alone; () without keys.
+      start: when its window opens, in microseconds since 1970.
+      end: when it closes.
+      pane: which firing of the window it is.
+    """
+
+    key: tuple[Any, ...] = ()
+    start: int = GLOBAL_START
+    end: int = GLOBAL_END
+    pane: int = 0
+
+    def name(self, *which: Any) -> bytes:
+        """Return the `part_name` of a part of the window."""
+        return part_name(which, self.start, self.end)
+
+    @property
+    def of_key(self) -> tuple[Any, ...]:
+        """What tells the key from others of the window."""
+        return ("key", *self.key) if self.key else ()
+
+
+WHOLE = Place()
+"""The one release of the global window."""
+
+
+class Sum(NamedTuple):
+    """An exact sum that waits for its noise.
+
+    Attributes:
+      place: where its release is.
+      accumulator: the sum.
+      run: the name of the run, if it was drawn already. Under a secret it counts for nothing, because the secret names
+        the run. Else `None` makes the release a run of its own.
+      output: where its release goes; the caller's, who gets it back.
+    """
+
+    place: Place
+    accumulator: SketchAccumulator
+    run: bytes | None = None
+    output: Any = None
+
+
+class Run:
+    """Chooses and draws for the releases of a transform.
+
+    Args:
+      secret: of the transform under its release id; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, secret: KeyedRandomness | None = None) -> None:
+        self._secret = secret
+
+    @property
+    def source(self) -> Randomness:
+        """Where the noise comes from."""
+        return Randomness.SYSTEM if self._secret is None else Randomness.KEYED
+
+    def name(self, drawn: bytes | None = None) -> bytes:
+        """Return the name of the run: made from the secret, else the one that was drawn before, or a new one.
+
+        A secret, a release id and all settings name it, so a replay is the same run.
+        """
+        if self._secret is not None:
+            return self._secret.random_bytes(b"run")(RUN_BYTES)
+        return drawn or os.urandom(RUN_BYTES)
+
+    def choose_norm(self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
+        """Return the norm that an exact histogram of lengths leads to, which may be published."""
+        return choose_norm(histogram, spec, terms, None if self._secret is None else self._secret.derive(NORM_PART))
+
+    def choose(self, choice: KeyChoice, votes: np.ndarray, places: Sequence[Place]) -> np.ndarray:
+        """Return which keys are released, given the votes of each, as `find_chosen` does."""
+        return find_chosen(choice, votes, self._secrets([(place, place.of_key) for place in places]))
+
+    def chosen(self, choice: KeyChoice | None, sums: list[Sum]) -> list[Sum]:
+        """Return the sums of the keys that are released; of the others nothing is left."""
+        if choice is None or not sums:
+            return sums
+        votes = np.stack([each.accumulator.votes for each in sums])
+        kept = self.choose(choice, votes, [each.place for each in sums])
+        return [each for each, is_kept in zip(sums, kept.tolist(), strict=True) if is_kept]
+
+    def release(self, sums: Iterable[Sum], calibration: DeclaredCalibration) -> Iterator[tuple[list[Sum], Releases]]:
+        """Yield sums that have the same terms, with their releases, each with noise of its own."""
+        groups: dict[Any, list[Sum]] = defaultdict(list)
+        for each in sums:
+            # A norm that the data chose is part of the terms, and may be another one in each window.
+            terms = each.accumulator.max_norm, each.accumulator.row
+            groups[terms].append(each)
+            if len(groups[terms]) * each.accumulator.cells >= COUNTERS:
+                yield self._draw(groups.pop(terms), calibration)
+        for group in groups.values():
+            yield self._draw(group, calibration)
+
+    def _draw(self, sums: list[Sum], calibration: DeclaredCalibration) -> tuple[list[Sum], Releases]:
+        first = sums[0].accumulator
+        known = calibration.with_norm(first.max_norm)
+        sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
+        parts = [
+            Part(sketch, each.accumulator.total_side[: len(known.side)], *self._part(each))
+            for sketch, each in zip(sketches, sums, strict=True)
+        ]
+        which = () if first.row is None else ("row", first.row)
+        secrets = self._secrets([(each.place, (*each.place.of_key, *which)) for each in sums])
+        return sums, release_parts(parts, known, secrets, row=first.row)
+
+    def _part(self, each: Sum) -> tuple[bytes, bytes | None]:
+        """Return which release it is, and the run that it is of, or the timeline."""
+        place, row = each.place, each.accumulator.row
+        run = each.run if self._secret is None else self.name()
+        if row is None:
+            return place.name(*place.of_key), run
+        assert run is not None
+        return place.name("row", row), timeline_of_run(run, *place.key)
+
+    def count(
+        self, counting: Counting, pairs: Sequence[tuple[bytes, int]], window: Place = WHOLE
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield the pairs of key and item in a window that are released, with their noisy counts."""
+        if self._secret is None:
+            noisy, released = counting.add_noise(np.array([count for _, count in pairs], dtype=np.int64))
+            yield from ((pairs[place][0], int(noisy[place])) for place in np.flatnonzero(released).tolist())
+            return
+        for pair, count in pairs:
+            randomness = release_randomness(self._secret, window.name("item", pair), window.pane)
+            if (keyed := counting.add_keyed_noise(count, randomness)) is not None:
+                yield pair, keyed
+
+    def gather(
+        self, counting: Counting, rows: list[tuple[bytes, int]], place: Place, run: bytes | None = None
+    ) -> ReleasedCounts:
+        """Return one release of the counts that `count` released for a key, of a run that may have its name already."""
+        part, draw = place.name(*place.of_key), os.urandom(DRAW_BYTES)
+        if self._secret is not None:
+            draw = draw_of(rows, release_randomness(self._secret, part, place.pane))
+        return counting.gather(rows, part_of_run(self.name(run), part), draw, self.source)
+
+    def spent_alone(self, calibrated: Calibration | Counting, run: bytes | None = None) -> Unreleased:
+        """Return the record of a run with this noise that chose no key, or item, and so releases nothing."""
+        terms, noise, note = calibrated.terms, calibrated.per_table, calibrated.note
+        release_id = part_of_run(self.name(run), part_name(("nothing",))) + bytes(DRAW_BYTES)
+        return Unreleased(PrivacyStatement.of(terms, noise, randomness=self.source, release_id=release_id, keys=note))
+
+    def _secrets(self, parts: Iterable[tuple[Place, tuple[Any, ...]]]) -> list[KeyedRandomness] | None:
+        if (secret := self._secret) is None:
+            return None
+        return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
+
+
+def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:
+    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
+    return transform.derive(encode((part, pane)))

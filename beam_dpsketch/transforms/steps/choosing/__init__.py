@@ -1,1 +1,0 @@
-"""The steps that choose what the data decide: a norm, or keys."""

@@ -1,1 +1,0 @@
-"""Continual release: from the windows of a horizon to rows with noise."""

@@ -1,0 +1,277 @@
+"""Windows of Beam: which are refused, how they are described to `plan_windows`, and how its plan becomes steps.
+
+Guarantee: where `plan_of` returns, each key and window fires once, at the end of the window, and an element is in at
+most as many windows as the terms say. Early, late and repeated firings release the same data again, each time with new
+noise, and the average of the releases is less and less private. Data that arrive after the watermark has passed the end
+of their window are dropped: to count them, their window would have to be released a second time. A declared range alone
+decides which windows (and which public keys in them) get a release, so this says nothing about the data. Elements in
+other windows are dropped before anything is counted or bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions
+from apache_beam.transforms import window
+from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
+from apache_beam.utils.windowed_value import PaneInfoTiming
+
+from beam_dpsketch.domains.timestamps import MILLISECOND
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.windows import Periods, Windowing, WindowPlan, plan_windows
+
+_FINER = "for early answers, use finer windows, each with its own release"
+
+
+def check_windowing(elements: beam.PCollection) -> Windowing:
+    """Return how elements are in windows; `WindowingError` if one may be released more than once."""
+    _check_fires_once(elements)
+    if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
+        raise WindowingError(
+            "timestamp_combiner",
+            "must be OUTPUT_AT_EOW, because another would publish, as the time of the release, when the "
+            "first or the last record was made; remove it from WindowInto",
+            "E401",
+        )
+    if is_global(elements) and not elements.is_bounded:
+        raise WindowingError(
+            "",
+            "unbounded input in the global window is never released; put WindowInto(FixedWindows(...)) before",
+            "E402",
+        )
+    return describe_windowing(elements.windowing.windowfn, is_bounded=elements.is_bounded)
+
+
+def check_no_windowing(elements: beam.PCollection) -> Windowing:
+    """Return what is known of elements without windows; refuse windows before a transform that makes its own."""
+    if not is_global(elements):
+        raise WindowingError(
+            "",
+            f"{type(elements.windowing.windowfn).__name__} before continual release, which makes the windows "
+            "of its horizon itself; remove the WindowInto",
+            "E403",
+        )
+    _check_fires_once(elements)
+    return Windowing(is_bounded=elements.is_bounded)
+
+
+def _check_fires_once(elements: beam.PCollection) -> None:
+    _check_upstream_flattens(elements)
+    services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
+    if "streaming_mode_at_least_once" in services:
+        raise WindowingError(
+            "",
+            "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it",
+            "E404",
+        )
+    windowing = elements.windowing
+    trigger = windowing.triggerfn
+    if not fires_once(trigger):
+        raise WindowingError(
+            "",
+            f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window "
+            f"more than once; remove it from WindowInto ({_FINER})",
+            "E405",
+        )
+    if windowing.allowed_lateness != 0:
+        raise WindowingError(
+            "allowed_lateness",
+            "must be 0, because late data would release a window again; remove it from WindowInto (data "
+            "later than the watermark are then dropped)",
+            "E406",
+        )
+
+
+def fires_once(trigger: Any) -> bool:
+    """Return whether the trigger fires at the end of the window alone; late data may still fire it again."""
+    return isinstance(trigger, DefaultTrigger) or (
+        type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
+    )
+
+
+def fires_again_late(pane: Any) -> bool:
+    """Return whether a window fires again for late data, which are to be dropped; raise for other second firings.
+
+    Runners of Beam in Python let data through that come when the watermark is exactly at the end of their window.
+    """
+    if pane.index > 0 and pane.timing == PaneInfoTiming.LATE:
+        return True
+    if pane.index > 0 or pane.timing == PaneInfoTiming.EARLY:
+        raise WindowingError(
+            "",
+            "a window fired more than once; remove trigger and allowed_lateness from the WindowInto before it",
+            "E407",
+        )
+    return False
+
+
+def check_timestamps(interval: Any) -> None:
+    """Refuse the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
+    if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
+        raise WindowingError(
+            "",
+            "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
+            "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto",
+            "E408",
+        )
+
+
+def is_global(elements: beam.PCollection) -> bool:
+    """Return whether all elements are in the one global window."""
+    return type(elements.windowing.windowfn) is window.GlobalWindows
+
+
+def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:
+    """Return what privacy depends on; `WindowingError` if the windows of an element are unknown or not private."""
+    name = type(windowfn).__name__
+    if type(windowfn) is window.GlobalWindows:
+        return Windowing(is_bounded=is_bounded)
+    if type(windowfn) is window.FixedWindows:
+        size, offset = windowfn.size.micros, windowfn.offset.micros
+        return Windowing(name, size, offset, size, is_bounded)
+    if type(windowfn) is window.SlidingWindows:
+        size, offset, step = windowfn.size.micros, windowfn.offset.micros, windowfn.period.micros
+        if any(micros % MILLISECOND for micros in (size, offset, step)):
+            raise WindowingError(
+                "",
+                "SlidingWindows must be of whole milliseconds, which is all that Beam keeps of times, so that no "
+                "two become one",
+                "E410",
+            )
+        return Windowing(name, size, offset, step, is_bounded)
+    if type(windowfn) is window.Sessions:
+        raise WindowingError(
+            "",
+            "WindowInto(Sessions(...)) publishes when a person was active; use FixedWindows or SlidingWindows",
+            "E409",
+        )
+    raise WindowingError(
+        "",
+        f"the window function {name} is unknown, so the windows of an element cannot be counted; use "
+        "GlobalWindows, FixedWindows or SlidingWindows",
+        "E423",
+    )
+
+
+def _check_upstream_flattens(elements: beam.PCollection) -> None:
+    """Refuse a Flatten of different windowings: Beam shows only the first."""
+    for step in steps_before(elements, beam.WindowInto):
+        joined = [each.windowing for each in step.inputs] if isinstance(step.transform, beam.Flatten) else []
+        if any(windowing != joined[0] for windowing in joined):
+            raise WindowingError(
+                "",
+                "Flatten joins collections with different windowings before this transform; put one WindowInto "
+                "after it",
+                "E411",
+            )
+
+
+def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> Iterator[Any]:
+    """Yield each applied step that leads to a collection, without those of the given types and what is before them."""
+    waiting, seen = [elements], set()
+    while waiting:
+        step = waiting.pop().producer
+        if step is not None and step not in seen and not isinstance(step.transform, stops):
+            seen.add(step)
+            yield step
+            waiting.extend(step.inputs)
+
+
+def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
+    """Return which windows are released, under which terms; refuse those under which the privacy would not hold."""
+    check = check_windowing if declared.horizon is None else check_no_windowing
+    return plan_windows(declared, check(elements))
+
+
+def windows_of(horizon: Horizon, size: int = 1) -> window.FixedWindows:
+    """Return windows as long as `size` windows of the horizon, from its start on."""
+    return window.FixedWindows(Duration(micros=horizon.size_micros * size), Timestamp(micros=horizon.start_micros))
+
+
+def periods_as_windows(periods: Periods) -> window.WindowFn:
+    """Return windows that are as long as periods."""
+    if not periods.length:
+        return window.GlobalWindows()
+    return window.FixedWindows(Duration(micros=periods.length), Timestamp(micros=periods.start))
+
+
+def edges_of(windowfn: window.WindowFn) -> tuple[int, ...]:
+    """Return the length of windows, where they start, and the time from one to the next, if the function has them."""
+    given = (getattr(windowfn, name, None) for name in ("size", "offset", "period"))
+    return tuple(each.micros for each in given if each is not None)
+
+
+def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+    """Drop elements in windows that start at none of the given times; raise for those without a time."""
+    if window.start.micros in starts:
+        yield element
+    else:
+        check_timestamps(window)
+
+
+def in_time_range(elements: beam.PCollection, starts: range | None) -> beam.PCollection:
+    """Return the elements in windows that are released; all of them without a range."""
+    if starts is None:
+        return elements
+    keep = beam.FlatMap(filter_to_time_range, starts).with_output_types(elements.element_type)
+    return elements | "InTimeRange" >> keep
+
+
+def create_always(like: beam.PCollection, starts: range | None, values: list[Any]) -> beam.PCollection:
+    """Create the same values in each declared window of a collection, or if none is declared, in the global window.
+
+    They are bounded input, whose watermark holds back no stream.
+    """
+    if starts is None:
+        return like.pipeline | "Always" >> beam.Create(values, reshuffle=False)
+    # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
+    times = starts[:: -describe_windowing(like.windowing.windowfn).per_element]
+    return (
+        like.pipeline
+        | "EveryWindow" >> beam.Impulse()
+        | "Times" >> beam.FlatMap(_stamp, times)
+        | "Window" >> beam.WindowInto(like.windowing)
+        | "InEveryWindow" >> beam.FlatMap(filter_to_time_range, starts)
+        | "Values" >> beam.FlatMap(lambda _: values).with_output_types(Any)
+    )
+
+
+def _stamp(impulse: Any, times: range) -> Iterator[window.TimestampedValue]:
+    for micros in times:
+        yield window.TimestampedValue(None, Timestamp(micros=micros))
+
+
+def last_time(interval: Any) -> Timestamp:
+    """Return the last time in a window that Beam can keep: times between workers are whole milliseconds.
+
+    The last microsecond of a window before 1970 would be rounded into the next window.
+    """
+    return Timestamp(micros=interval.max_timestamp().micros // MILLISECOND * MILLISECOND)
+
+
+class RestoreWindows(beam.PTransform):
+    """Re-window elements stamped with their window's end into exactly that window, even where windows overlap."""
+
+    def __init__(self, windowing: Any) -> None:
+        super().__init__()
+        self._windowing = windowing
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        windowed = pcoll | "Windows" >> beam.WindowInto(self._windowing)
+        if type(self._windowing.windowfn) is not window.SlidingWindows:
+            return windowed
+        return windowed | "Own" >> beam.FlatMap(_keep_own_window).with_output_types(pcoll.element_type)
+
+
+def _keep_own_window(
+    element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+) -> Iterator[Any]:
+    """Drop an element from every window that does not end at its timestamp."""
+    if timestamp == last_time(window):
+        yield element
