@@ -38,6 +38,7 @@ WITHOUT_CODES = {
     "hashing": "parts of bytes and columns",
     "engine": "arrays between parts of the package",
     "records": "bytes between workers",
+    "rows/base.py": "the base class itself, which is not to be made",
     "statement": "fields of bytes, which FormatError names",
     "answers": "arrays between parts of the package",
 }
@@ -67,7 +68,10 @@ def test_a_code_is_of_the_arguments_that_the_page_names() -> None:
             argument = call.args[0]
             if isinstance(argument, ast.Constant) and argument.value:
                 found.setdefault(call.args[2].value, set()).add(argument.value)
-    assert {code: names for code, names in named.items() if names} == found
+    any_setting = {code for code in named if code.startswith("E8") and not named[code]}
+    assert {code: names for code, names in named.items() if names} == {
+        code: names for code, names in found.items() if code not in any_setting
+    }
 
 
 def test_errors_of_arguments_have_codes() -> None:
@@ -168,8 +172,8 @@ def test_settings_name_all_that_is_missing_unknown_or_wrong() -> None:
         ("itm", "E801"),
         ("privacy.dleta", "E801"),
         ("k", "E805"),
-        ("unit", "E802"),
         ("domain", "E802"),
+        ("unit", "E802"),
         ("spec", "E804"),
     ]
 

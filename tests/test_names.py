@@ -10,18 +10,8 @@ import beam_dpsketch
 
 PACKAGE = pathlib.Path(beam_dpsketch.__file__).parent
 
-_SCHEMA = "a block of the same name in the schemas that Beam shows"
 _DOOR = "plain settings of the transform of the same name"
 EXCEPTIONS = {
-    "Ask": _SCHEMA,
-    "Domain": _SCHEMA,
-    "Groups": _SCHEMA,
-    "Horizon": _SCHEMA,
-    "Keys": _SCHEMA,
-    "IdempotentNoise": _SCHEMA,
-    "Level": _SCHEMA,
-    "Record": _SCHEMA,
-    "SideCounters": _SCHEMA,
     "PrivateFrequencies": _DOOR,
     "PrivateQuantiles": _DOOR,
     "PrivateTopK": _DOOR,

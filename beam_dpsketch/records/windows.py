@@ -131,8 +131,8 @@ def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
     """Refuse a privacy id that cannot be bounded in these windows."""
     if not windowing.is_bounded:
         words = (
-            "must be a $NormBound on unbounded input, where the norm is needed before the data are there: take that of an "
-            "earlier release, released.privacy.bounds, instead of $AutoNorm"
+            "must be a $NormBound on unbounded input, where the norm is needed before the data are there: "
+            "take that of an earlier release, released.privacy.bounds, instead of $AutoNorm"
         )
         limit.bounds.given(WindowingError("bounds", words, "E218"))
     if limit.has_norm and not windowing.is_global:

@@ -13,7 +13,7 @@ from beam_dpsketch import read_releases
 from beam_dpsketch.answers.questions import KINDS, Ask, Kind, answer_columns
 from beam_dpsketch.answers.questions.kinds import Answered, Takes
 from beam_dpsketch.config import read_ask
-from beam_dpsketch.rows import blocks
+from beam_dpsketch.config.asking import ASK
 from tests.cli.consoles import ROOT, run
 
 CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
@@ -22,7 +22,7 @@ CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
 def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
     assert tuple(KINDS) == typing.get_args(Kind)
     assert len({entry.option for entry in KINDS.values()}) == len(KINDS)
-    assert {*blocks.Ask._fields} == {*KINDS, "candidates", "confidence"}
+    assert {*ASK.entries} == {*KINDS, "candidates", "confidence"}
 
 
 def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +34,7 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
 
     planted: Any = {"method": "second_moment", "asked": asked, "option": "squares", "side_counter": None}
     monkeypatch.setitem(KINDS, "squares", dataclasses.replace(KINDS["total"], **planted))  # type: ignore[arg-type]
+    monkeypatch.setitem(ASK.entries, "squares", ASK.entries["total"])  # the table of settings is made on import
     ask = read_ask({"squares": True, "confidence": 0.9})
     (_, released), *_ = read_releases(CITIES)  # type: ignore[misc]
     expected = released.second_moment(0.9)._asdict()

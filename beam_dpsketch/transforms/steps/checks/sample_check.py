@@ -60,10 +60,10 @@ class ReadsElements(Replayable):
         >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
         >>> towns = PrivateFrequencies(SketchSpec(), PrivacySpec(rho=0.5), item="town", unit=Record())
-        >>> towns.check([{"city": "Oslo"}])
+        >>> towns.check([{"city": "Oslo"}])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        ValueError: element 0 of the sample has no field for item='town': its fields are city
+        beam_dpsketch.errors.ArgumentError: element 0 of the sample has no field for item='town': ... [...]
         """
         _Check(self._declared).all_of(sample)
         self._is_checked = True
