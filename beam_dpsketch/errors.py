@@ -35,17 +35,14 @@ _WAYS: Mapping[str, tuple[str, str]] = {
     "norm_of_weights": ("NormBound(10, max_weight=100)", "norm: {max_norm: 10, max_weight: 100}"),
     "person_in_30_windows": (
         "PrivacyId('user', RecordBounds(10), max_windows=30)",
-        "unit: {privacy_id: user, records: {max_contributions_per_partition: 10}, max_windows: 30}",
+        "unit: {privacy_id: user, records: {max_per_key: 10}, max_windows: 30}",
     ),
     "person_in_7_days": (
         "PrivacyId('user', NormBound(20), max_windows=7, period=timedelta(days=7))",
         "unit: {privacy_id: user, norm: {max_norm: 20}, max_windows: 7, period: 7d}",
     ),
     "record_of_weights": ("Record(max_weight=100)", "record: {max_weight: 100}"),
-    "records_of_weights": (
-        "RecordBounds(1, max_weight=100)",
-        "records: {max_contributions_per_partition: 1, max_weight: 100}",
-    ),
+    "records_of_weights": ("RecordBounds(1, max_weight=100)", "records: {max_per_key: 1, max_weight: 100}"),
     "selection_of_pages": ('KeySelection(1e-8, "page")', "keys: {select: {delta: 1.0e-8}, field: page}"),
     "unit_Record": ("unit=Record()", "unit: record"),
     "windows_TimeRange": ("windows=TimeRange(...)", "windows"),

@@ -90,7 +90,7 @@ class Line(NamedTuple):
         assert isinstance(released, ReleasedDyadicCountSketch)
         on_time = released.cdf_interval(LATE)
         late = Interval(1 - on_time.estimate, 1 - on_time.upper, 1 - on_time.lower)
-        return cls(first, last, released.total(), released.quantile_interval(0.5), late)
+        return cls(first, last, released.total_weight(), released.quantile_interval(0.5), late)
 
 
 def measure(privacy: PrivacySpec, days: Days, unit: Record | PrivacyId) -> PrivateQuantiles:
@@ -159,8 +159,8 @@ def print_held(released: ReleasedDyadicCountSketch, protect: str) -> None:
     print(f"  flights                  {_held(released.records())}")
     if protect == "flight":
         return
-    print(f"  flights as weighted      {_held(released.total())}")
-    print(f"  aircraft in each window  {_held(released.units())}, the windows added up")
+    print(f"  flights as weighted      {_held(released.total_weight())}")
+    print(f"  aircraft in each window  {_held(released.privacy_units())}, the windows added up")
     if released.privacy.bounds.has_norm:
         print(f"  Scaling took at least {released.clipped_share().at_least:.1%} of the weight.")
 

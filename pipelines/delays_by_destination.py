@@ -36,7 +36,7 @@ def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:
     """A line for each destination, from the one that most is known of."""
     print(f"  {'':5}{'median':25}later than {LATE} minutes")
-    for dest, each in sorted(released.items(), key=lambda row: -row[1].total().estimate):
+    for dest, each in sorted(released.items(), key=lambda row: -row[1].total_weight().estimate):
         print(f"  {dest:5}{minutes(each.quantile_interval(0.5)):25}{percent(later(each.cdf_interval(LATE)))}")
 
 

@@ -84,7 +84,7 @@ def print_held(released: ReleasedSketch) -> None:
     clipped = released.clipped_share()
     print("\nHow much is in this release, as it says itself")
     for name, held in (
-        ("aircraft", released.units()),
+        ("aircraft", released.privacy_units()),
         ("flights", released.records()),
         ("aircraft scaled down", clipped.scaled),
     ):
@@ -97,7 +97,7 @@ def print_trials(trials: dict[str, Trial], norm: float, k: int) -> None:
     print(f"  {'bounds of':16}{'flights':>9}{'F1 of':>9}{'mean |error|':>15}{'typical':>9}{'interval':>11}")
     print(f"  {'an aircraft':16}{'taken':>9}{f'top {k}':>9}{f'of true top {k}':>15}{'error':>9}")
     for name, trial in trials.items():
-        shown = {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_contributions_per_partition} records"}
+        shown = {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_per_key} records"}
         print(
             f"  {shown.get(name, name):16}{trial.exact.share_dropped:9.1%}{trial.f1:9.2f}{trial.error:15,.0f}", end=""
         )
@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> None:
         releases["records"].interval(chosen.top.item),
         title=f"Private top {known.k}: a norm that the data choose, or a number of flights of each\nBoth: {privacy}",
         label=f"95 % interval, norm {norm:g}",
-        other_label=f"95 % interval, at most {RECORDS.max_contributions_per_partition} flights of each",
+        other_label=f"95 % interval, at most {RECORDS.max_per_key} flights of each",
     )
     plot_shares(
         plots[1],

@@ -39,7 +39,7 @@ def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts
         factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], float(bounds.max_norm))
     elif isinstance(bounds, RecordBounds):
         units = _codes(known["tailnum"])
-        factors = np.minimum(1.0, bounds.max_contributions_per_partition / np.bincount(units)[units])
+        factors = np.minimum(1.0, bounds.max_per_key / np.bincount(units)[units])
     else:
         factors = np.ones(len(known))
     sums = known.append_column("kept", pa.array(factors)).group_by("dest").aggregate([("kept", "sum")])

@@ -75,7 +75,7 @@ def close(released: ReleasedDyadicCountSketch, delays: np.ndarray) -> None:
     values = np.arange(-120, 200, 5)
     true = np.searchsorted(delays, values, side="right")
     assert np.abs(released.rank(values) - true).max() < 8 * 4 * sigma
-    assert abs(released.total().estimate - len(delays)) < 8 * 4 * sigma
+    assert abs(released.total_weight().estimate - len(delays)) < 8 * 4 * sigma
 
 
 @on_every_runner

@@ -198,7 +198,7 @@ def test_continual_delays(
         median = sorted(inside)[(len(inside) - 1) // 2]
         assert exact.of(first, last) == (len(inside), median, pytest.approx(late))
         released = timeline.between(first, last)
-        assert abs(released.total().estimate - len(inside)) < 14
+        assert abs(released.total_weight().estimate - len(inside)) < 14
         assert abs(released.rank(continual_delays.LATE) - (1 - late) * len(inside)) < 14
         line = continual_delays.Line.of(timeline, first, last)
         assert line.late.lower <= line.late.estimate == 1 - released.cdf(continual_delays.LATE) <= line.late.upper

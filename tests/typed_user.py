@@ -51,7 +51,7 @@ from beam_dpsketch import (
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys, TopK
 
 PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
-PEOPLE = PrivacyId("person", RecordBounds(10, max_partitions=2), max_windows=3, period=86_400)
+PEOPLE = PrivacyId("person", RecordBounds(10, max_keys=2), max_windows=3, period=86_400)
 DAY = Horizon(start=0, window_size=3600, windows=24)
 
 

@@ -64,7 +64,7 @@ class SideAnswers(ABC):
     def privacy(self) -> PrivacyStatement:
         """What is protected and how well; `print` it."""
 
-    def units(self, confidence: float = 0.95) -> Interval:
+    def privacy_units(self, confidence: float = 0.95) -> Interval:
         """Return about how many privacy units are in the release: people, if a `PrivacyId` names them.
 
         A unit counts once for each key and window that a release has or combines. A combination adds its parts. Bounds
@@ -80,7 +80,7 @@ class SideAnswers(ABC):
         """
         return self._note(RECORDS).interval(confidence)
 
-    def total(self, confidence: float = 0.95) -> Interval:
+    def total_weight(self, confidence: float = 0.95) -> Interval:
         """Return about how much weight is in the release: the sum of what all items count.
 
         Under `RecordBounds` this is the weight that was kept. Under a `NormBound` it is the weight after scaling, at
@@ -121,7 +121,7 @@ class SideAnswers(ABC):
 
         Raises `ValueError` if the release does not count clipped and kept weight, and where negative weights cancel.
         """
-        clipped, scaled, kept = self._note(CLIPPED), self._note(SCALED), self.total(confidence)
+        clipped, scaled, kept = self._note(CLIPPED), self._note(SCALED), self.total_weight(confidence)
         if self.privacy.bounds.signed:
             raise ArgumentError(
                 "clipped_share",

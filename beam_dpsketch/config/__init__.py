@@ -18,7 +18,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 | `read_side_counters` | `{units, records, weight, clipped}`, or `none` |
 | `read_unit` | `record`, `{record: {...}}`, or `{privacy_id, norm or records, max_windows, period}` |
 | `read_norm` | `{max_norm, ...}`, `auto`, or `{auto: {...}}` |
-| `read_records` | `{max_contributions_per_partition, ...}` |
+| `read_records` | `{max_per_key, ...}` |
 | `read_keys` | `{public: [...], field}`, `{select: {delta, ...}, field}`, or `{assume_public: true, field}` |
 | `read_windows` | `{start, end}`, or `[start, end]` |
 | `read_horizon` | `{start, window_size, windows, mechanism}` |

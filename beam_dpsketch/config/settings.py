@@ -45,7 +45,7 @@ _OF_SEARCH = ("quantiles", "top_k")
 _DELTA = "take less than 1 / the number of people, as 1.0e-8"
 _ASSUMED = "release each key that has data; your word that these may be published"
 _OF_LEVEL = "a level needs bits, sketch, depth, width and share"
-_PARTITIONS = Option("max_partitions", "N", "in how many keys an id counts, or votes under --max-norm")
+_KEYS_OF_ID = Option("max_keys", "N", "in how many keys an id counts, or votes under --max-norm")
 
 _FORMS = {"whole": WHOLE, "byte": WHOLE, "number": NUMBER, "time": TIME, "duration": DURATION}
 DOMAIN_TYPES: Mapping[str, Block] = {
@@ -100,12 +100,12 @@ RECORD = Block("Record", {
     "signed": Entry(FLAG, "`true` if negative weights delete"),
 })
 RECORDS = Block("Records", {
-    "max_contributions_per_partition": Entry(
-        WHOLE, "how many records of an id count in each partition (output key)",
-        "how many records of one id count in one partition, as 10",
+    "max_per_key": Entry(
+        WHOLE, "how many records of an id count for each key",
+        "how many records of one id count for one key, as 10",
         option=Option(
-            "max_contributions", "N", "how many records of an id count, for each key, in place of --max-norm")),
-    "max_partitions": Entry(WHOLE, "in how many partitions an id counts", option=_PARTITIONS),
+            "max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
+    "max_keys": Entry(WHOLE, "in how many keys an id counts", option=_KEYS_OF_ID),
     **RECORD.entries,
 })
 AUTO = Block("Auto", {
@@ -126,7 +126,7 @@ NORM = Block("Norm", {
     "max_per_item": AUTO.entries["max_per_item"],
     "max_keys": Entry(
         WHOLE, "for how many keys an id votes; required with `keys: {select: ...}` and with `method`",
-        option=_PARTITIONS),
+        option=_KEYS_OF_ID),
     "signed": RECORD.entries["signed"],
     "resource_limit": AUTO.entries["resource_limit"],
     "auto": Entry(AUTO, "in place of `max_norm`: a block; the data choose the norm"),
@@ -240,7 +240,7 @@ RELEASE = Block("Release", {
         UNIT, "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`",
         "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
         over_time="whom they protect, as "
-        "`{privacy_id: person, records: {max_contributions_per_partition: 5}, max_windows: 7}`"),
+        "`{privacy_id: person, records: {max_per_key: 5}, max_windows: 7}`"),
     "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
     "items": Entry(
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),

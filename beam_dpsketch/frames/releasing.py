@@ -65,7 +65,7 @@ def release_frame(table: Any, settings: Any) -> Any:
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 900 + ["Rome"] * 100})
-    >>> unit = {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}}
+    >>> unit = {"privacy_id": "person", "records": {"max_per_key": 1}}
     >>> settings = {"kind": "frequencies", "item": "city", "unit": unit, "privacy": {"rho": 1}}
     >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
     ('Oslo',)

@@ -30,8 +30,8 @@ class Groups:
     Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. An item that one unit
     alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
 
-    Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A partition of the
-    bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_partitions=100)` counts 2 records of
+    Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A key of the
+    bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records of
     each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm. What a
     person has of further items is dropped. Weights cannot be signed, and units, records and weight are not counted
     aside.

@@ -65,7 +65,7 @@ class Advice(NamedTuple):
     Attributes:
       measure: what errors are: the "half width" of a 95 % interval, the root mean square "rank error", or the
         "detection limit", the weight of a value that is found with 95 % probability.
-      bound: `max_norm` or `max_contributions_per_partition`; 50 where an `AutoNorm` will choose it.
+      bound: `max_norm` or `max_per_key`; 50 where an `AutoNorm` will choose it.
       by_bound: errors by this bound; empty where one record is protected.
       by_epsilon: errors by epsilon, at the delta that statements show.
       needed: what a wanted error needs.
@@ -114,7 +114,7 @@ def noise_error(spec: Spec, sigma_squared: Sequence[Fraction], *, search: bool) 
 
 
 def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
-    """Return the terms with another `max_norm` or `max_contributions_per_partition`, or with a norm chosen."""
+    """Return the terms with another `max_norm` or `max_per_key`, or with a norm chosen."""
     resolved = terms.resolved(bound)
     return dataclasses.replace(resolved, bounds=resolved.bounds.bound(bound))
 

@@ -66,7 +66,7 @@ class ContributionLimit:
 
     @property
     def size(self) -> int | Fraction | None:
-        """`max_norm`, or `max_contributions_per_partition`; `None` if the data choose it."""
+        """`max_norm`, or `max_per_key`; `None` if the data choose it."""
         raise NotImplementedError
 
     def bound(self, size: int | Fraction) -> Bounds:
@@ -78,14 +78,12 @@ class ContributionLimit:
         """The bounds, or the smallest that the data may choose."""
         return self.bound(1)
 
-    @property
-    def max_partitions(self) -> int | None:
-        """In how many keys a unit counts; `None` without a limit."""
-        return None
+    max_keys: int | None = None
+    """In how many keys a unit counts or votes, or in how many items of `Groups`; `None` if that is not said."""
 
     @property
-    def max_keys(self) -> int | None:
-        """For how many keys a unit votes, or for how many items of `Groups` it counts; `None` if that is not said."""
+    def kept_keys(self) -> int | None:
+        """How many keys of a unit are kept; `None` if all are."""
         return None
 
     @property
@@ -168,59 +166,59 @@ class RecordBounds(Bounds):
     Take numbers that are known without the data. What exceeds them is dropped, and noise grows with them.
 
     Args:
-      max_contributions_per_partition: records kept per unit and partition (output key), chosen at random.
-      max_partitions: partitions kept per unit, chosen at random.
+      max_per_key: records kept of each unit and key, chosen at random; without keys, of each unit.
+      max_keys: keys kept of each unit, chosen at random.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
         where weights are read.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
-        that an insert and its delete in the same window and partition cancel, and what is left of an item is split
+        that an insert and its delete in the same window and key cancel, and what is left of an item is split
         into records of at most max_weight.
     """
 
-    max_contributions_per_partition: int
+    max_per_key: int
     _: dataclasses.KW_ONLY
-    max_partitions: int = 1
+    max_keys: int = 1
     max_weight: int = Default(1)
     signed: bool = False
 
     def __post_init__(self) -> None:
         self._check_fields()
-        if self.max_weight_per_partition * self.max_partitions > MAX_CONTRIBUTION:
+        if self.max_weight_per_key * self.max_keys > MAX_CONTRIBUTION:
             raise ArgumentError(
                 "", f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}", "E204"
             )
 
     @property
     def size(self) -> int:
-        return self.max_contributions_per_partition
+        return self.max_per_key
 
     def bound(self, size: int | Fraction) -> RecordBounds:
-        return dataclasses.replace(self, max_contributions_per_partition=int(size))
+        return dataclasses.replace(self, max_per_key=int(size))
 
     @property
-    def max_keys(self) -> int:
-        return self.max_partitions
+    def kept_keys(self) -> int:
+        return self.max_keys
 
     @property
-    def max_weight_per_partition(self) -> int:
+    def max_weight_per_key(self) -> int:
         """The total weight, without signs, that one unit may contribute to one sketch."""
-        return self.max_contributions_per_partition * self.max_weight
+        return self.max_per_key * self.max_weight
 
     @property
     def squared_length(self) -> Fraction:
-        return Fraction(self.max_weight_per_partition**2 * self.max_partitions)
+        return Fraction(self.max_weight_per_key**2 * self.max_keys)
 
     def squared_most_of_one_item(self, items: int) -> Fraction:
-        return Fraction(self.max_weight_per_partition**2)
+        return Fraction(self.max_weight_per_key**2)
 
     def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
-        records = f"{self.max_contributions_per_partition} record(s)"
+        records = f"{self.max_per_key} record(s)"
         if unit.over_horizon:
-            keys = f" and key, {self.max_partitions} key(s) per window" if self.max_partitions > 1 else ""
+            keys = f" and key, {self.max_keys} key(s) per window" if self.max_keys > 1 else ""
             return f"{records} per window{keys}, {windows} window(s) of the horizon, {self._weights()}"
         per_window, period = " per window" if windows > 1 or period_micros else "", period_in_words(period_micros)
-        partitions = f"{self.max_partitions} partition(s){per_window}"
-        return f"{records} per partition, {partitions}, {self._weights()}, {windows} window(s){period}"
+        keys = f"{self.max_keys} key(s){per_window}"
+        return f"{records} per key, {keys}, {self._weights()}, {windows} window(s){period}"
 
 
 def period_in_words(period_micros: int) -> str:

@@ -90,7 +90,7 @@ def squared_l2_sensitivity(
     * 2 C when it is replaced and cells may grow or shrink, because the sketch has signs or the weights do: C in
       one cell turns into -C.
 
-    All rows can do so together (cells_per_item of them), and so can max_partitions sketches and `reach` windows, whose
+    All rows can do so together (cells_per_item of them), and so can max_keys sketches and `reach` windows, whose
     changes are orthogonal: each factor multiplies the square. In rows over time the changes of windows add up. Their
     weights are not negative, so the same factors hold, and `reach` is `RowMechanism.squared_reach`.
 

@@ -40,7 +40,7 @@ The rule. A unit counts for at most k = max_items items, chosen from its own rec
 are dropped from the counts. The count of an item is n > 0, and Z is its own discrete Gaussian of parameter sigma^2. If
 n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobody counts for is never considered.
 
-Under `RecordBounds` a unit adds at most C = max_contributions_per_partition * max_weight to an item, so the squares of
+Under `RecordBounds` a unit adds at most C = max_per_key * max_weight to an item, so the squares of
 what it adds sum to at most k C^2. Under a `NormBound` with max_norm b they sum to b^2 at most. With L^2 that sum,
 `mechanism` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
 

@@ -41,8 +41,8 @@ K stays. Each number of v is scaled down and rounded down, and no entry of G is 
 changes the counter by at most K F in length, times the root of max_s G_ss = `RowMechanism.squared_length`. f.g of two
 units becomes the sum over keys of f' G g, which is at least 0 where f and g have no number below 0. So the table holds.
 
-`RecordBounds` need no factor. They keep max_partitions cells, max_contributions_per_partition records in each, and
-max_weight of each record. So K^2 is max_partitions times the square of 1 (units), of max_contributions_per_partition
+`RecordBounds` need no factor. They keep max_keys cells, max_per_key records in each, and
+max_weight of each record. So K^2 is max_keys times the square of 1 (units), of max_per_key
 (records) and of its product with max_weight (weight). `clipped` and `scaled` need a norm.
 
 Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
@@ -214,15 +214,15 @@ def _under_norm(shares: SideCounters, bounds: Bounds, max_cells: int | None) -> 
 
 
 def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[SideCounter]:
-    most = bounds.max_contributions_per_partition
-    sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_partition}
+    most = bounds.max_per_key
+    sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_key}
     groups = [[UNITS]]
     for name, same in ((RECORDS, most == 1), (WEIGHT, not bounds.has_weights)):
         groups = [*groups[:-1], [*groups[-1], name]] if same else [*groups, [name]]
     found = []
     for group in groups:
         share = max(map(shares.share, group))
-        limit = Fraction(sizes[group[0]] ** 2 * bounds.max_partitions)
+        limit = Fraction(sizes[group[0]] ** 2 * bounds.max_keys)
         found.append(SideCounter(tuple(group), share, limit, bounds.signed and WEIGHT in group))
     return found
 

@@ -208,10 +208,10 @@ def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int)
         raise ArgumentError(
             "bounds", f"must be $RecordBounds where the unit is {unit.value}; a $NormBound is of a $PrivacyId", "E211"
         )
-    if unit.is_one_record and (bounds.size, bounds.max_partitions) != (1, 1):
+    if unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
         raise ArgumentError(
             "bounds",
-            "must keep max_contributions_per_partition and max_partitions at 1 when the unit is one record; "
+            "must keep max_per_key and max_keys at 1 when the unit is one record; "
             "name a $PrivacyId to protect all records of a person",
             "E212",
         )

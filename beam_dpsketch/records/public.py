@@ -75,10 +75,10 @@ class PublicKeys(Keys):
         return f"{len(self.keys)} listed key(s) in {self.field}"
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
-        kept = unit.bounds.max_partitions or 1
+        kept = unit.bounds.kept_keys or 1
         if kept > len(self.keys):
             raise ArgumentError(
-                "bounds.max_partitions",
+                "bounds.max_keys",
                 f"must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy id can be in more, "
                 "and noise grows with it",
                 "E216",
@@ -119,7 +119,7 @@ class KeySelection(Keys):
     Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. A key that one unit
     alone brings in is released with a probability of at most delta, over all keys and windows of that unit together.
 
-    A unit votes for the keys that it is in, for `max_partitions` or `max_keys` of its bounds at most. The more keys it
+    A unit votes for the keys that it is in, for `max_keys` of its bounds at most. The more keys it
     votes for, the less each vote counts. `explain()` says how many units bring a key in.
 
     Args:

@@ -68,8 +68,8 @@ class ReleaseSpec:
             if self.horizon is not None:
                 checks.do(self.count.check_over_time)
                 checks.do(check_over_time, self.unit, self.horizon.windows)
-        if not self.is_keyed and not self.count.by_item and (self.unit.bounds.max_partitions or 1) > 1:
-            raise ArgumentError("bounds.max_partitions", "must be 1 without keys: there is one partition", "E217")
+        if not self.is_keyed and not self.count.by_item and (self.unit.bounds.kept_keys or 1) > 1:
+            raise ArgumentError("bounds.max_keys", "must be 1 without keys", "E217")
 
     @property
     def horizon(self) -> Horizon | None:

@@ -12,7 +12,7 @@ or text in JSON. `docs/rows.md` lists the columns of the rows that come out.
 ...         domain={"type": "text", "max_bytes": 8},
 ...         k=1,
 ...         privacy={"rho": 1.0},
-...         unit={"privacy_id": "person", "records": {"max_contributions_per_partition": 1}},
+...         unit={"privacy_id": "person", "records": {"max_per_key": 1}},
 ...     )
 ...     _ = found | beam.Map(lambda row: print(row.place, row.item))
 1 home

@@ -230,7 +230,7 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
     sides, counts_groups, side = declared.privacy.side_counters, declared.count.by_item, ask.entry.side_counter
     domain = declared.domain
-    adds_up = ask.kind == "total" and not counts_groups and domain is not None and domain.is_ordered
+    adds_up = ask.kind == "total_weight" and not counts_groups and domain is not None and domain.is_ordered
     if side is not None and not adds_up and getattr(sides, side, None) is None:
         raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters", "E812")
     if counts_groups and not ask.is_answered_by(ReleasedCounts):

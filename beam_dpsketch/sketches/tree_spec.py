@@ -63,7 +63,7 @@ class TreeSpec(Spec):
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
-    kind: ClassVar[str] = "dyadic"
+    kind: ClassVar[str] = "quantiles"
     domain: Domain
     levels: tuple[Level, ...]
     seed: int = 0

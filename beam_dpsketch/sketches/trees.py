@@ -41,7 +41,7 @@ class DyadicCountSketch(RawSketch):
     [[0, 0, 0, 1, 2, 0, 0, 0, 0, 1]]
     """
 
-    name = "dyadic"
+    name = "quantiles"
     spec_type = TreeSpec
 
     def __init__(self, spec: TreeSpec) -> None:
@@ -106,7 +106,7 @@ class PrefixSpec(Spec):
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
-    kind: ClassVar[str] = "prefix"
+    kind: ClassVar[str] = "top_k"
     domain: BytesDomain
     depth: int
     width: int
@@ -158,7 +158,7 @@ class PrefixTree(RawSketch):
     [2, 1, 1, 1]
     """
 
-    name = "prefix"
+    name = "top_k"
     spec_type = PrefixSpec
 
     def __init__(self, spec: PrefixSpec) -> None:

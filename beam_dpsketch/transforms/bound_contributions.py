@@ -25,7 +25,7 @@ from beam_dpsketch.transforms.windows import check_windowing
 
 
 class BoundedRecord(NamedTuple):
-    """One bounded record: its partition (`None` without keys), item and weight."""
+    """One bounded record: its key (`None` without keys), item and weight."""
 
     key: Any
     item: Any
@@ -41,7 +41,7 @@ class BoundContributions(beam.PTransform):
       unit: the privacy id and its bounds, without `max_windows`.
       item: what is counted: a field name, a callable, or `None` for the element itself.
       weight: how much it counts, a whole number; `None` is 1.
-      key: the partition: a field name or a callable; `None` for a single one.
+      key: a field name or a callable; `None` without keys.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class PrivateFrequencies(PrivateRelease[Output]):
       spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`; or `ListedItems`, to count these exactly.
       privacy: what each release spends; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records. With keys, each
-        privacy id contributes to at most `max_partitions` keys, in each window. Under a `Horizon`, a `PrivacyId` has
+        privacy id contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has
         `RecordBounds` and `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the
         horizon: random ones on bounded input, the first ones with data of the id on unbounded input. A norm covers all
         windows on bounded input; on unbounded input it is one of each window, and needs `max_windows`.

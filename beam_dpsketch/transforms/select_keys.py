@@ -45,7 +45,7 @@ class SelectKeys(PrivateTransform):
 
     Args:
       privacy: what the list spends.
-      unit: whom it protects: `PrivacyId`, which votes for `max_partitions` or `max_keys` keys, or `Record`, for one.
+      unit: whom it protects: `PrivacyId`, which votes for `max_keys` keys, or `Record`, for one.
       keys: the delta, and where an element holds its key; without `share`.
       windows: the windows in which keys are chosen; `None` takes those that have data.
     """

@@ -146,7 +146,7 @@ def trace(path: str, unit: str, key: str) -> Edges:
 def choice(column: Column, max_keys: int, keys_delta: float) -> KeyChoice:
     """The choice that a transform with a CountSketch makes under these settings."""
     privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, side_counters=None)
-    unit = PrivacyId("unit", RecordBounds(1, max_partitions=max_keys))
+    unit = PrivacyId("unit", RecordBounds(1, max_keys=max_keys))
     keys = KeySelection(keys_delta, "key", share=column.share, method=column.method)
     spec = SketchSpec()
     made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, unit, "item", keys=keys).terms)
@@ -156,7 +156,7 @@ def choice(column: Column, max_keys: int, keys_delta: float) -> KeyChoice:
 
 def votes(edges: Edges, rule: KeyChoice, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The votes of each key, and how many units cast them, after one random bounding by the package's rule."""
-    bounds = RecordBounds(1, max_partitions=rule.rule.max_keys)
+    bounds = RecordBounds(1, max_keys=rule.rule.max_keys)
     ones = np.ones(len(edges.units), dtype=np.int64)
     records = pa.table({"unit": edges.units, "key": edges.keys, "item": ones, "weight": ones})
     side = RecordRule(bounds, RandomPriorities(salt=seed), selection=rule.rule).bound(records).side
@@ -232,7 +232,7 @@ def print_run(max_keys: int, keys_delta: float) -> None:
     releases = PrivateFrequencies(
         SketchSpec(width=64),
         PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=column.relation, side_counters=None),
-        unit=PrivacyId("tailnum", RecordBounds(1, max_partitions=max_keys)),
+        unit=PrivacyId("tailnum", RecordBounds(1, max_keys=max_keys)),
         keys=KeySelection(keys_delta, "dest", share=column.share),
         item="origin",
     )

@@ -173,7 +173,7 @@ def main() -> None:
         with command.writing(
             known,
             f"epsilon = {bounded.EPSILON:g}, delta = {bounded.DELTA:g}, all of rho in the counters. Mean (range)",
-            "and bound: RecordBounds(n), with max_partitions if above 1, or NormBound(n). Noise: operating system.",
+            "and bound: RecordBounds(n), with max_keys if above 1, or NormBound(n). Noise: operating system.",
             part=part,
         ):
             measures[part]()

@@ -50,12 +50,12 @@ class Best(NamedTuple):
 
 
 def brief(bounds: Bounds) -> str:
-    """Return the number that counts, and max_partitions if above 1."""
+    """Return the number that counts, and max_keys if above 1."""
     if isinstance(bounds, NormBound):
         return f"{float(bounds.max_norm):,.4g}"
     assert isinstance(bounds, RecordBounds)
-    more = f" x {bounds.max_partitions}" if bounds.max_partitions > 1 else ""
-    return f"{bounds.max_contributions_per_partition:,}{more}"
+    more = f" x {bounds.max_keys}" if bounds.max_keys > 1 else ""
+    return f"{bounds.max_per_key:,}{more}"
 
 
 def best(errors: Errors, candidates: Sequence[Bounds], effort: Effort) -> list[Best]:
@@ -75,9 +75,9 @@ def powers(low: float, high: float, factor: float) -> list[int]:
     return sorted({round(low * factor**place) for place in range(count + 1)})
 
 
-def records(low: float, high: float, factor: float, max_partitions: Sequence[int] = (1,)) -> list[Bounds]:
+def records(low: float, high: float, factor: float, max_keys: Sequence[int] = (1,)) -> list[Bounds]:
     """Return bounds on the number of records."""
-    return [RecordBounds(each, max_partitions=most) for each in powers(low, high, factor) for most in max_partitions]
+    return [RecordBounds(each, max_keys=most) for each in powers(low, high, factor) for most in max_keys]
 
 
 def norms(low: float, high: float, factor: float) -> list[Bounds]:

@@ -23,7 +23,7 @@ from benchmarks.table import Bar, Table, spread
 if TYPE_CHECKING:
     import apache_beam as beam
 
-DEPTH, WIDTH, MAX_PARTITIONS, SEED = 5, 64, 4, 1
+DEPTH, WIDTH, MAX_KEYS_OF_ID, SEED = 5, 64, 4, 1
 BAR, MEMORY_BAR = 0.15, 400
 STEPS = {
     "bound": "make rows, read, bound",
@@ -96,7 +96,7 @@ def measure(step: str, keys: int) -> dict[str, float]:
         SketchSpec(depth=DEPTH, width=WIDTH),
         PrivacySpec(rho=1.0),
         item="item",
-        unit=PrivacyId("user", RecordBounds(1, max_partitions=MAX_PARTITIONS)),
+        unit=PrivacyId("user", RecordBounds(1, max_keys=MAX_KEYS_OF_ID)),
         keys=AssumePublicKeys("shop"),
     )
     processor, wall = time.process_time(), time.perf_counter()
@@ -125,7 +125,7 @@ def main() -> None:
     with command.writing(
         arguments,
         f"Runner: FnApiRunner, in memory, one worker. N = {keys:,} keys with 1 to 3 records each.",
-        f"{DEPTH} x {WIDTH} CountSketch for each key, rho = 1, at most {MAX_PARTITIONS} keys of each privacy id.",
+        f"{DEPTH} x {WIDTH} CountSketch for each key, rho = 1, at most {MAX_KEYS_OF_ID} keys of each privacy id.",
         f"Data seed {SEED}; noise from the operating system. Median (range) of {repetitions} processes.",
     ):
         runs = {step: partial(in_new_process, "speed.many_keys", "--step", step, "--keys", keys) for step in STEPS}

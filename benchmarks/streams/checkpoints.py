@@ -51,7 +51,7 @@ def per_key() -> beam.PTransform:
 
 
 def globally() -> beam.PTransform:
-    bounds = RecordBounds(max_contributions_per_partition=KEEP)
+    bounds = RecordBounds(max_per_key=KEEP)
     return PrivateFrequencies(SMALL, PRIVACY, item="page", unit=PrivacyId("user", bounds))
 
 

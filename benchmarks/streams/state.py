@@ -34,7 +34,7 @@ GROWTH = 1.5  # of the state of all ids, which have more records than are kept f
 TRANSFORMS = {
     "record": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys()),
     "privacy id": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=KEEP))
+        SPEC, PRIVACY, item="page", unit=PrivacyId("user", RecordBounds(max_per_key=KEEP))
     ),
 }
 

@@ -125,10 +125,10 @@ def test_the_statement_covers_both_inputs(kind):
         **OTHER_ID,
         window_count=2,
         disclosed=Disclosure.WINDOWS,
-        bounds=RecordBounds(1, max_partitions=5, signed=True),
+        bounds=RecordBounds(1, max_keys=5, signed=True),
     )
     statement = first.combine(second).privacy
-    assert statement.bounds == RecordBounds(max_contributions_per_partition=3, max_partitions=5, signed=True)
+    assert statement.bounds == RecordBounds(max_per_key=3, max_keys=5, signed=True)
     assert statement.window_count == 4
     assert statement.disclosed == Disclosure.KEYS | Disclosure.WINDOWS
 

@@ -179,7 +179,7 @@ def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
     assert first == [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
     noise = {value - 1000 - n for n, value in enumerate(first) if value is not None}
     assert len(noise) > 3
-    for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_partitions=2)))):
+    for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_keys=2)))):
         assert [other.add_keyed_noise(1000 + n, randomness) for n in range(30)] != first
 
 

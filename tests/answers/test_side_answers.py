@@ -46,8 +46,8 @@ SPECS: dict[str, Any] = {
     "count_sketch": SketchSpec(depth=3, width=16),
     "count_min": SketchSpec(kind="count_min", depth=3, width=16),
     "listed_items": ListedItems(range(5)),
-    "dyadic": TreeSpec.for_memory(IntegerDomain(0, 63), 4000, depth=2),
-    "prefix": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
+    "quantiles": TreeSpec.for_memory(IntegerDomain(0, 63), 4000, depth=2),
+    "top_k": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
 }
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 every_kind = pytest.mark.parametrize("kind", SPECS)
@@ -93,7 +93,7 @@ def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringR
     held, mean_missed, share_missed, half_held = dict.fromkeys(names, 0), 0, 0, 0
     for _ in range(times):
         it = released(bounds, exact=EXACT, privacy=PrivacySpec(0.01, relation=relation, side_counters=shares))
-        found = {"units": it.units(), "records": it.records(), "weight": it.total()}
+        found = {"units": it.privacy_units(), "records": it.records(), "weight": it.total_weight()}
         if bounds is NORM:
             clipped = it.clipped_share()
             found |= {"scaled": clipped.scaled, "clipped": it.privacy.side[3].interval(0.95)}
@@ -110,12 +110,12 @@ def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringR
 
 def test_where_there_is_little_noise_intervals_reach_whole_numbers() -> None:
     it = by_notes(note("units", 7, sigma=0.5), bounds=RECORDS)
-    assert it.units() == (7.0, 6.0, 8.0)
-    assert it.units(0.5) == (7.0, 6.0, 8.0)
+    assert it.privacy_units() == (7.0, 6.0, 8.0)
+    assert it.privacy_units(0.5) == (7.0, 6.0, 8.0)
 
 
 def test_bounds_may_lie_below_zero() -> None:
-    assert by_notes(note("units", -3)).units() == (-3, -23, 17)
+    assert by_notes(note("units", -3)).privacy_units() == (-3, -23, 17)
 
 
 def test_a_mean_holds_for_both_counters_at_once() -> None:
@@ -138,9 +138,9 @@ def test_records_of_weight_one_have_a_mean_of_one() -> None:
     it = released(RecordBounds(3), exact=EXACT)
     assert [each.names for each in it.privacy.side] == [("units",), ("records", "weight")]
     assert it.mean() == (1, 1, 1)
-    assert it.total() == it.records() != it.units()
+    assert it.total_weight() == it.records() != it.privacy_units()
     single = released(RecordBounds(1), exact=EXACT)
-    assert single.units() == single.records() == single.total()
+    assert single.privacy_units() == single.records() == single.total_weight()
 
 
 def test_a_clipped_share_is_at_least_what_exceeds_the_noise_of_both() -> None:
@@ -166,7 +166,7 @@ def test_a_share_of_nothing_is_not_a_number() -> None:
 
 def test_a_tree_shares_by_the_weight_of_its_own_counters() -> None:
     """Units with many items keep more than their side counter shows: 4 max_norm each."""
-    it = released(NORM, SPECS["dyadic"], EXACT, PrivacySpec(rho=0.5)).with_total(100_000)
+    it = released(NORM, SPECS["quantiles"], EXACT, PrivacySpec(rho=0.5)).with_total(100_000)
     clipped = it.privacy.side[3].interval(0.95)
     assert it.clipped_share().seen == clipped.estimate / (clipped.estimate + 100_000)
     assert it.clipped_share().at_least == clipped.lower / (clipped.lower + 100_000)
@@ -174,12 +174,18 @@ def test_a_tree_shares_by_the_weight_of_its_own_counters() -> None:
 
 def test_a_share_of_signed_weights_is_refused() -> None:
     it = released(NormBound(3, max_weight=9, signed=True), exact=EXACT)
-    assert it.total().estimate > 0
+    assert it.total_weight().estimate > 0
     with pytest.raises(ValueError, match="clipped_share needs weights that are not signed"):
         it.clipped_share()
 
 
-QUESTIONS = {"units": "units", "records": "records", "total": "weight", "mean": "weight", "clipped_share": "clipped"}
+QUESTIONS = {
+    "privacy_units": "units",
+    "records": "records",
+    "total_weight": "weight",
+    "mean": "weight",
+    "clipped_share": "clipped",
+}
 
 
 @pytest.mark.parametrize(("method", "counter"), QUESTIONS.items())
@@ -194,7 +200,7 @@ def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, cou
         released(privacy=PrivacySpec(rho=0.5, side_counters=None)),
         released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(**{counter: None}))),
         released(
-            RecordBounds(3, max_partitions=2) if counter != "clipped" else NORM,
+            RecordBounds(3, max_keys=2) if counter != "clipped" else NORM,
             privacy=PrivacySpec(
                 rho=0.5, side_counters=SideCounters(units=None, records=None, weight=None, clipped=None)
             ),
@@ -222,18 +228,18 @@ def test_a_confidence_is_between_zero_and_one(method: str, confidence: float) ->
 def test_a_tree_knows_its_total_without_a_side_counter(kind: str) -> None:
     """It counts nothing, and 0 is within the noise: false alarm below 1e-9."""
     it = released(RECORDS, SPECS[kind], EXACT, PrivacySpec(rho=0.5, side_counters=None))
-    if kind == "dyadic":
-        assert it.total(1 - FALSE_ALARM).lower == 0
-        assert it.with_total(500).total() == (500, 500, 500)
+    if kind == "quantiles":
+        assert it.total_weight(1 - FALSE_ALARM).lower == 0
+        assert it.with_total(500).total_weight() == (500, 500, 500)
     else:
         with pytest.raises(ValueError, match="does not count weight"):
-            it.total()
+            it.total_weight()
 
 
 def test_a_combination_adds_what_both_count() -> None:
     first, second = released(exact=EXACT), released(exact=EXACT)
     both = first.combine(second)
-    for method in ("units", "records", "total"):
+    for method in ("privacy_units", "records", "total_weight"):
         parts = [getattr(it, method)() for it in (first, second, both)]
         assert parts[2].estimate == parts[0].estimate + parts[1].estimate
         widths = [(upper - lower) / 2 for _, lower, upper in parts]
@@ -241,7 +247,7 @@ def test_a_combination_adds_what_both_count() -> None:
     assert both.clipped_share().scaled.estimate == sum(it.clipped_share().scaled.estimate for it in (first, second))
     assert holds(both.mean(1 - FALSE_ALARM), 0.9)
     partial = first.combine(released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(records=None))))
-    assert partial.units().estimate > 0
+    assert partial.privacy_units().estimate > 0
     with pytest.raises(ValueError, match="combination counts what all its parts count alike"):
         partial.records()
     with pytest.raises(IncompatibleSketchError):
@@ -259,15 +265,15 @@ def test_answers_are_the_same_after_a_round_trip(kind: str) -> None:
 
 def answers(kind: str, it: Any) -> list[Any]:
     """Every kind of answer with several rows."""
-    items = ["a", "b"] if kind == "prefix" else [1, 2]
+    items = ["a", "b"] if kind == "top_k" else [1, 2]
     found = [it.interval(items), it.top_k(1, items), it.top_k(2, items)[:1]]
     if kind == "count_min":
         found += [it.interval(items, method="centred"), it.top_k(1, items, method="centred")]
-    if kind in ("dyadic", "prefix"):
+    if kind in ("quantiles", "top_k"):
         found += [it.heavy_hitters(1), it.top_k(3)]
     if kind == "listed_items":
         found.append(it.top_k(3))
-    if kind == "dyadic":
+    if kind == "quantiles":
         found += [it.rank_interval([1, 2]), it.cdf_interval([1]), it.quantile_interval([0.5])]
         found += [it.range_interval([1], [2]), it.histogram([0, 5, 63])]
     return found

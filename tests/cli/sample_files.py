@@ -38,7 +38,7 @@ from tests.helpers.timeline_rows import released_rows
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "releases"
 HORIZON = Horizon(1_714_521_600, 3600, 6)  # from 2024-05-01T00:00Z on
 PEOPLE = {"bounds": RecordBounds(10), "unit": PrivacyUnit.PRIVACY_ID}
-PER_KEY = {"bounds": RecordBounds(10, max_partitions=2), "unit": PrivacyUnit.PRIVACY_ID, "output_cells": 2}
+PER_KEY = {"bounds": RecordBounds(10, max_keys=2), "unit": PrivacyUnit.PRIVACY_ID, "output_cells": 2}
 
 
 def write(path: pathlib.Path, elements: Sequence[Any]) -> None:

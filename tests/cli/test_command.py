@@ -36,7 +36,7 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
     ("arguments", "code"),
     [
         (["inspect", "delays.dpsketch"], 0),
-        (["query", "delays.dpsketch", "--total"], 0),
+        (["query", "delays.dpsketch", "--total-weight"], 0),
         (["query", "cities.dpsketch", "--quantile", "0.5"], 1),
         (["spent", "rides"], 0),
         (["export", "words.dpsketch", "--output", "{}/words.json"], 0),
@@ -86,7 +86,9 @@ def test_the_help_and_the_version_are_printed() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("arguments", [["look", "x.dpsketch"], ["query", "x.dpsketch", "--total", "--type", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["look", "x.dpsketch"], ["query", "x.dpsketch", "--total-weight", "--type", "x"]]
+)
 def test_choices_that_are_not_there_are_one_line_and_exit_code_2(arguments: list[str]) -> None:
     code, printed = run(*arguments)
     assert code == 2
@@ -144,7 +146,7 @@ def test_names_without_a_window_have_none(name: str) -> None:
 
 def test_text_of_a_file_cannot_steer_a_terminal(tmp_path: Path) -> None:
     write(tmp_path / "x.dpsketch", ("\x1b[31m\nred\ud800\u202e", by_hand.SKETCH))
-    for arguments in (["inspect"], ["query", "--total"], ["query", "--estimate", "a"]):
+    for arguments in (["inspect"], ["query", "--total-weight"], ["query", "--estimate", "a"]):
         _, printed = run(arguments[0], str(tmp_path / "x.dpsketch"), *arguments[1:])
         assert "\\x1b[31m\\nred\\ud800\\u202e" in printed
         assert printable(printed.replace("\n", "")) == printed.replace("\n", "")

@@ -30,7 +30,18 @@ def test_changed_text_and_numbers_are_found() -> None:
 
 def test_the_page_names_every_command_and_every_option_of_query() -> None:
     page, golden = (page.read_text(encoding="utf-8") for page in PAGES)
-    for option in ("quantile", "rank", "range", "histogram", "cdf", "estimate", "top", "total", "records", "units"):
+    for option in (
+        "quantile",
+        "rank",
+        "range",
+        "histogram",
+        "cdf",
+        "estimate",
+        "top",
+        "total-weight",
+        "records",
+        "privacy-units",
+    ):
         assert f"--{option}" in page
         assert f"--{option}" in golden
     assert set(re.findall(r"^\$ dpsketch ([\w-]+)", page, re.MULTILINE)) == {

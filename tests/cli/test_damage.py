@@ -55,8 +55,8 @@ QUESTIONS = [
     ["--cdf", "5"],
     ["--estimate", "Oslo"],
     ["--top", "3"],
-    ["--total"],
-    ["--units"],
+    ["--total-weight"],
+    ["--privacy-units"],
     ["--records", "--horizon", "1714521600", "1h", "6"],
 ]
 
@@ -162,7 +162,7 @@ def test_some_mistyped_lines_and_damaged_files_are_told_in_lines_of_ours() -> No
     data = Path("cities.dpsketch").read_bytes()
     for _ in range(20):
         Path("damaged.dpsketch").write_bytes(mutated_file(chance, data))
-        assert is_well_told(*outcome(["query", "damaged.dpsketch", "--total"]))
+        assert is_well_told(*outcome(["query", "damaged.dpsketch", "--total-weight"]))
     for odd in ODD:
         for line in (
             ["query", "delays.dpsketch", f"--rank={odd}"],

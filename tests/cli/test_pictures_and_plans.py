@@ -57,7 +57,7 @@ def test_files_with_windows_in_their_names_are_drawn_over_time() -> None:
 def test_answers_of_some_releases_are_drawn_and_the_exit_code_says_that_others_are_not() -> None:
     code, printed = run("plot", "delays.dpsketch", "words.dpsketch", "--cdf", "--output", "x.png")
     assert code == 1
-    assert "kind prefix does not answer --cdf" in printed
+    assert "kind top_k does not answer --cdf" in printed
     assert Path("x.png").exists()
 
 
@@ -82,7 +82,7 @@ def test_a_plan_has_the_words_of_the_transform() -> None:
     )
     count: Any = config.count
     top: Any = PrivateTopK(count.domain, config.privacy, k=3, unit=config.unit, method=count.method)
-    code, printed = run("plan", "--config", "groups.yaml", *line.split(), "--max-partitions", "2")
+    code, printed = run("plan", "--config", "groups.yaml", *line.split(), "--max-keys", "2")
     assert (code, printed) == (0, f"{top.explain()}\n")
 
 

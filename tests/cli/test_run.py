@@ -24,7 +24,7 @@ from beam_dpsketch.config import ConfigError, read_release
 from tests.cli.consoles import run
 
 OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
-OPTIONS += ["--privacy-id", "person", "--max-contributions", "2", "--output", "out.dpsketch"]
+OPTIONS += ["--privacy-id", "person", "--max-per-key", "2", "--output", "out.dpsketch"]
 SECRET = "Zanzibar"
 
 
@@ -136,7 +136,7 @@ def test_lines_with_more_or_fewer_fields_are_left_out_and_a_note_says_so(row: st
     assert (code, SECRET in printed) == (0, False)
     assert "visits.csv: lines with more or fewer fields than the first line were left out\n" in printed
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
-    assert abs(released.units().estimate - 1) < 60  # sigma is at most 5
+    assert abs(released.privacy_units().estimate - 1) < 60  # sigma is at most 5
     write("visits.csv")
     assert "left out" not in run("run", "visits.csv", *OPTIONS, "--replace")[1]
 

@@ -67,12 +67,12 @@ def read(line: str) -> ReleaseSpec:
             "unit: {privacy_id: p, norm: {auto: {max_weight: 7}}}}",
         ),
         (
-            f"{TOP} --privacy-id p --max-contributions 4 --max-partitions 2 --key c --public-keys keys.txt",
+            f"{TOP} --privacy-id p --max-per-key 4 --max-keys 2 --key c --public-keys keys.txt",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {public: [NL, 'NO', sesame], "
-            "field: c}, unit: {privacy_id: p, records: {max_contributions_per_partition: 4, max_partitions: 2}}}",
+            "field: c}, unit: {privacy_id: p, records: {max_per_key: 4, max_keys: 2}}}",
         ),
         (
-            f"{TOP} --privacy-id p --max-norm 4 --max-partitions 2 --key c --select-keys 1e-8",
+            f"{TOP} --privacy-id p --max-norm 4 --max-keys 2 --key c --select-keys 1e-8",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {select: {delta: 1e-8}, field: c}, "
             "unit: {privacy_id: p, norm: {max_norm: 4, max_keys: 2}}}",
         ),
@@ -87,8 +87,8 @@ def read(line: str) -> ReleaseSpec:
         ("--config s.yaml --rho 3", FILE.replace("epsilon: 2", "rho: 3")),
         ("--config plain.json --max-norm auto", PLAIN.replace('{"max_norm": 10}', '"auto"')),
         (
-            "--config s.yaml --max-contributions 4",
-            FILE.replace("norm: {max_norm: 10}", "records: {max_contributions_per_partition: 4}"),
+            "--config s.yaml --max-per-key 4",
+            FILE.replace("norm: {max_norm: 10}", "records: {max_per_key: 4}"),
         ),
         (
             "--config s.yaml --unit record --domain '{type: text, max_bytes: 9}'",
@@ -116,7 +116,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND}", "--privacy-id is missing"),
         (f"{COUNT} {SPEND} --privacy-id p", "--max-norm is missing"),
         (f"{COUNT} {SPEND} {PEOPLE} --unit record", "--privacy-id and --unit exclude each other"),
-        (f"{COUNT} {SPEND} {PEOPLE} --max-contributions 2", "--max-norm and --max-contributions exclude"),
+        (f"{COUNT} {SPEND} {PEOPLE} --max-per-key 2", "--max-norm and --max-per-key exclude"),
         (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho exclude each other"),
         (f"{COUNT} {SPEND} --unit record --weight w", "--max-weight is missing next to --weight"),
         (f"{COUNT} {SPEND} {PEOPLE} --weight w", "--max-weight is missing next to --weight"),
@@ -125,7 +125,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND} {PEOPLE} --domain ipv4", "--domain: not a setting of kind frequencies"),
         (f"{COUNT} {SPEND} {PEOPLE} --key c", "--key needs --public-keys FILE, --select-keys"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8", "--key is missing"),
-        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-partitions is missing next to --select-keys"),
+        (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --key c", "--max-keys is missing next to --select-keys"),
         (f"{COUNT} {SPEND} {PEOPLE} --select-keys 1e-8 --assume-public-keys", "--select-keys and --assume-public-keys"),
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a file of text in UTF-8"),
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with one item a line"),
@@ -134,7 +134,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing; the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: not a setting of kind frequencies"),
-        ("--config s.yaml --max-partitions 1", "--max-partitions: must be left out without keys.select"),
+        ("--config s.yaml --max-keys 1", "--max-keys: must be left out without keys.select"),
         ("--config s.yaml --max-norm auto", "s.yaml: unit.max_windows: must be 1 where a norm is chosen"),
         ("--config s.yaml --select-keys 1e-8", "s.yaml: unit.norm.max_keys: must be given with keys.select"),
         ("--config wrong.yaml --k 9", "wrong.yaml: unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?"),

@@ -72,7 +72,7 @@ def commands(file: str) -> list[list[str]]:
         ["query", releases, "--top", "2"],
         ["query", releases, "--estimate", *words],
         ["query", releases, "--estimate", words[0], "--key", words[1]],
-        ["query", releases, "--total"],
+        ["query", releases, "--total-weight"],
         ["query", releases, "--quantile", "0.5"],
         ["spent", releases],
     ]
@@ -196,7 +196,7 @@ def test_cells_that_are_formulas_can_be_escaped(command: list[str], monkeypatch:
 def test_formulas_are_of_csv_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (
         ["inspect", "tame/x.dpsketch"],
-        ["query", "tame/x.dpsketch", "--total", "--format", "json"],
+        ["query", "tame/x.dpsketch", "--total-weight", "--format", "json"],
         ["export", "tame/x.dpsketch", "--output", "x.parquet"],
     ):
         assert (

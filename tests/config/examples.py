@@ -40,8 +40,8 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
             }
         },
     ),
-    (config.read_records, {"max_contributions_per_partition": 10}),
-    (config.read_records, {"max_contributions_per_partition": 1, "max_partitions": 3, "max_weight": 2, "signed": True}),
+    (config.read_records, {"max_per_key": 10}),
+    (config.read_records, {"max_per_key": 1, "max_keys": 3, "max_weight": 2, "signed": True}),
     (config.read_keys, {"public": ["a", 2, {"hex": "00ff"}, ["b", 3]], "field": "country"}),
     (config.read_keys, {"public": ["b"], "field": "zip"}),
     (config.read_keys, {"select": {"delta": 1e-8}, "field": "country"}),

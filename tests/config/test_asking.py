@@ -36,11 +36,15 @@ READ: list[tuple[str, Any, Ask]] = [
     ("bytes", {"items": [{"hex": "00"}, "ff"]}, Ask("items", (b"\0", b"\xff"))),
     ("none", {"items": ["a", 3, ["b", 4]]}, Ask("items", ("a", 3, ("b", 4)))),
     ("none", {"top_k": 1, "candidates": ["a"]}, Ask("top_k", 1, candidates=("a",))),
-    ("none", {"units": True, "total": None}, Ask("units")),
+    ("none", {"privacy_units": True, "total_weight": None}, Ask("privacy_units")),
 ]
 WRONG: list[tuple[str, Any, str]] = [
     ("integer", {}, "ask: give one kind of question: quantiles, "),
-    ("integer", {"total": True, "units": True}, "ask: total and units are given at once; "),
+    (
+        "integer",
+        {"total_weight": True, "privacy_units": True},
+        "ask: total_weight and privacy_units are given at once; ",
+    ),
     ("integer", {"quantile": [0.5]}, "ask.quantile: unknown setting; did you mean 'quantiles'?"),
     ("integer", {"quantiles": 0.5}, "ask.quantiles: expected a list"),
     ("integer", {"quantiles": []}, "ask.quantiles: must not be empty"),
@@ -50,8 +54,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("integer", {"ranks": ["a"]}, r"ask.ranks\[0\]: expected a whole number"),
     ("integer", {"histogram": [1]}, "ask.histogram: needs at least two edges"),
     ("integer", {"cdf": 0}, "ask.cdf: must be from 1 to 100000"),
-    ("integer", {"total": False}, "ask.total: expected true"),
-    ("integer", {"total": True, "confidence": 1}, "ask.confidence: must be between 0 and 1"),
+    ("integer", {"total_weight": False}, "ask.total_weight: expected true"),
+    ("integer", {"total_weight": True, "confidence": 1}, "ask.confidence: must be between 0 and 1"),
     ("integer", {"items": [1], "candidates": [1]}, "ask.candidates: is for top_k alone"),
     ("integer", {"top_k": 0}, "ask.top_k: must be from 1"),
     ("ipv4", {"ranks": ["10.0.0"]}, r"ask.ranks\[0\]: expected an IPv4 address"),

@@ -71,7 +71,7 @@ def test_the_path_of_the_caller_comes_first() -> None:
         ({"privacy_id": "p", "norm": {"max_norm": 2, "signed": 1}}, "unit.norm.signed: expected true or false, got 1"),
         ({"privacy_id": "p", "norm": {"auto": {"spend": 0.9}}}, "unit.norm.auto.spend: must be at most 1/2"),
         ({"privacy_id": "p", "norm": {"auto": {}, "max_norm": 3}}, "unit.norm.max_norm: unknown setting"),
-        ({"privacy_id": "p", "records": {}}, "unit.records.max_contributions_per_partition: is missing"),
+        ({"privacy_id": "p", "records": {}}, "unit.records.max_per_key: is missing"),
         ({"privacy_id": "p", "norm": "auto", "max_windows": 1.5}, "unit.max_windows: expected a whole number, got 1.5"),
         ({"privacy_id": "p", "norm": "auto", "period": -5}, "unit: period must be|unit.period: must be greater than 0"),
         ([], "unit: give privacy_id"),

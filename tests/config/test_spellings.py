@@ -74,7 +74,7 @@ autos = st.builds(lambda rest: AutoNorm(**rest), of(spend=share, item_share=shar
 records = st.builds(
     lambda most, rest: RecordBounds(most, **rest),
     whole,
-    of(max_partitions=whole, max_weight=st.integers(1, 100), signed=st.booleans()),
+    of(max_keys=whole, max_weight=st.integers(1, 100), signed=st.booleans()),
 )
 units = st.one_of(
     st.builds(lambda rest: Record(**rest), of(max_weight=whole, signed=st.booleans())),

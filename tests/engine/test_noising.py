@@ -33,7 +33,7 @@ from tests.helpers.raw import raw_of
 
 SPEC = SketchSpec(depth=5, width=64)
 PRIVACY = PrivacySpec(rho=0.5)
-ID_BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=4)
+ID_BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=4)
 
 
 @pytest.mark.parametrize(

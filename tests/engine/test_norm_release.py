@@ -39,9 +39,9 @@ from tests.helpers.strategies import KINDS
 SPECS = {
     "count_sketch": SketchSpec(depth=3, width=16),
     "count_min": SketchSpec(kind="count_min", depth=3, width=16),
-    "dyadic": TreeSpec.for_memory(IntegerDomain(0, 1000), 4000, depth=2),
+    "quantiles": TreeSpec.for_memory(IntegerDomain(0, 1000), 4000, depth=2),
     "listed_items": ListedItems(["ab", "c", *range(1001)]),
-    "prefix": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
+    "top_k": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
 }
 KINDS_BY_NAME = released_sketch.KINDS
 SECRET = bytes(range(32))
@@ -56,8 +56,8 @@ def terms(privacy: PrivacySpec = SMALL, bounds: Any = None, **changes: Any) -> R
 def scaled(name: str, weight: int = 1) -> Any:
     """A raw sketch of a few items, each with this weight in units of 2**-16."""
     spec = SPECS[name]
-    items = ["ab", "c"] if name == "prefix" else [7, 8]
-    keys, _ = raw_type(spec).usable_keys(spec, items if name == "prefix" else np.array(items))
+    items = ["ab", "c"] if name == "top_k" else [7, 8]
+    keys, _ = raw_type(spec).usable_keys(spec, items if name == "top_k" else np.array(items))
     raw = SketchInput(spec, NormBound(20)).raw_sketch()
     return raw.accumulate_keys(keys, np.full(2, weight, dtype=np.int64))
 
@@ -216,16 +216,16 @@ def test_answers_do_not_depend_on_the_unit_of_the_counters(name: str) -> None:
     privacy = by_hand.statement(bounds=NormBound(20), sigma_squared_per_level=(Fraction(9),) * levels)
     whole, fine = kind(spec, counters, privacy), kind(spec, counters << 5, privacy, 5)
     assert (whole.counters.dtype, fine.counters.dtype) == (np.int64, np.float64)
-    items = ["ab", "c", "x"] if name == "prefix" else [0, 7, 1000]
+    items = ["ab", "c", "x"] if name == "top_k" else [0, 7, 1000]
     assert whole.estimate(items).tolist() == fine.estimate(items).tolist()
     assert [row.item for row in whole.top_k(2, items)] == [row.item for row in fine.top_k(2, items)]
     if name == "listed_items":
         assert (whole.interval(7).upper - fine.interval(7).upper) == pytest.approx(0.5, abs=1 / 32)
     else:
         assert whole.as_rows(items) == fine.as_rows(items)
-    if name in ("dyadic", "prefix"):
+    if name in ("quantiles", "top_k"):
         assert whole.top_k(5).to_rows() == fine.top_k(5).to_rows()
-    if name == "dyadic":
+    if name == "quantiles":
         assert whole.quantile([0.1, 0.5, 0.9]) == fine.quantile([0.1, 0.5, 0.9])
         np.testing.assert_array_equal(whole.with_total(5000).rank(items), fine.with_total(5000).rank(items))
 

@@ -93,9 +93,9 @@ class Setting(NamedTuple):
 def squared_limit(name: str, bounds: Any, output_cells: int | None) -> Fraction:
     """Return K^2 of a side counter, in records."""
     if isinstance(bounds, RecordBounds):
-        most = bounds.max_contributions_per_partition
+        most = bounds.max_per_key
         size = {"units": 1, "records": most, "weight": most * bounds.max_weight}[name]
-        return Fraction(bounds.max_partitions * size**2)
+        return Fraction(bounds.max_keys * size**2)
     norm = Fraction(bounds.max_norm)
     if name in ("units", "scaled"):
         whole = max(1, math.floor(norm * norm))
@@ -138,7 +138,7 @@ def costs_of_tables(statement: PrivacyStatement, setting: Setting) -> Iterator[F
     length = (
         Fraction(bounds.max_norm) ** 2
         if isinstance(bounds, NormBound)
-        else bounds.max_partitions * (bounds.max_contributions_per_partition * bounds.max_weight) ** 2
+        else bounds.max_keys * (bounds.max_per_key * bounds.max_weight) ** 2
     )
     tables = zip(norms.tables_of(spec), norms.has_signs(spec), statement.sigma_squared_per_level, strict=True)
     for (cells, _), signs, variance in tables:
@@ -159,7 +159,7 @@ def wanted(setting: Setting) -> dict[str, Fraction]:
     else:
         weighs = bounds.signed or bounds.max_weight > 1
         equal = [["units"], ["records"], ["weight"]]
-        if bounds.max_contributions_per_partition == 1:
+        if bounds.max_per_key == 1:
             equal = [["units", "records"], ["weight"]] if weighs else [["units", "records", "weight"]]
         elif not weighs:
             equal = [["units"], ["records", "weight"]]
@@ -259,19 +259,19 @@ def settings(draw: st.DrawFn) -> Setting:
         unit, bounds = draw(st.sampled_from(RECORDS)), st.builds(RecordBounds, st.just(1), **WEIGHTS)
     elif kind == "horizon":
         unit = PrivacyUnit.PRIVACY_ID_OVER_HORIZON
-        bounds = st.builds(RecordBounds, st.integers(1, 3), max_partitions=st.integers(1, 2), **WEIGHTS) | st.builds(
+        bounds = st.builds(RecordBounds, st.integers(1, 3), max_keys=st.integers(1, 2), **WEIGHTS) | st.builds(
             NormBound, st.fractions(Fraction(1, 2), 50, max_denominator=100), **WEIGHTS, **LIMITS
         )
     else:
         unit = draw(st.sampled_from(IDS))
         bounds = {
-            "records": st.builds(RecordBounds, st.integers(1, 3), max_partitions=st.integers(1, 3), **WEIGHTS),
+            "records": st.builds(RecordBounds, st.integers(1, 3), max_keys=st.integers(1, 3), **WEIGHTS),
             "norm": st.builds(NormBound, st.fractions(Fraction(1, 2), 50, max_denominator=100), **WEIGHTS, **LIMITS),
             "chosen": st.builds(AutoNorm, st.fractions(Fraction(1, 1000), Fraction(1, 2)), **WEIGHTS, **LIMITS),
         }[kind]
     bound, selection = draw(bounds), None
     if kind != "chosen" and draw(st.booleans()):
-        keys = bound.max_partitions if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
+        keys = bound.max_keys if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
         share = draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 5), max_denominator=1000))
         selection = SelectionRule(delta=DELTA, max_keys=keys, share=share)
     mechanism = st.builds(BinnedRoot, st.integers(3, 12)) | st.builds(BinaryTree, st.integers(3, 12))
@@ -308,7 +308,7 @@ def everyday() -> Iterator[Setting]:
     bounds: list[tuple[Bounds, PrivacyUnit]] = [
         (RecordBounds(1), PrivacyUnit.RECORD),
         (RecordBounds(1, max_weight=5, signed=True), PrivacyUnit.RECORD),
-        (RecordBounds(3, max_partitions=2, max_weight=4), PrivacyUnit.PRIVACY_ID),
+        (RecordBounds(3, max_keys=2, max_weight=4), PrivacyUnit.PRIVACY_ID),
         (NormBound(Fraction(5, 2)), PrivacyUnit.PRIVACY_ID_IN_PERIOD),
         (NormBound(20, max_weight=9, signed=True), PrivacyUnit.PRIVACY_ID),
         (AutoNorm(max_weight=9), PrivacyUnit.PRIVACY_ID),
@@ -321,7 +321,7 @@ def everyday() -> Iterator[Setting]:
         for cells, windows in ((1, 1), (None, 1), (3, 2)):
             yield Setting(spec, PrivacySpec(Fraction(1, 7), relation=relation), bound, unit, cells, windows)
         if not isinstance(bound, AutoNorm):
-            keys = bound.max_partitions if isinstance(bound, RecordBounds) else 7
+            keys = bound.max_keys if isinstance(bound, RecordBounds) else 7
             privacy, rule = PrivacySpec(Fraction(1, 7), relation=relation), SelectionRule(delta=DELTA, max_keys=keys)
             yield Setting(spec, privacy, bound, unit, None, 2, selection=rule)
 

@@ -48,7 +48,7 @@ SPECS: dict[str, Any] = {
 PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "output_cells": None}
 TERMS = {
     "records": ReleaseTerms(PRIVACY),
-    "bounds": ReleaseTerms(PRIVACY, RecordBounds(3, max_weight=2, max_partitions=2), **PEOPLE),
+    "bounds": ReleaseTerms(PRIVACY, RecordBounds(3, max_weight=2, max_keys=2), **PEOPLE),
     "a norm": ReleaseTerms(PRIVACY, NormBound(5), **PEOPLE),
     "nothing aside": ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None)),
 }

@@ -20,7 +20,7 @@ from tests.helpers.stream_cases import PER_KEY, outputs
 
 SECRET, OF_TESTS = "SECRET_OF_TESTS", "planted-secret-4711-" * 3
 TERMS = {"release_id": "visits", "secret": EnvironmentSecret(SECRET)}
-TIGHT = RecordBounds(max_contributions_per_partition=2, max_partitions=3)
+TIGHT = RecordBounds(max_per_key=2, max_keys=3)
 
 
 def assert_greedy_id_is_bounded(source: Any, engine: Engine) -> None:

@@ -49,14 +49,11 @@ from tests.helpers.stream_cases import CASES, RANGE, bounded, globally, outputs,
 from tests.helpers.tree_pipelines import ExactVectors
 
 PRIVACY = PrivacySpec(rho=0.1)
-BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2)
+BOUNDS = RecordBounds(max_per_key=3, max_keys=2)
 KEYS = AssumePublicKeys("user")
 TREES = {
     "quantiles": PrivateQuantiles(
-        IntegerDomain(-1, 3),
-        PRIVACY,
-        item="seconds",
-        unit=PrivacyId("user", RecordBounds(max_contributions_per_partition=40)),
+        IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", RecordBounds(max_per_key=40))
     ),
     "quantiles under a norm": PrivateQuantiles(
         IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", NormBound(5))

@@ -147,7 +147,7 @@ CHOSEN = PrivateFrequencies(
     SPEC,
     PrivacySpec(rho=0.9, delta=0.5),
     item="user",
-    unit=PrivacyId("user", RecordBounds(2, max_partitions=7)),
+    unit=PrivacyId("user", RecordBounds(2, max_keys=7)),
     keys=KeySelection(0.2, "page"),
 )
 

@@ -191,7 +191,7 @@ def streamed(transform: beam.PTransform, step: int) -> Callable[[beam.Pipeline],
 
 
 CONTINUAL = {
-    "ids": PrivacyId("item", RecordBounds(9, max_partitions=2), max_windows=continual.WINDOWS),
+    "ids": PrivacyId("item", RecordBounds(9, max_keys=2), max_windows=continual.WINDOWS),
     "norm": PrivacyId("item", NormBound(20), max_windows=continual.WINDOWS),
     "records": Record(),
 }

@@ -36,7 +36,7 @@ from beam_dpsketch.records import unused
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 PLANTED = "planted-4711"
-PERSON = {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}}
+PERSON = {"privacy_id": "person", "records": {"max_per_key": 1}}
 SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": PERSON}
 TABLE = pa.table({"person": list(range(200)), "city": ["Oslo"] * 150 + [PLANTED] * 50})
 
@@ -152,7 +152,7 @@ def test_a_callable_is_refused_because_columns_have_names() -> None:
 @pytest.mark.parametrize(
     ("count", "bounds", "message"),
     [
-        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_partitions=2), "max_partitions must be 1 without keys"),
+        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys must be 1 without keys"),
         (Quantiles(IntegerDomain(0, 99)), AutoNorm(), "bounds must be a NormBound for a tree"),
     ],
 )

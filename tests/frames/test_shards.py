@@ -23,7 +23,7 @@ TABLE = pa.table(
     }
 )
 UNITS: dict[str, Any] = {
-    "records": {"records": {"max_contributions_per_partition": 4}},
+    "records": {"records": {"max_per_key": 4}},
     "norm": {"norm": {"max_norm": 2}},
     "auto": {"norm": "auto"},
 }

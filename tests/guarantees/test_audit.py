@@ -34,7 +34,7 @@ from tests.helpers.pipelines import FN_API, run
 
 SIGMA_SQUARED = Fraction(144)
 PAIRS = [(key, (f"user {i}", f"word {i % 50}")) for i in range(600) for key in ("first", "second")]
-BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=2)
 SPECS = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in KINDS}
 
 
@@ -51,7 +51,7 @@ def record_path(sketch: str) -> PrivateFrequencies:
 
 
 def privacy_id_path(sketch: str) -> PrivateFrequencies:
-    """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_partitions = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
+    """C = 3 * 2 = 6, so Delta^2 = C^2 depth max_keys = 36 * 4 * 2 = 288 under ADD_OR_REMOVE_ONE."""
     return PrivateFrequencies(
         SPECS[sketch],
         PrivacySpec(rho=Fraction(288, 2 * 144), relation=ADD_OR_REMOVE_ONE, side_counters=None),

@@ -20,7 +20,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
-TWO = RecordBounds(max_contributions_per_partition=2)
+TWO = RecordBounds(max_per_key=2)
 PRIVACY = PrivacySpec(rho=1.0)
 COLUMNS = {"user": ["a", "a", "b"], "item": [1, 2, 3], "n": [1, 1, 1], "key": ["k", "k", "k"]}
 
@@ -92,7 +92,7 @@ UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), m
 @settings(deadline=None)
 @given(UNITS, st.integers(1, 4), st.integers(1, 4))
 def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
+    bounds = RecordBounds(max_per_key=records, max_keys=partitions)
     bound = RecordRule(bounds, RandomPriorities(salt=1))
     words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
     table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})

@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 UNITS = {
     "norm": {"privacy_id": "person", "norm": {"max_norm": 3}},
-    "sampled": {"privacy_id": "person", "records": {"max_contributions_per_partition": 2}},
+    "sampled": {"privacy_id": "person", "records": {"max_per_key": 2}},
 }
 
 

@@ -60,7 +60,7 @@ from tests.helpers.side_releases import no_noise
 
 ROUNDING = 1 + 1e-9
 NORM = Fraction(3, 2)
-TWO: dict[str, Any] = {"max_partitions": 2}
+TWO: dict[str, Any] = {"max_keys": 2}
 UNITS: list[Callable[..., Any]] = [
     lambda: Record(),
     lambda: Record(max_weight=3),

@@ -97,7 +97,7 @@ class Toy(NamedTuple):
 
 TOYS = {
     "records, 1 key": Toy(RecordBounds(1), KEYS, 1),
-    "records, 2 keys": Toy(RecordBounds(1, max_partitions=2), KEYS, 2),
+    "records, 2 keys": Toy(RecordBounds(1, max_keys=2), KEYS, 2),
     "records in 2 windows": Toy(RecordBounds(1), WINDOWS, 1, 2),
     "norm, 1 key and window": Toy(NormBound(1, max_keys=1), WINDOWS, 1),
     "norm, 2 keys and windows": Toy(NormBound(20, max_keys=2), WINDOWS, 2),

@@ -50,7 +50,7 @@ DELTA = Fraction(1, 10**10)
 ROWS = [{"user": user, "key": key, "item": 1} for user in range(60) for key in "ab"] + [
     {"user": 7, "key": "of one", "item": 1}
 ]
-BY_ID = PrivacyId("user", RecordBounds(1, max_partitions=4))
+BY_ID = PrivacyId("user", RecordBounds(1, max_keys=4))
 
 
 def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settings: Any) -> Any:

@@ -64,7 +64,7 @@ def own_window(start: float) -> float:
     return start
 
 
-WIDE = RecordBounds(1000, max_partitions=3)
+WIDE = RecordBounds(1000, max_keys=3)
 CASES = {
     "norm, in windows": case(by_id(SIGNED), over=FIXED, **WEIGHT, **DECLARED),
     "norm": case(by_id(NormBound(2, max_keys=MOST))),
@@ -104,13 +104,9 @@ def wanted(tested: Case) -> Votes:
     else:
         for places in places_of_units(records, unit.bounds).values():
             for place in places:
-                found[place] += weight_of(len(places), most_keys(unit.bounds))
+                found[place] += weight_of(len(places), unit.bounds.max_keys)
                 voters[place] += 1
     return {place: (found[place], voters[place]) for place in found}
-
-
-def most_keys(bounds: Any) -> int:
-    return bounds.max_partitions if isinstance(bounds, RecordBounds) else bounds.max_keys
 
 
 def places_of_units(records: Iterable[Counted], bounds: Any) -> dict[Any, set[Any]]:
@@ -231,7 +227,7 @@ def test_pairs_of_a_key_and_a_tuple_give_the_votes_of_the_units(unit: Any) -> No
 def test_ids_in_more_keys_than_they_may_vote_for_choose_among_them() -> None:
     """Each unit has as many votes as it may, of the size for that many, in keys of its own."""
     rows = [{"user": user, "key": f"{user} {key}", "item": 1} for user in range(30) for key in range(1 + user % 9)]
-    for bounds in (NormBound(1, max_keys=4), NormBound(100, max_keys=4), RecordBounds(2, max_partitions=4)):
+    for bounds in (NormBound(1, max_keys=4), NormBound(100, max_keys=4), RecordBounds(2, max_keys=4)):
         transform = per_key(by_id(bounds))()
         votes = {key: votes for key, votes in run(rows, ExactCounters(transform, read_votes)) if any(votes)}
         by_user: dict[int, list[Any]] = defaultdict(list)

@@ -123,7 +123,7 @@ SETTINGS: dict[str, Any] = {
     "kind": "frequencies",
     "item": "item",
     "privacy": {"epsilon": 8, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "records": {"max_contributions_per_partition": 1}},
+    "unit": {"privacy_id": "person", "records": {"max_per_key": 1}},
     "keys": {"select": {"delta": 1e-10}, "field": "key"},
 }
 
@@ -141,18 +141,7 @@ def test_a_frame_says_what_was_spent() -> None:
 def test_the_command_writes_and_shows_what_was_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pa.parquet.write_table(pa.Table.from_pylist(FEW), "few.parquet")
-    line = [
-        "--kind",
-        "frequencies",
-        "--item",
-        "item",
-        "--key",
-        "key",
-        "--select-keys",
-        "1e-10",
-        "--max-partitions",
-        "1",
-    ]
+    line = ["--kind", "frequencies", "--item", "item", "--key", "key", "--select-keys", "1e-10", "--max-keys", "1"]
     line += ["--privacy-id", "person", "--max-norm", "1", "--epsilon", "8", "--delta", "1e-6"]
     code, printed = run("run", "few.parquet", *line, "--output", "few.dpsketch")
     assert (code, "no key was chosen, so" in printed) == (0, True)

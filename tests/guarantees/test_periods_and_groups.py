@@ -136,15 +136,15 @@ def pairs(relation: Any, count: int) -> list[tuple[int, int]]:
 # Grouped counts.
 
 GROUPED: dict[str, tuple[Any, Any, bool]] = {
-    "records": (PrivacyId("user", RecordBounds(2, max_partitions=3, max_weight=9)), None, False),
-    "records, keys": (PrivacyId("user", RecordBounds(1, max_partitions=2, max_weight=9)), FIXED, True),
+    "records": (PrivacyId("user", RecordBounds(2, max_keys=3, max_weight=9)), None, False),
+    "records, keys": (PrivacyId("user", RecordBounds(1, max_keys=2, max_weight=9)), FIXED, True),
     "records in periods": (
-        PrivacyId("user", RecordBounds(2, max_partitions=2, max_weight=9), max_windows=2, period=30),
+        PrivacyId("user", RecordBounds(2, max_keys=2, max_weight=9), max_windows=2, period=30),
         FIXED,
         True,
     ),
     "records in overlapping windows": (
-        PrivacyId("user", RecordBounds(1, max_partitions=3, max_weight=9), max_windows=2, period=60),
+        PrivacyId("user", RecordBounds(1, max_keys=3, max_weight=9), max_windows=2, period=60),
         SLIDING,
         False,
     ),

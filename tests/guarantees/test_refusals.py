@@ -309,7 +309,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "a field as the unit": (lambda: globally(unit="user"), TypeError, "unit must be PrivacyId.* got str"),
     "a privacy id without bounds": (lambda: PrivacyId("user"), TypeError, "missing .* argument: 'bounds'"),
-    "bounds that say nothing": (lambda: RecordBounds(), TypeError, "missing .* 'max_contributions_per_partition'"),
+    "bounds that say nothing": (lambda: RecordBounds(), TypeError, "missing .* 'max_per_key'"),
     **{
         f"weights without a largest one: {name}": (
             build,
@@ -324,17 +324,17 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         }.items()
     },
     "more partitions than keys": (
-        lambda: per_key(unit=PrivacyId("u", RecordBounds(1, max_partitions=3)), keys=PublicKeys(["a", "b", "a"])),
+        lambda: per_key(unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b", "a"])),
         ValueError,
-        "max_partitions must be at most 2, the number of keys, got 3: no privacy id can be in more",
+        "max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
     ),
     **{
         f"several of a record: {name}": (
             lambda bounds=bounds: ReleaseTerms(PRIVACY, bounds),
             ValueError,
-            "bounds must keep max_contributions_per_partition and max_partitions at 1 .* name a PrivacyId",
+            "bounds must keep max_per_key and max_keys at 1 .* name a PrivacyId",
         )
-        for name, bounds in {"records": RecordBounds(3), "keys": RecordBounds(1, max_partitions=2)}.items()
+        for name, bounds in {"records": RecordBounds(3), "keys": RecordBounds(1, max_keys=2)}.items()
     },
     "an id in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PRIVACY, unit=BY_ID),
@@ -351,9 +351,9 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one text as the keys": (lambda: PublicKeys("abc"), TypeError, "keys must be a list of keys, got one text"),
     "a key that is no key": (lambda: PublicKeys([1.5]), TypeError, "got float"),
     "partitions without keys": (
-        lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_partitions=2))),
+        lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_keys=2))),
         ValueError,
-        "bounds.max_partitions must be 1 without keys",
+        "bounds.max_keys must be 1 without keys",
     ),
     "an unknown sketch": (
         lambda: SketchSpec(kind="count_sktech"),

@@ -159,7 +159,7 @@ def test_a_replaced_record_costs_at_most_rho(which: Mechanism, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("unit", "count"),
     [
-        (PrivacyId("who", RecordBounds(COUNT, max_partitions=2), max_windows=2), COUNT),
+        (PrivacyId("who", RecordBounds(COUNT, max_keys=2), max_windows=2), COUNT),
         (PrivacyId("who", NormBound(COUNT)), 20),
     ],
     ids=["records", "norm"],

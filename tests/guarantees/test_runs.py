@@ -40,7 +40,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def per_key() -> Any:
-    unit = PrivacyId("user", RecordBounds(1, max_partitions=2))
+    unit = PrivacyId("user", RecordBounds(1, max_keys=2))
     return PrivateFrequencies(SPEC, PRIVACY, item="item", unit=unit, keys=PublicKeys(["a", "b"], "key"))
 
 

@@ -30,7 +30,7 @@ SECRET = "planted-secret-4711"
 PRIVACY = PrivacySpec(rho=0.1)
 ONE = RecordBounds(1, max_weight=1)
 NORM = NormBound(3, max_weight=3, signed=True)
-WIDE = RecordBounds(max_contributions_per_partition=3, max_weight=3, signed=True)
+WIDE = RecordBounds(max_per_key=3, max_weight=3, signed=True)
 
 
 def fails(element: Any) -> Any:

@@ -55,7 +55,7 @@ KEYS = ["a", "b", "c", "d"]
 NORM = Fraction(3, 2)
 """The square is 9 / 4: two keys or windows of a unit that is not scaled count."""
 SIGNED = NormBound(NORM, max_weight=9, signed=True)
-RECORDS = RecordBounds(3, max_partitions=2, max_weight=5, signed=True)
+RECORDS = RecordBounds(3, max_keys=2, max_weight=5, signed=True)
 Unit = list[tuple[dict[str, Any], float]]
 
 

@@ -113,14 +113,14 @@ def held(bounds: RecordBounds) -> list[np.ndarray]:
     """Net weight by item of what a unit may hold in one release: two items, weights at their ends."""
     weights = (0, bounds.min_weight, bounds.max_weight)
     records = [np.array(record) for weight in weights for record in ((weight, 0), (0, weight))]
-    chosen = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
+    chosen = itertools.combinations_with_replacement(records, bounds.max_per_key)
     return [np.array(net) for net in sorted({tuple(sum(each).tolist()) for each in chosen})]
 
 
 def inputs_of_id(bounds: RecordBounds, *, windows: int, reached: int, keys: int) -> np.ndarray:
-    """All that an id may contribute, (n, windows * keys, 2): in `reached` windows, to max_partitions keys in each."""
+    """All that an id may contribute, (n, windows * keys, 2): in `reached` windows, to max_keys keys in each."""
     found = set()
-    partitions = min(bounds.max_partitions, keys)
+    partitions = min(bounds.max_keys, keys)
     size = len(held(bounds)) ** (reached * partitions)
     places = [
         [(where, key) for where, of_window in zip(chosen, chosen_keys, strict=True) for key in of_window]
@@ -176,8 +176,8 @@ SETTINGS = {
     "relation": RELATIONS,
     "bounds": st.builds(
         RecordBounds,
-        max_contributions_per_partition=st.integers(1, 3),
-        max_partitions=st.integers(1, 2),
+        max_per_key=st.integers(1, 3),
+        max_keys=st.integers(1, 2),
         max_weight=st.integers(1, 3),
         signed=st.booleans(),
     ),
@@ -207,7 +207,7 @@ def test_an_id_over_several_windows(
     unbounded: bool,
 ) -> None:
     """In a period, or in all, of so many windows, fixed or sliding, it reaches any max_windows."""
-    assume(bounds.max_partitions <= keys and not (unbounded and horizon == "bounded"))
+    assume(bounds.max_keys <= keys and not (unbounded and horizon == "bounded"))
     windows = max_windows + spare_windows
     inputs = inputs_of_id(bounds, windows=windows, reached=max_windows, keys=keys)
     in_range = horizon in ("range", "both")
@@ -244,7 +244,7 @@ def test_an_id_over_several_windows(
 def test_an_id_within_one_window(
     sketch: str, relation: NeighboringRelation, bounds: RecordBounds, keys: int, fixed: bool
 ) -> None:
-    assume(bounds.max_partitions <= keys)
+    assume(bounds.max_keys <= keys)
     inputs = inputs_of_id(bounds, windows=2 if fixed else 1, reached=1, keys=keys)
     privacy, unit = PrivacySpec(rho=RHO, relation=relation, side_counters=None), PrivacyId(str, bounds)
     transform = frequencies(TINY[sketch], privacy, unit=unit, keys=AssumePublicKeys(), is_keyed=keys > 1)
@@ -286,8 +286,8 @@ def test_all_rows_of_a_horizon(
     sketch: str, relation: NeighboringRelation, bounds: RecordBounds, windows: int, record: bool, unbounded: bool
 ) -> None:
     """Of a record, or of an id that reaches one or two windows of the horizon, by the tree, where it is attained."""
-    reached = 1 if record else bounds.max_partitions
-    bounds = dataclasses.replace(bounds, max_partitions=1)
+    reached = 1 if record else bounds.max_keys
+    bounds = dataclasses.replace(bounds, max_keys=1)
     unit: Any = PrivacyId(str, bounds, max_windows=reached)
     if record:
         unit = Record(max_weight=bounds.max_weight, signed=bounds.signed)
@@ -306,8 +306,8 @@ def test_all_rows_of_a_horizon(
 # Whole pipelines: an id that does its worst, through bounding, against the noise of the releases.
 
 DOMAIN = IntegerDomain(0, 99)
-BOUNDS = RecordBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3)
-ONE_KEY = RecordBounds(max_contributions_per_partition=2, max_weight=3)
+BOUNDS = RecordBounds(max_per_key=2, max_keys=2, max_weight=3)
+ONE_KEY = RecordBounds(max_per_key=2, max_weight=3)
 FIXED, SLIDING = window.FixedWindows(60), window.SlidingWindows(120, 60)
 GREEDY = [
     ({"user": "u", "key": f"key {key}", "item": 7, "weight": 1 << 70}, 60 * minute + second)

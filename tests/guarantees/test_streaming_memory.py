@@ -33,7 +33,7 @@ STATM = Path("/proc/self/statm")
 DAY = 24 * 60 * 60
 MARGIN = 8_000_000
 """Bytes of growth that are no leak: the runner itself keeps about 3 KB of each window; the rest is the allocator's."""
-UNITS = {"record": Record(), "privacy id": PrivacyId(str, RecordBounds(max_contributions_per_partition=9))}
+UNITS = {"record": Record(), "privacy id": PrivacyId(str, RecordBounds(max_per_key=9))}
 MARKER = "-----"
 SMALL = SketchSpec(depth=5, width=64)
 _kept: list[Any] = []

@@ -93,7 +93,7 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS: dict[str, Unit] = {
     "record": Record(max_weight=5, signed=True),
-    "privacy id": PrivacyId("user", RecordBounds(max_contributions_per_partition=100, max_weight=5, signed=True)),
+    "privacy id": PrivacyId("user", RecordBounds(max_per_key=100, max_weight=5, signed=True)),
 }
 
 
@@ -113,7 +113,7 @@ def transform(ways: Ways) -> Any:
     if not ways.keyed:
         return make(unit=unit, **arguments)
     if isinstance(unit, PrivacyId):
-        unit = dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_partitions=len(KEYS)))
+        unit = dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_keys=len(KEYS)))
     return make(unit=unit, keys=PublicKeys(KEYS, "key"), **arguments)
 
 
@@ -211,7 +211,7 @@ def test_windows_of_a_horizon_forget_from_the_deletion_on(unit: Unit, monkeypatc
 
 # Each unit keeps 2 of the 4 items that stay, while 3 others come and go.
 STAYING, LEAVING = 4, 3
-TWO = RecordBounds(max_contributions_per_partition=2, max_weight=1, signed=True)
+TWO = RecordBounds(max_per_key=2, max_weight=1, signed=True)
 
 
 def churn(units: int, key_of: Callable[[int], str] = lambda unit: "all") -> tuple[list[pa.Table], list[pa.Table]]:

@@ -70,7 +70,7 @@ def test_the_command_releases_it_and_prints_nothing_of_it(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     pq.write_table(BAD, "x.parquet")
     options = "--kind frequencies --item city --key country --privacy-id person --select-keys 1e-3 --max-norm 2 "
-    options += "--max-partitions 2 --epsilon 2 --delta 1e-2 --output x.dpsketch"
+    options += "--max-keys 2 --epsilon 2 --delta 1e-2 --output x.dpsketch"
     code, printed = run("run", "x.parquet", *options.split())
     assert (code, "secret" in printed) == (0, False), printed
     assert {key for key, _ in read_releases("x.dpsketch", ReleasedSketch, keyed=True)} <= {"NO", "IT", "CH", "unlisted"}

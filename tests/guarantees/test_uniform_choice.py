@@ -42,7 +42,7 @@ def choice_p_value(bundles: list[list[int]], kind: Any, *, in_state: bool, signe
       in_state: whether parts are merged as on streams, or gathered until they are many.
       signed: whether weights may be negative.
     """
-    bounds = RecordBounds(max_contributions_per_partition=KEPT, signed=signed)
+    bounds = RecordBounds(max_per_key=KEPT, signed=signed)
     bound = RecordRule(bounds, RandomPriorities())
     records = RecordReader(Selectors(item="item", privacy_id="user"), per_key=False)
     shard = steps.ShardWindowedRecords(records, bound, None)

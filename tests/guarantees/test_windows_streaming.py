@@ -34,7 +34,7 @@ from tests.helpers.pipelines import BUNDLE_BASED, SPEC, ExactCounters, seen_by_s
 from tests.helpers.streams import WithStart, with_late_data
 
 PRIVACY = PrivacySpec(rho=0.1, side_counters=None)
-UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_contributions_per_partition=9))}
+UNITS = {"record": Record(), "privacy id": PrivacyId(len, RecordBounds(max_per_key=9))}
 
 
 @pytest.mark.one_fast_case
@@ -93,7 +93,7 @@ def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:
     """`BundleBasedDirectRunner` drops late data only after the end of a window; here the watermark is at its end."""
     times = [window.TimestampedValue("u", time) for time in (1, 2, 3, 4)]
     source = Stream().advance_watermark_to(0).add_elements(times[:2]).advance_watermark_to(60).add_elements(times[2:])
-    bounding = BoundContributions(PrivacyId(len, RecordBounds(max_contributions_per_partition=2)))
+    bounding = BoundContributions(PrivacyId(len, RecordBounds(max_per_key=2)))
     windows = beam.WindowInto(window.FixedWindows(60))
     kept = seen_by_sink(
         lambda pipeline: pipeline | source.advance_watermark_to_infinity() | windows | bounding,

@@ -20,7 +20,7 @@ class Visit(NamedTuple):
 
 
 VISITS = [Visit(f"user {i % 7}", f"page {i % i_step}", i % 5 - 1) for i_step in (3, 11) for i in range(1, 40)]
-WIDE = RecordBounds(max_contributions_per_partition=1000, max_weight=10, signed=True)
+WIDE = RecordBounds(max_per_key=1000, max_weight=10, signed=True)
 SINGLE = Record(max_weight=10, signed=True)
 PRIVACY = PrivacySpec(rho=0.1)
 TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])

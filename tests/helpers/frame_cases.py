@@ -69,8 +69,8 @@ def _person(field: str = "person", **bounds: Any) -> dict[str, Any]:
     return {"unit": {"privacy_id": field, **bounds}}
 
 
-_TWO = _person(records={"max_contributions_per_partition": 2})
-_WEIGHTED = {"max_contributions_per_partition": 3, "max_partitions": 2, "max_weight": 4}
+_TWO = _person(records={"max_per_key": 2})
+_WEIGHTED = {"max_per_key": 3, "max_keys": 2, "max_weight": 4}
 _NORM = _person(norm={"max_norm": "5/2"})
 _CITIES: dict[str, Any] = {"kind": "frequencies", "item": "city", **_RHO, "spec": {"depth": 3, "width": 32}}
 _MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 240}, **_RHO}
@@ -82,12 +82,12 @@ _GROUPS |= {"method": {"groups": {"delta": "1e-3"}}, **_LOSING}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "records": {**_CITIES, **_TWO},
-    "records, ids are numbers": {**_CITIES, **_person("number", records={"max_contributions_per_partition": 2})},
+    "records, ids are numbers": {**_CITIES, **_person("number", records={"max_per_key": 2})},
     "records, weights, listed keys": {**_CITIES, **_LISTED, "weight": "amount", **_person(records=_WEIGHTED)},
     "records, deletions": {
         **_CITIES,
         "weight": "amount",
-        **_person(records={"max_contributions_per_partition": 3, "max_weight": 2, "signed": True}),
+        **_person(records={"max_per_key": 3, "max_weight": 2, "signed": True}),
     },
     "records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, **_person(records=_WEIGHTED)},
     "norm": {**_CITIES, **_NORM},

@@ -91,7 +91,7 @@ def good() -> dict[str, ReleasedSketch]:
             [[8, 1]],
             scale_bits=2,
             unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            bounds=RecordBounds(3, max_partitions=5),
+            bounds=RecordBounds(3, max_keys=5),
             window_count=7,
             over_time=AnswerNote(BinaryTree(64), 33),
         ),
@@ -110,7 +110,7 @@ def good() -> dict[str, ReleasedSketch]:
             SketchSpec(depth=1, width=2),
             [[5, 6]],
             unit=PrivacyUnit.PRIVACY_ID,
-            bounds=RecordBounds(2, max_partitions=16),
+            bounds=RecordBounds(2, max_keys=16),
             delta=Fraction(1, 1_000_000),
             keys=KeyNote(
                 method="gaussian",

@@ -171,7 +171,7 @@ def units_of(setting: Setting) -> Iterator[Unit]:
             if not others:
                 yield [(key, time, item, sign * bounds.max_weight)]
         return
-    copies = bounds.max_contributions_per_partition if isinstance(bounds, RecordBounds) else _COPIES
+    copies = bounds.max_per_key if isinstance(bounds, RecordBounds) else _COPIES
     for place, (some, times), sign in itertools.product(
         places, [(items[:1], copies), (items[1:2], copies), (items, 1), (items[:2], copies)], signs
     ):

@@ -17,7 +17,7 @@ from tests.helpers.streams import Timed
 ONE_COUNTER = SketchSpec(kind="count_min", depth=1, width=1)
 PRIVACY = PrivacySpec(rho=0.1)
 FIXED = FixedWindows(60)
-BOUNDS = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=5)
+BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=5)
 Totals = dict[tuple[float, Any], int]
 
 
@@ -54,8 +54,8 @@ def assert_within(found: Totals, windows: Any, bounds: RecordBounds, max_windows
     for start, _ in found:
         by_period[(start + size - 0.001) // period].add(start)
     assert max(map(len, by_period.values())) == max_windows
-    assert set(Counter(start for start, _ in found).values()) == {bounds.max_partitions}
-    assert max(found.values()) == bounds.max_weight_per_partition
+    assert set(Counter(start for start, _ in found).values()) == {bounds.max_keys}
+    assert max(found.values()) == bounds.max_weight_per_key
 
 
 GREEDY = [

@@ -20,7 +20,7 @@ def units(*, windows: int, reached: int, bounds: RecordBounds) -> np.ndarray:
     """Net weight by (window, item) of all that a unit may hold over two items, of shape (n, windows, 2)."""
     weights = range(bounds.min_weight, bounds.max_weight + 1)
     records = [(weight, 0) for weight in weights] + [(0, weight) for weight in weights]
-    drawn = itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition)
+    drawn = itertools.combinations_with_replacement(records, bounds.max_per_key)
     of_window = sorted({tuple(np.sum(each, axis=0).tolist()) for each in drawn})
     found = set()
     for chosen in itertools.combinations(range(windows), reached):

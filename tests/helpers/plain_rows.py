@@ -65,8 +65,8 @@ DOMAINS: dict[str, dict[str, Any]] = {
 
 TYPES: dict[str, Any] = {"delay": int, "km": float, "ip": str, "when": Timestamp, "city": str, "mark": bytes}
 PRIVACY = {"rho": 3}
-UNIT = {"privacy_id": "person", "records": {"max_contributions_per_partition": 2}}
-KEYED = {"privacy_id": "person", "records": {"max_contributions_per_partition": 2, "max_partitions": 2}}
+UNIT = {"privacy_id": "person", "records": {"max_per_key": 2}}
+KEYED = {"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 2}}
 WINDOWS = {"start": START, "end": START + 2 * HOUR}
 HORIZON = {"start": START, "window_size": "1h", "windows": 2}
 

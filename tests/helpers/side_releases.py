@@ -72,7 +72,7 @@ def assert_sides(found: Mapping[Any, Mapping[str, int]], wanted: Sides) -> None:
 def under_records(bounds: RecordBounds, records: Iterable[Counted]) -> Sides:
     """Return the sums of kept records, where the bounds are so wide that all keys and windows of a person are kept."""
     found: Sides = defaultdict(lambda: dict.fromkeys(("units", "records", "weight"), (0, 0)))
-    most = bounds.max_contributions_per_partition
+    most = bounds.max_per_key
     amounts: dict[Any, list[int]] = defaultdict(list)
     if bounds.signed:
         for person, places in net(records, NormBound(1, max_weight=1 << 31, signed=True)).items():

@@ -79,8 +79,8 @@ def bounds(draw: st.DrawFn, single: bool = False) -> RecordBounds:
     contributions = 1 if single else draw(st.integers(1, 1 << 11))
     partitions = 1 if single else draw(st.integers(1, 1 << 9))
     return RecordBounds(
-        max_contributions_per_partition=contributions,
-        max_partitions=partitions,
+        max_per_key=contributions,
+        max_keys=partitions,
         max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * partitions))),
         signed=draw(st.booleans()),
     )

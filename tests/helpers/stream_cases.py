@@ -30,8 +30,8 @@ PAGES = ["a", b"a", 1, -1, ("a", 1), "ä", 1 << 63]
 VISITS = [(Visit(f"user {i % 13}", PAGES[i % 7], 1 - i % 3), i / 4) for i in range(4 * END)]
 LATE = Visit("user 1", "late", 1), 7.0
 RANGE = TimeRange(0, END + 60)
-WIDE = RecordBounds(max_contributions_per_partition=500, max_partitions=7)
-IDS_ONLY = dataclasses.replace(WIDE, max_partitions=1)
+WIDE = RecordBounds(max_per_key=500, max_keys=7)
+IDS_ONLY = dataclasses.replace(WIDE, max_keys=1)
 BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
 PER_KEY: dict[str, Any] = {"item": "user", "keys": AssumePublicKeys("page")}
@@ -65,7 +65,7 @@ DECLARED_IDS: dict[str, Case] = {
     "ids, declared": (60, lambda: globally(unit=BY_ID, windows=RANGE)),
     "ids, keyed, declared": (
         60,
-        lambda: per_key(**LISTED, unit=PrivacyId("user", dataclasses.replace(WIDE, max_partitions=4))),
+        lambda: per_key(**LISTED, unit=PrivacyId("user", dataclasses.replace(WIDE, max_keys=4))),
     ),
 }
 CASES = RECORDS | IDS | DECLARED_IDS

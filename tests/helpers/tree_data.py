@@ -82,5 +82,5 @@ def covered(values: np.ndarray, domain: IntegerDomain, rho: float, spec: TreeSpe
         cdf=share(released.cdf_interval(at), ranks / len(values)),
         quantile=share(released.quantile_interval(shares), at),
         range_count=share(released.range_interval(lows, highs), ranges),
-        total=share(released.total(), len(values)),
+        total=share(released.total_weight(), len(values)),
     )

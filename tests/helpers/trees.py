@@ -97,7 +97,7 @@ def statement(levels: int, **changes: Any) -> PrivacyStatement:
         "sigma_squared_per_level": (Fraction(9),) * levels,
         "relation": NeighboringRelation.REPLACE_ONE,
         "unit": PrivacyUnit.PRIVACY_ID,
-        "bounds": RecordBounds(max_contributions_per_partition=3),
+        "bounds": RecordBounds(max_per_key=3),
         "release_ids": (bytes(range(48)),),
     }
     return PrivacyStatement(**fields | changes)

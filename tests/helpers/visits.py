@@ -19,7 +19,7 @@ KEYS = ["k0", "k1"]
 Windows = int | tuple[int, int] | None
 
 
-ALL = RecordBounds(1000, max_partitions=3, max_weight=2, signed=True)
+ALL = RecordBounds(1000, max_keys=3, max_weight=2, signed=True)
 WEIGHT = {"weight": "n"}
 DECLARED: dict[str, Any] = {"windows": TimeRange(0, END)}
 

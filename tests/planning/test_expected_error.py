@@ -74,7 +74,7 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
     text = str(plan(IntegerDomain(0, 65_535), TERMS.without_side_counters(), n=100_000))
-    assert "dyadic: 8 tables, 87380 counters, 349520 bytes" in text
+    assert "quantiles: 8 tables, 87380 counters, 349520 bytes" in text
     assert "level 7: exact 65536, sigma = 2.828" in text
     assert "at most about 5.86 of 100000" in text
     assert "With a public total: 5.13" in text

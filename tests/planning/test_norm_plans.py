@@ -94,7 +94,7 @@ def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: flo
         (NormBound(20), 4),  # clipped weight and scaled units share one fiftieth
         (RecordBounds(20), 2),  # records weigh 1 each
         (RecordBounds(20, max_weight=5), 3),
-        (RecordBounds(1, max_partitions=4), 1),
+        (RecordBounds(1, max_keys=4), 1),
     ],
     ids=str,
 )

@@ -22,8 +22,8 @@ from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
 
 PERIOD = {"max_windows": 2, "period": "1d"}
-RECORDS = {"records": {"max_contributions_per_partition": 3}}
-MANY = {"records": {"max_contributions_per_partition": 3, "max_partitions": 2, "max_weight": 5, "signed": True}}
+RECORDS = {"records": {"max_per_key": 3}}
+MANY = {"records": {"max_per_key": 3, "max_keys": 2, "max_weight": 5, "signed": True}}
 NORM = {"norm": {"max_norm": 3}}
 FULL_NORM = {"norm": {"max_norm": "5/2", "max_weight": 7, "max_per_item": 2, "resource_limit": 9}}
 WINDOWS = {"windows": {"start": "2024-01-01", "end": "2024-01-03"}}
@@ -50,7 +50,7 @@ CASES = [
 
 
 def config_of(unit: dict[str, Any], place: dict[str, Any], **others: Any) -> ReleaseSpec:
-    keys = KEYS if "max_partitions" in unit.get("records", {}) else {}
+    keys = KEYS if "max_keys" in unit.get("records", {}) else {}
     counted = {"kind": "frequencies", "item": "c", "items": ["a", "b"]}
     return read_release(
         {**counted, "privacy": {"rho": 1}, "unit": {"privacy_id": "p", **unit}, **place, **keys, **others}

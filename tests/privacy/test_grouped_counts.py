@@ -128,7 +128,7 @@ CASES = [(1, 1), (1, 2), (2, 1), (3, 2)]
 @pytest.mark.parametrize(("most", "max_items"), CASES)
 def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_items, relation):
     """Delta is nearly used up, so a smaller threshold would not do; rho is attained by far above it."""
-    bounds = RecordBounds(most, max_partitions=max_items)
+    bounds = RecordBounds(most, max_keys=max_items)
     sigma2 = noise_of(bounds, relation)
     assert sigma2 == Fraction(max_items * most**2) / (2 * RHO) * (2 if relation is REPLACE_ONE else 1)
     threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2)
@@ -145,10 +145,10 @@ def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_
 
 @pytest.mark.slow
 def test_a_threshold_of_one_record_and_the_tail_shows_units_that_count_for_more():
-    bounds = RecordBounds(3, max_partitions=2)
+    bounds = RecordBounds(3, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
     rule = GroupRule(delta=DELTA, max_items=2)
-    of_one = rule.threshold(RecordBounds(1, max_partitions=2), sigma2)
+    of_one = rule.threshold(RecordBounds(1, max_keys=2), sigma2)
     units = units_of(3, 2, items=3)
     assert worst(units, ADD_OR_REMOVE_ONE, sigma2, of_one)[0] > DELTA
     assert rule.threshold(bounds, sigma2) == of_one + 2
@@ -156,7 +156,7 @@ def test_a_threshold_of_one_record_and_the_tail_shows_units_that_count_for_more(
 
 def test_faults_in_bounding_would_be_found():
     """More items than max_items, more of an item than C, and weighted votes that are published as counts."""
-    bounds = RecordBounds(2, max_partitions=2)
+    bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
     threshold = GroupRule(delta=DELTA, max_items=2).threshold(bounds, sigma2)
     far = ((200,) * 3,)
@@ -171,7 +171,7 @@ def test_faults_in_bounding_would_be_found():
 
 def test_delta_is_split_over_windows_and_items():
     """A unit reaches three windows with two items each; one that splits less would lose more than delta."""
-    bounds = RecordBounds(2, max_partitions=2)
+    bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE, windows=3)
     assert sigma2 == 3 * noise_of(bounds, ADD_OR_REMOVE_ONE)
     right = GroupRule(delta=DELTA, max_items=2).threshold(bounds, sigma2, window_count=3)

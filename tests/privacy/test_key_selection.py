@@ -176,7 +176,7 @@ def largest_loss(setting: Setting) -> Fraction:
     assert isinstance(bounds, RecordBounds)
     choice = choose_keys(setting.spec, terms)
     assert choice is not None
-    weight = (bounds.max_weight * bounds.max_contributions_per_partition) ** 2
+    weight = (bounds.max_weight * bounds.max_per_key) ** 2
     rows, signs = [rows for rows, _ in norms.tables_of(setting.spec)], norms.has_signs(setting.spec)
     noise = calibrate(setting.spec, terms)
     move = sum(row * weight / (2 * variance) for row, variance in zip(rows, noise, strict=True))
@@ -207,10 +207,7 @@ def settings() -> Iterator[Setting]:
     for spec, bounds, relation, share in itertools.product(SPECS.values(), some_bounds, NeighboringRelation, shares):
         for max_keys, window_count in ((1, 1), (2, 3), (9, 1)):
             limited = RecordBounds(
-                bounds.max_contributions_per_partition,
-                max_partitions=max_keys,
-                max_weight=bounds.max_weight,
-                signed=bounds.signed,
+                bounds.max_per_key, max_keys=max_keys, max_weight=bounds.max_weight, signed=bounds.signed
             )
             yield Setting(spec, limited, relation, share, max_keys, window_count)
 
@@ -225,9 +222,7 @@ def test_sketches_and_votes_cost_what_is_left_of_rho(step: int) -> None:
 @pytest.mark.parametrize("max_keys", [64, 100])
 def test_many_keys_cost_what_is_left_of_rho(max_keys: int) -> None:
     for share in (None, Fraction(3, 5)):
-        check_loss(
-            Setting(SPECS["count sketch"], RecordBounds(1, max_partitions=max_keys), REPLACE_ONE, share, max_keys)
-        )
+        check_loss(Setting(SPECS["count sketch"], RecordBounds(1, max_keys=max_keys), REPLACE_ONE, share, max_keys))
 
 
 @every_relation
@@ -346,7 +341,7 @@ def of_records(setting: Setting, keys: range, sign: int) -> Output:
     bounds = setting.bounds
     assert isinstance(bounds, RecordBounds)
     weight = weight_of(setting.terms.selection, len(keys))
-    most = bounds.max_contributions_per_partition * bounds.max_weight
+    most = bounds.max_per_key * bounds.max_weight
     tables = [
         {
             (key, row, 0 if table_signed else sign): (sign if table_signed else 1) * most
@@ -377,7 +372,7 @@ def worst_losses(setting: Setting, choice: KeyChoice, noise: Iterable[Fraction])
 def test_whole_outputs_of_the_worst_units_lose_rho_and_no_more(
     max_keys: int, name: str, relation: NeighboringRelation
 ) -> None:
-    setting = Setting(SPECS[name], RecordBounds(2, max_partitions=max_keys), relation, None, max_keys)
+    setting = Setting(SPECS[name], RecordBounds(2, max_keys=max_keys), relation, None, max_keys)
     terms, choice = setting.terms, choose_keys(setting.spec, setting.terms)
     assert choice is not None
     allowed = float(terms.privacy.rho * terms.share_left)
@@ -387,7 +382,7 @@ def test_whole_outputs_of_the_worst_units_lose_rho_and_no_more(
 
 def test_three_fifths_taken_as_free_lose_more_than_rho() -> None:
     """Half is free of what a CountSketch costs; with 3/5 a unit that moves loses 1.1 times rho."""
-    setting = Setting(ONE_ROW, RecordBounds(1, max_partitions=4), REPLACE_ONE, Fraction(3, 5), 4)
+    setting = Setting(ONE_ROW, RecordBounds(1, max_keys=4), REPLACE_ONE, Fraction(3, 5), 4)
     terms, choice = setting.terms, choose_keys(ONE_ROW, setting.terms)
     assert choice is not None
     allowed = float(terms.privacy.rho * terms.share_left)
@@ -503,7 +498,7 @@ def test_the_smallest_delta_has_a_threshold(max_keys: int) -> None:
 @pytest.mark.parametrize("max_keys", [1, 5])
 @pytest.mark.parametrize("min_units", [1, 4])
 def test_the_note_says_the_fewest_votes_for_a_half_and_for_99_percent(max_keys: int, min_units: int) -> None:
-    setting = Setting(ONE_ROW, RecordBounds(1, max_partitions=max_keys), ADD_OR_REMOVE_ONE, None, max_keys)
+    setting = Setting(ONE_ROW, RecordBounds(1, max_keys=max_keys), ADD_OR_REMOVE_ONE, None, max_keys)
     rule = rule_of(max_keys, min_units=min_units)
     choice = choose_keys(ONE_ROW, setting.terms if min_units == 1 else _with(setting.terms, rule))
     assert choice is not None

@@ -44,7 +44,7 @@ def _units(*, items, bounds):
     """Net weight by item of everything one unit may hold in one partition."""
     weights = range(bounds.min_weight, bounds.max_weight + 1)
     one = [np.eye(items, dtype=np.int64)[item] * weight for item in range(items) for weight in weights]
-    records = bounds.max_contributions_per_partition
+    records = bounds.max_per_key
     return {tuple(sum(chosen)) for chosen in itertools.combinations_with_replacement(one, records)}
 
 
@@ -77,7 +77,7 @@ def _worst(matrices, units, relation):
 def test_the_table_is_the_worst_case_over_all_hash_functions(
     name, depth, width, items, records, max_weight, signed, relation
 ):
-    bounds = RecordBounds(max_contributions_per_partition=records, max_weight=max_weight, signed=signed)
+    bounds = RecordBounds(max_per_key=records, max_weight=max_weight, signed=signed)
     if name == "histogram":
         matrices = _identity(items=items)
     else:
@@ -95,7 +95,7 @@ def test_the_table_is_the_worst_case_over_all_hash_functions(
 def test_several_partitions_multiply_the_square(records, signed, has_signs, relation):
     """A unit reaches any 2 of 4 partitions, possibly others before and after it is replaced."""
     items, partitions = 2, 4
-    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=2, signed=signed)
+    bounds = RecordBounds(max_per_key=records, max_keys=2, signed=signed)
     local = sorted(_units(items=items, bounds=bounds))
     units = set()
     for chosen in itertools.combinations(range(partitions), 2):
@@ -113,7 +113,7 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, rela
 def test_windows_count_like_partitions(relation, has_signs):
     common = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation}
     by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), reach=7)
-    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_partitions=7))
+    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_keys=7))
     assert by_windows == by_partitions
 
 
@@ -138,9 +138,7 @@ def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():
 @pytest.mark.parametrize("number", [np.uint8, np.int16, np.int32, np.int64])
 def test_numpy_integers_do_not_overflow(number):
     """Squared in its own type, np.uint8(17) would be 33."""
-    bounds = RecordBounds(
-        max_weight=number(17), max_contributions_per_partition=number(100), max_partitions=number(100)
-    )
+    bounds = RecordBounds(max_weight=number(17), max_per_key=number(100), max_keys=number(100))
     answer = squared_l2_sensitivity(
         cells_per_item=number(64), has_signs=True, bounds=bounds, relation=REPLACE_ONE, reach=number(100)
     )

@@ -77,7 +77,7 @@ def test_limits_under_a_norm() -> None:
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_limits_under_record_bounds(signed: bool) -> None:
-    found = by_name(RecordBounds(4, max_partitions=3, max_weight=7, signed=signed))
+    found = by_name(RecordBounds(4, max_keys=3, max_weight=7, signed=signed))
     assert {name: counter.squared_limit for name, counter in found.items()} == {
         "units": 3,
         "records": 3 * 4**2,
@@ -93,7 +93,7 @@ def test_limits_under_record_bounds(signed: bool) -> None:
         (Record(max_weight=1).bounds, [("units", "records", "weight")]),
         (Record(max_weight=5).bounds, [("units", "records"), ("weight",)]),
         (Record(signed=True).bounds, [("units", "records"), ("weight",)]),
-        (RecordBounds(1, max_partitions=4), [("units", "records", "weight")]),
+        (RecordBounds(1, max_keys=4), [("units", "records", "weight")]),
         (RecordBounds(3), [("units",), ("records", "weight")]),
         (RecordBounds(3, max_weight=2), [("units",), ("records",), ("weight",)]),
         (RecordBounds(3, signed=True), [("units",), ("records",), ("weight",)]),

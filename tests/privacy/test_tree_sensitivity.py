@@ -55,7 +55,7 @@ LAYOUTS = {
         ),
     ),
 }
-BOUNDS = [RecordBounds(1), RecordBounds(1, max_weight=2, signed=True), RecordBounds(max_contributions_per_partition=2)]
+BOUNDS = [RecordBounds(1), RecordBounds(1, max_weight=2, signed=True), RecordBounds(max_per_key=2)]
 RHO = Fraction(1, 7)
 every_case = [
     pytest.mark.parametrize("layout", LAYOUTS),
@@ -74,7 +74,7 @@ def units(spec: TreeSpec, bounds: RecordBounds) -> Iterator[tuple[tuple[int, int
     """All that one unit may contribute: records of (position, weight)."""
     weights = [weight for weight in range(bounds.min_weight, bounds.max_weight + 1) if weight]
     records = [None, *itertools.product(range(spec.domain.size), weights)]
-    for chosen in itertools.combinations_with_replacement(records, bounds.max_contributions_per_partition):
+    for chosen in itertools.combinations_with_replacement(records, bounds.max_per_key):
         yield tuple(record for record in chosen if record is not None)
 
 
@@ -178,14 +178,14 @@ def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:
 
 def squared_sensitivity(sketch: str, depth: int, bounds: RecordBounds, relation: NeighboringRelation) -> int:
     """The table of the documentation, line by line."""
-    contribution = bounds.max_contributions_per_partition * bounds.max_weight
+    contribution = bounds.max_per_key * bounds.max_weight
     if relation is ADD_OR_REMOVE_ONE:
         factor = {"exact": 1, "count_min": depth, "count_sketch": depth}[sketch]
     elif bounds.signed:
         factor = {"exact": 4, "count_min": 4 * depth, "count_sketch": 4 * depth}[sketch]
     else:
         factor = {"exact": 2, "count_min": 2 * depth, "count_sketch": 4 * depth}[sketch]
-    return factor * contribution**2 * bounds.max_partitions
+    return factor * contribution**2 * bounds.max_keys
 
 
 @given(

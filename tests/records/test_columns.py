@@ -141,10 +141,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "top": lambda **rest: PrivateTopK(WORDS, PRIVACY, k=1, item="page", **rest),
 }
 WORDS = PrefixSpec.for_memory(TextDomain(3), 4096)
-UNITS = {
-    "record": Record(max_weight=2),
-    "id": PrivacyId("user", RecordBounds(12, max_partitions=len(FORMS), max_weight=2)),
-}
+UNITS = {"record": Record(max_weight=2), "id": PrivacyId("user", RecordBounds(12, max_keys=len(FORMS), max_weight=2))}
 
 
 class _Vectors(ExactCounters):

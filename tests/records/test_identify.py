@@ -40,7 +40,7 @@ from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.records import release_spec
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
-PEOPLE = PrivacyId("person", RecordBounds(2, max_partitions=2))
+PEOPLE = PrivacyId("person", RecordBounds(2, max_keys=2))
 BASE: dict[str, Any] = {
     "spec": SketchSpec(depth=3, width=16),
     "privacy": PrivacySpec(rho=0.5),
@@ -74,9 +74,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(units=0.03))},
     "no side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=None)},
     "records": {"unit": Record()},
-    "bounds": {"unit": PrivacyId("person", RecordBounds(3, max_partitions=2))},
-    "weights": {"unit": PrivacyId("person", RecordBounds(2, max_partitions=2, max_weight=2))},
-    "signs": {"unit": PrivacyId("person", RecordBounds(2, max_partitions=2, signed=True))},
+    "bounds": {"unit": PrivacyId("person", RecordBounds(3, max_keys=2))},
+    "weights": {"unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=2))},
+    "signs": {"unit": PrivacyId("person", RecordBounds(2, max_keys=2, signed=True))},
     "norm": {"unit": PrivacyId("person", NormBound(2))},
     "chosen norm": {"unit": PrivacyId("person", AutoNorm())},
     "chosen norm of weights": {"unit": PrivacyId("person", AutoNorm(max_weight=2))},
@@ -86,7 +86,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "item": {"item": "street"},
     "the element itself": {"item": None},
     "a function": {"item": lambda element: element},
-    "weight": {"weight": "amount", "unit": PrivacyId("person", RecordBounds(2, max_partitions=2, max_weight=1))},
+    "weight": {"weight": "amount", "unit": PrivacyId("person", RecordBounds(2, max_keys=2, max_weight=1))},
     "more keys": {"keys": PublicKeys(["a", "b", "c"], "country")},
     "other keys": {"keys": PublicKeys(["a", "c"], "country")},
     "keys of another type": {"keys": PublicKeys(["a", b"b"], "country")},

@@ -74,7 +74,7 @@ records = st.lists(
 
 @given(rows=records, signed=st.booleans(), data=st.data())
 def test_what_is_kept_does_not_depend_on_order_and_parts(rows: list[Any], signed: bool, data: st.DataObject) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, max_weight=3, signed=signed)
+    bounds = RecordBounds(max_per_key=2, max_keys=2, max_weight=3, signed=signed)
     if signed:
         rows = [(unit, key, item, weight if item else -weight) for unit, key, item, weight in rows]
     shuffled = data.draw(st.permutations(rows))
@@ -95,7 +95,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
 
     It can fail: if the words do not depend on the unit, all units keep the same.
     """
-    bounds = RecordBounds(max_contributions_per_partition=5, max_weight=2, signed=True)
+    bounds = RecordBounds(max_per_key=5, max_weight=2, signed=True)
     pieces, units = [(0, 2)] * 4 + [(0, 1)] + [(1, -2)] * 2, 3000
     rows = [(f"unit {unit}", "x", *net) for unit in range(units) for net in ((0, 9), (1, -4))]
     choices = Counter(tuple(sorted(chosen)) for chosen in itertools.combinations(pieces, 5))
@@ -118,7 +118,7 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
 
 @given(rows=records, others=records, signed=st.booleans())
 def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
+    bounds = RecordBounds(max_per_key=2, max_keys=2, signed=signed)
     others = [("D", *rest) for _, *rest in others]
     alone, together = (kept(RecordRule(bounds, priorities()), [table(each)]) for each in (rows, others + rows))
     assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
@@ -127,7 +127,7 @@ def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others
 @pytest.mark.slow
 def test_over_release_ids_every_record_is_as_likely() -> None:
     """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""
-    bounds = RecordBounds(max_contributions_per_partition=2)
+    bounds = RecordBounds(max_per_key=2)
     rows = [("A", "x", 0, 1)] * 6 + [("A", "x", item, 1) for item in range(1, 5)]
     counts: Counter[int] = Counter()
     trials = 3000
@@ -147,7 +147,7 @@ def test_equal_records_are_counted_and_not_held() -> None:
 
 @given(rows=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=1, max_size=40), data=st.data())
 def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[int, int]], data: st.DataObject) -> None:
-    bound = RecordRule(RecordBounds(max_contributions_per_partition=2), priorities())
+    bound = RecordRule(RecordBounds(max_per_key=2), priorities())
 
     def part(rows: list[tuple[int, int]], as_numbers: bool) -> pa.Table:
         units, items = [unit for unit, _ in rows], pa.array([item for _, item in rows], pa.uint64())
@@ -166,7 +166,7 @@ def test_numbers_as_ids_are_bounded_as_their_canonical_bytes(rows: list[tuple[in
 @pytest.mark.parametrize("units", [20, 1])
 def test_signed_bounds_take_memory_for_records_only(units: int, chosen: Any) -> None:
     """Twenty heavy records; written out, what is kept would be a million rows for each unit."""
-    bounds = RecordBounds(max_contributions_per_partition=1_000_000, max_weight=2, signed=True)
+    bounds = RecordBounds(max_per_key=1_000_000, max_weight=2, signed=True)
     rows = [(f"unit {item % units}", "x", item, 2_000_001 * (-1) ** item) for item in range(20)]
     bound = RecordRule(bounds, chosen)
     selected = bound.select(concat_tables([bound.prune(table(rows[:9])), bound.prune(table(rows[9:]))]))

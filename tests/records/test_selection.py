@@ -17,7 +17,7 @@ from beam_dpsketch.records.bounding.selection import select_parts, select_within
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
 LEVEL = 1e-10
-BOUNDS = st.builds(RecordBounds, max_contributions_per_partition=st.integers(1, 4), max_partitions=st.integers(1, 3))
+BOUNDS = st.builds(RecordBounds, max_per_key=st.integers(1, 4), max_keys=st.integers(1, 3))
 GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60)
 
 
@@ -42,8 +42,8 @@ def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]
         groups[unit][partition_priority, partition].append((priority, position))
     positions: set[int] = set()
     for of_unit in groups.values():
-        for group in sorted(of_unit)[: bounds.max_partitions]:
-            of_group = sorted(of_unit[group])[: bounds.max_contributions_per_partition]
+        for group in sorted(of_unit)[: bounds.max_keys]:
+            of_group = sorted(of_unit[group])[: bounds.max_per_key]
             positions.update(position for _, position in of_group)
     return positions
 
@@ -74,9 +74,9 @@ def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray,
     kept_groups = Counter((int(units[position]), int(partitions[position])) for position in positions)
     assert len(set(positions)) == len(positions)
     for group, size in kept_groups.items():
-        assert size == min(groups[group], bounds.max_contributions_per_partition)
+        assert size == min(groups[group], bounds.max_per_key)
     available, used = (Counter(unit for unit, _ in found) for found in (groups, kept_groups))
-    assert used == {unit: min(count, bounds.max_partitions) for unit, count in available.items()}
+    assert used == {unit: min(count, bounds.max_keys) for unit, count in available.items()}
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)
@@ -113,7 +113,7 @@ def subset_p_value(priorities: np.ndarray, per_key: bool) -> float:
     return float(stats.chisquare(observed).pvalue)
 
 
-TWO = RecordBounds(max_contributions_per_partition=2)
+TWO = RecordBounds(max_per_key=2)
 
 
 @pytest.mark.parametrize("per_key", [False, True])
@@ -133,7 +133,7 @@ def test_one_unit_in_thirty_with_its_first_records_is_noticed(per_key: bool) -> 
 def split_by_hand(weight: int, bounds: RecordBounds) -> list[int]:
     """Records of a net weight, one by one."""
     sign, left, records = (1 if weight > 0 else -1), abs(weight), []
-    while left and len(records) < bounds.max_contributions_per_partition:
+    while left and len(records) < bounds.max_per_key:
         records.append(sign * min(left, bounds.max_weight))
         left -= abs(records[-1])
     return records
@@ -144,7 +144,7 @@ NET = st.one_of(st.integers(-20, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1
 
 @given(weights=st.lists(NET), most=st.integers(1, 6), largest=st.integers(1, 5))
 def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int], most: int, largest: int) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=most, max_weight=largest, signed=True)
+    bounds = RecordBounds(max_per_key=most, max_weight=largest, signed=True)
     positions, parts, copies = split_weights(np.array(weights, dtype=np.int64), bounds)
     assert copies.min(initial=1) > 0
     assert len(positions) <= 2 * len(weights)

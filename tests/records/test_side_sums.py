@@ -143,7 +143,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
 
 def squared_limits(bounds: RecordBounds) -> dict[str, int]:
     """The squares of what one unit can add, in records."""
-    most, keys = bounds.max_contributions_per_partition, bounds.max_partitions
+    most, keys = bounds.max_per_key, bounds.max_keys
     return {"units": keys, "records": keys * most**2, "weight": keys * (most * bounds.max_weight) ** 2}
 
 
@@ -151,7 +151,7 @@ def squared_limits(bounds: RecordBounds) -> dict[str, int]:
     bounds=st.builds(
         RecordBounds,
         st.integers(1, 4),
-        max_partitions=st.integers(1, 3),
+        max_keys=st.integers(1, 3),
         max_weight=st.sampled_from([1, 5]),
         signed=st.booleans(),
     ),
@@ -174,7 +174,7 @@ def test_kept_records_are_within_the_bounds_and_equal_counters_are_equal(bounds:
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("most", "keys", "weight"), [(1, 1, 1), (4, 1, 1), (3, 5, 1), (2, 3, 7)])
 def test_the_limits_of_kept_records_are_attained(signed: bool, most: int, keys: int, weight: int) -> None:
-    bounds = RecordBounds(most, max_partitions=keys, max_weight=weight, signed=signed)
+    bounds = RecordBounds(most, max_keys=keys, max_weight=weight, signed=signed)
 
     def unit(prefix: bytes, sign: int = 1) -> Added:
         records = [(Place(0, prefix + b"%d" % key, 0, item), sign * weight) for key in range(9) for item in range(9)]

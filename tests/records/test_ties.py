@@ -51,7 +51,7 @@ def keyed() -> KeyedPriorities:
 
 
 def over_windows(priorities: Any) -> RecordRule:
-    bounds = RecordBounds(2, max_partitions=2, max_weight=9)
+    bounds = RecordBounds(2, max_keys=2, max_weight=9)
     return _RuleOverWindows(bounds, SketchInput(SPEC, bounds), priorities, 2)
 
 
@@ -65,10 +65,7 @@ def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:
 
 RULES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "records": (lambda: RecordRule(RecordBounds(2, max_weight=9), RandomPriorities(1)), ("priority",)),
-    "keys": (
-        lambda: RecordRule(RecordBounds(2, max_partitions=2, max_weight=9), RandomPriorities(1)),
-        ("key", "priority"),
-    ),
+    "keys": (lambda: RecordRule(RecordBounds(2, max_keys=2, max_weight=9), RandomPriorities(1)), ("key", "priority")),
     "windows": (lambda: over_windows(RandomPriorities(1)), ("key", "window", "priority")),
     "records, keyed": (lambda: RecordRule(RecordBounds(2, max_weight=9), keyed()), ()),
     "keys and windows, keyed": (lambda: over_windows(keyed()), ("key", "window")),
@@ -187,7 +184,7 @@ def test_a_tie_in_a_release_is_decided_by_the_id_alone(monkeypatch: pytest.Monke
         "weight": "weight",
         "items": ["a", "b", "c"],
         "privacy": {"rho": 100},
-        "unit": {"privacy_id": "who", "records": {"max_contributions_per_partition": 1, "max_weight": 1000}},
+        "unit": {"privacy_id": "who", "records": {"max_per_key": 1, "max_weight": 1000}},
     }
     random = np.random.default_rng(5)
     for _ in range(30):

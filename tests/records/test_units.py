@@ -110,8 +110,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "max_weight must be given",
     ),
     "more partitions than keys": (
-        lambda: declared(unit=PrivacyId("u", RecordBounds(1, max_partitions=3)), keys=PublicKeys(["a", "b"])),
-        "bounds.max_partitions must be at most 2, the number of keys, got 3: no privacy id can be in more",
+        lambda: declared(unit=PrivacyId("u", RecordBounds(1, max_keys=3)), keys=PublicKeys(["a", "b"])),
+        "bounds.max_keys must be at most 2, the number of keys, got 3: no privacy id can be in more",
     ),
     "a range of keys of the data": (
         lambda: declared(keys=AssumePublicKeys(), windows=TimeRange(0, 60)),
@@ -137,7 +137,7 @@ def test_the_settings_shown_are_public_and_hold_no_seed() -> None:
     unit = PrivacyId("user", RecordBounds(4, max_weight=2), max_windows=3)
     shown = declared(count=ItemFrequencies(spec), unit=unit, windows=TimeRange(0, 60)).display_data()
     assert {"sketch": "count_sketch", "counters": 5 * 4096, "relation": "ADD_OR_REMOVE_ONE"}.items() <= shown.items()
-    assert {"max_contributions_per_partition": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
+    assert {"max_per_key": "4", "max_weight": "2", "max_windows": "3"}.items() <= shown.items()
     assert shown["windows"] == "TimeRange(start=0, end=60)"
     assert "987654321" not in str(shown)
     tree = declared(count=Quantiles(IntegerDomain(0, 9))).display_data()

@@ -36,7 +36,7 @@ def by_norm(max_keys: int, max_norm: int = 1000, **settings: Any) -> NormRule:
 
 
 def by_records(max_keys: int, **settings: Any) -> RecordRule:
-    bounds = RecordBounds(2, max_partitions=max_keys, **settings)
+    bounds = RecordBounds(2, max_keys=max_keys, **settings)
     return RecordRule(bounds, RandomPriorities(5), (), rule_of(max_keys))
 
 

@@ -37,7 +37,7 @@ def by_norm(*, signed: bool = False, max_norm: int = 1000) -> NormRule:
 
 
 def by_records() -> RecordRule:
-    bounds = RecordBounds(1000, max_partitions=1000)  # keeps all, so that only votes are bounded
+    bounds = RecordBounds(1000, max_keys=1000)  # keeps all, so that only votes are bounded
     return RecordRule(bounds, RandomPriorities(5), (), RULE, OVER_TIME)
 
 

@@ -29,7 +29,7 @@ from tests.helpers.plain_rows import (
     visits,
 )
 
-WHOLE = ("total", "records", "units")
+WHOLE = ("total_weight", "records", "privacy_units")
 ORDERED = ("delay", "km", "ip", "when")
 VALUES: dict[str, list[Any]] = {
     "delay": [-10, 0, 30, 60],
@@ -72,9 +72,9 @@ def columns(kind: str, field: str) -> dict[str, Any]:
         "cdf": {"value": value, **NUMBERS},
         "items": {"item": value, **NUMBERS, **cut},
         "top_k": {"place": int, "item": value, **NUMBERS, **cut},
-        "total": NUMBERS,
+        "total_weight": NUMBERS,
         "records": NUMBERS,
-        "units": NUMBERS,
+        "privacy_units": NUMBERS,
     }[kind] | PRIVACY_COLUMNS
 
 
@@ -199,7 +199,7 @@ def test_flat_sketches_and_listed_items_have_items_of_the_type_that_is_asked_for
             "bytes": rows.PrivateFrequencies("mark", PRIVACY, UNIT, ask={"items": [{"hex": "00"}]}),
             "chosen": rows.PrivateFrequencies("city", PRIVACY, UNIT, ask={"top_k": 1, "candidates": ["Oslo", "Bern"]}),
             "listed": rows.PrivateFrequencies("city", PRIVACY, UNIT, items=["Oslo", "Bern"], ask={"top_k": 2}),
-            "all": rows.PrivateFrequencies("city", PRIVACY, "record", ask={"total": True}),
+            "all": rows.PrivateFrequencies("city", PRIVACY, "record", ask={"total_weight": True}),
         }
         return {name: visits(pipeline, name) | private for name, private in found.items()}
 

@@ -21,7 +21,7 @@ from beam_dpsketch.rows.expansion_requests import ALLOWED, URN, copy_request
 from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload
 from tests.helpers.pipelines import FN_API, seen_by_sink
 
-UNIT = '{"privacy_id": "person", "records": {"max_contributions_per_partition": 1, "max_partitions": 2}}'
+UNIT = '{"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 2}}'
 SETTINGS = {"item": "page", "items": ["a", "b"], "privacy": '{"rho": 0.5}', "unit": UNIT}
 KEYS = '{"assume_public": true, "field": "key"}'
 VISITS = {

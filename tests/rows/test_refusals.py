@@ -19,14 +19,14 @@ VOTES = {"privacy_id": "person", "norm": {"max_norm": 3, "max_keys": 2}}
 GROUPED = {**COUNT, "domain": DOMAINS["delay"], "item": "delay", "k": 2, "method": {"groups": {"delta": 1e-8}}}
 LARGE = {**DELAYS, "domain": {"type": "integer", "low": 0, "high": (1 << 64) - 1}}
 OVER_TIME = {**COUNT, "horizon": HORIZON, "unit": {**UNIT, "max_windows": 2}}
-TOTAL = {"ask": {"total": True}, "horizon": HORIZON}
+TOTAL = {"ask": {"total_weight": True}, "horizon": HORIZON}
 QUERY, TIMELINE = rows.QueryReleases, rows.QueryTimeline
 FREQUENCIES, QUANTILES, TOP_K = rows.PrivateFrequencies, rows.PrivateQuantiles, rows.PrivateTopK
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (FREQUENCIES, {**COUNT, "error_handling": {"output": "errors"}}, "error_handling: private transforms have no"),
-    (QUERY, {"ask": {"total": True}, "error_handling": {"output": "e"}}, "error_handling: "),
+    (QUERY, {"ask": {"total_weight": True}, "error_handling": {"output": "e"}}, "error_handling: "),
     (FREQUENCIES, {**COUNT, "itms": [1]}, "itms: unknown setting; did you mean 'items'?"),
-    (QUERY, {"aks": 1, "ask": {"total": True}}, "aks: unknown setting; did you mean 'ask'?"),
+    (QUERY, {"aks": 1, "ask": {"total_weight": True}}, "aks: unknown setting; did you mean 'ask'?"),
     (rows.ReadReleases, {"path": "x", "keys": "text"}, "keys: unknown setting; did you mean 'key'?"),
     (rows.ReadReleases, {"path": "x", "key": "float"}, "key: expected one of text, integer, bytes"),
     (rows.ReadReleases, {"path": ""}, "path: expected text"),
@@ -37,10 +37,10 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (FREQUENCIES, {**COUNT, "label": 3}, "label: expected text"),
     (FREQUENCIES, {**COUNT, "ask": {"quantiles": [0.5]}}, "ask.quantiles: needs a domain with an order"),
     (FREQUENCIES, {**COUNT, "ask": {}}, "ask: give one kind of question"),
-    (FREQUENCIES, {**COUNT, "ask": {"items": ["a"], "total": True}}, "ask: items and total are given at once"),
+    (FREQUENCIES, {**COUNT, "ask": {"items": ["a"], "total_weight": True}}, "ask: items and total_weight are given"),
     (FREQUENCIES, {**COUNT, "ask": "no"}, "ask: expected a block"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"total": True}}, "ask.total: needs the side counter weight"),
-    (FREQUENCIES, {**UNCOUNTED, "ask": {"units": True}}, "ask.units: needs the side counter units"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"total_weight": True}}, "ask.total_weight: needs the side counter weight"),
+    (FREQUENCIES, {**UNCOUNTED, "ask": {"privacy_units": True}}, "ask.privacy_units: needs the side counter units"),
     (QUANTILES, {**DELAYS, "ask": {"quantiles": [2]}}, r"ask.quantiles\[0\]: must be from 0 to 1"),
     (QUANTILES, {**DELAYS, "ask": {"ranks": [[]]}}, r"ask.ranks\[0\]: expected a whole number"),
     (TOP_K, {**GROUPED, "unit": VOTES, "ask": {"ranks": [1]}}, "ask.ranks: is not answered"),

@@ -19,7 +19,7 @@ PUBLIC = {"public": ["10.0.0.0", "10.0.0.1"], "field": "ip"}
 
 
 def private(**settings: Any) -> rows.PrivateContinualFrequencies:
-    unit = {"privacy_id": "person", "records": {"max_contributions_per_partition": 2, "max_partitions": 2}}
+    unit = {"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 2}}
     unit = {**(unit if "keys" in settings else UNIT), "max_windows": 4}
     return rows.PrivateContinualFrequencies("city", HORIZON, {"rho": 3}, unit, items=["Oslo", "Bern"], **settings)
 

@@ -39,7 +39,7 @@ def test_the_statement_in_words():
         statement(
             rho=Fraction(1, 10),
             sigma_squared_per_level=(Fraction(400),),
-            bounds=RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=7, signed=True),
+            bounds=RecordBounds(max_per_key=3, max_keys=2, max_weight=7, signed=True),
             window_count=4,
             disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
         )
@@ -49,7 +49,7 @@ def test_the_statement_in_words():
     assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
     assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
     assert lines[1].endswith("at delta = 1e-06.")
-    assert "3 record(s) per partition, 2 partition(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
+    assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
     assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
     assert "sigma = 20 on each counter, drawn once in 1 release(s)" in lines[4]
     assert "which keys have data, which windows have data" in lines[5]

@@ -132,8 +132,8 @@ def test_answers_without_noise_are_exact(monkeypatch: pytest.MonkeyPatch) -> Non
         present = {(visit.who, (visit.time - START) // SIZE) for visit in within}
         np.testing.assert_allclose(answer.counters.ravel(), windows[first : last + 1].sum(axis=0), atol=1e-3)
         assert math.isclose(answer.records().estimate, len(within), abs_tol=1e-3)
-        assert math.isclose(answer.total().estimate, len(within), abs_tol=1e-3)
-        assert math.isclose(answer.units().estimate, len(present), abs_tol=1e-3)
+        assert math.isclose(answer.total_weight().estimate, len(within), abs_tol=1e-3)
+        assert math.isclose(answer.privacy_units().estimate, len(present), abs_tol=1e-3)
 
 
 def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -373,7 +373,7 @@ def test_quantiles_over_time(which: Mechanism) -> None:
     answer = SketchTimeline(in_order(rows), horizon).between(1, 5)
     assert isinstance(answer, ReleasedDyadicCountSketch)
     assert abs(answer.quantile(0.5) - 500) <= 20
-    assert math.isclose(answer.total().estimate, 25_000, rel_tol=0.02)
+    assert math.isclose(answer.total_weight().estimate, 25_000, rel_tol=0.02)
 
 
 def test_starts_and_sizes_may_be_those_of_beam() -> None:
@@ -458,8 +458,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "max_windows must be at most the 11 windows of the horizon, got 12",
     ),
     "partitions": (
-        {"unit": PrivacyId("who", RecordBounds(1, max_partitions=2), max_windows=2)},
-        "max_partitions must be 1 without keys",
+        {"unit": PrivacyId("who", RecordBounds(1, max_keys=2), max_windows=2)},
+        "max_keys must be 1 without keys",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
     "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec or ListedItems, got IntegerDomain"),

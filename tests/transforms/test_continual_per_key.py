@@ -55,7 +55,7 @@ from tests.helpers.continual import (
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 
 LISTED = PublicKeys(["ann", "bob", "absent"], "who")
-WIDE = RecordBounds(9, max_partitions=3)
+WIDE = RecordBounds(9, max_keys=3)
 UNITS = {
     "record": Record(),
     "records of an id": PrivacyId("item", WIDE, max_windows=WINDOWS),
@@ -203,7 +203,7 @@ def test_quantiles_per_key(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = SketchTimeline.by_key(exact(monkeypatch, bounded(transform)), HORIZON)
     for key, line in lines.items():
         within = sum(visit.who == key and visit.time < START + 8 * SIZE for visit in VISITS)
-        assert abs(line.prefix(7).total().estimate - within) < 0.01
+        assert abs(line.prefix(7).total_weight().estimate - within) < 0.01
 
 
 @pytest.mark.parametrize("keys", [AssumePublicKeys("who"), KeySelection(0.2, "who")], ids=["assumed", "selected"])

@@ -52,7 +52,7 @@ def second(value: tuple[Any, Any]) -> Any:
 def test_a_release_states_what_was_asked_for(relation: NeighboringRelation) -> None:
     """sigma^2 = Delta^2 / (2 rho); to exchange one costs Count-Min twice and CountSketch four times Delta^2."""
     replaced, privacy = relation is REPLACE_ONE, PrivacySpec(rho=0.5, relation=relation, side_counters=None)
-    bounds = RecordBounds(max_contributions_per_partition=4, max_weight=2)
+    bounds = RecordBounds(max_per_key=4, max_weight=2)
     transform = PrivateFrequencies(COUNT_MIN, privacy, item=second, unit=PrivacyId(first, bounds))
     (released,) = run([("u", "x")], transform)
     assert isinstance(released, ReleasedCountMin)
@@ -79,7 +79,7 @@ def test_estimates_are_near_the_truth() -> None:
 PUBLIC = ["a", 1, b"a", ("a", 1), "absent"]
 
 
-WIDE = PrivacyId(lambda item: f"all of {item}", RecordBounds(10, max_partitions=5))
+WIDE = PrivacyId(lambda item: f"all of {item}", RecordBounds(10, max_keys=5))
 
 
 @pytest.mark.one_fast_case
@@ -160,7 +160,7 @@ def test_fixed_windows_have_one_release_each(runner: str) -> None:
 
 def test_keys_in_windows_are_bounded_and_released_in_each() -> None:
     transform = PrivateFrequencies(
-        SPEC, PRIVACY, unit=PrivacyId(str, RecordBounds(1, max_partitions=2)), keys=AssumePublicKeys()
+        SPEC, PRIVACY, unit=PrivacyId(str, RecordBounds(1, max_keys=2)), keys=AssumePublicKeys()
     )
     outputs = seen_by_sink(
         lambda pipeline: (
@@ -212,13 +212,7 @@ def test_display_data_show_settings_and_neither_seed_nor_keys() -> None:
     secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
     transform = PrivateFrequencies(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
     items = {item.key: item.value for item in DisplayData.create_from(transform).items}
-    assert {
-        "sketch": "count_sketch",
-        "depth": 3,
-        "width": 16,
-        "rho": 0.5,
-        "max_partitions": "1",
-    }.items() <= items.items()
+    assert {"sketch": "count_sketch", "depth": 3, "width": 16, "rho": 0.5, "max_keys": "1"}.items() <= items.items()
     assert items["relation"] == "ADD_OR_REMOVE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))

@@ -150,7 +150,7 @@ def test_items_of_every_domain_come_out_as_values(domain: Any, items: list[Any],
 @pytest.mark.usefixtures("no_noise")
 def test_each_id_counts_for_max_partitions_items_and_so_often_for_each() -> None:
     rows = [{"user": user, "word": f"w{word}"} for user in range(100) for word in range(5) for _ in range(4)]
-    (top,) = run(rows, globally(PrivacyId("user", RecordBounds(2, max_partitions=3)), item="word"))
+    (top,) = run(rows, globally(PrivacyId("user", RecordBounds(2, max_keys=3)), item="word"))
     found = counts(top)
     assert sum(found.values()) == 100 * 3 * 2
     assert len(found) == 5
@@ -236,13 +236,13 @@ def test_windows_show_only_with_a_released_item_or_a_declared_range() -> None:
 @pytest.mark.usefixtures("no_noise")
 def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     rows = [({"user": n % 200, "word": "to"}, 1.0 + 60 * (n // 200)) for n in range(600)]
-    unit = PrivacyId("user", RecordBounds(1, max_partitions=2), max_windows=2)
+    unit = PrivacyId("user", RecordBounds(1, max_keys=2), max_windows=2)
     outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(unit, item="word"))
     assert sum(sum(counts(top).values()) for top in outputs) == 400
     (privacy,) = {(each.release.privacy.sigma_squared, each.release.privacy.keys.threshold) for each in outputs}
     assert privacy[0] == Fraction(2 * 2, 2)
     alone = Counting.of(
-        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_partitions=2)))._declared.terms
+        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_keys=2)))._declared.terms
     )
     assert privacy[1] > alone.note.threshold
     assert {each.release.privacy.unit for each in outputs} == {PrivacyUnit.PRIVACY_ID}
@@ -350,9 +350,9 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
 
 
 def test_explain_says_noise_threshold_and_bounds() -> None:
-    words = globally(PrivacyId("user", RecordBounds(2, max_partitions=10))).explain(1000)
+    words = globally(PrivacyId("user", RecordBounds(2, max_keys=10))).explain(1000)
     assert "sigma = 4.472 on each count" in words
-    assert "2 record(s) per partition, 10 partition(s), weights 0 to 1" in words
+    assert "2 record(s) per key, 10 key(s), weights 0 to 1" in words
     assert "Items: those whose count with noise is" in words
     assert str(globally().check(["to"]).explain()).startswith("groups: ")
 

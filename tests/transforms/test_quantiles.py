@@ -42,7 +42,7 @@ from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
 DELAYS = IntegerDomain(-60, 195)
-WIDE = RecordBounds(max_contributions_per_partition=50, max_partitions=2)
+WIDE = RecordBounds(max_per_key=50, max_keys=2)
 DAY = datetime.datetime(2024, 5, 1)
 
 
@@ -82,7 +82,7 @@ def batches() -> dict[str, list[Any]]:
     }
 
 
-BOUND = RecordBounds(max_contributions_per_partition=50)
+BOUND = RecordBounds(max_per_key=50)
 UNITS = {"record": Record(), "privacy id": PrivacyId("tail", WIDE)}
 
 
@@ -202,7 +202,7 @@ def test_answers_are_near_the_truth() -> None:
     assert released.quantile([0.1, 0.5, 0.9]) == [10, 10, 20]
     assert released.rank([9, 10, 19, 20]) == pytest.approx([0, 3000, 3000, 4000], abs=200)
     (empty,) = run([], PrivateQuantiles(DELAYS, PRIVACY, unit=Record()))
-    assert empty.total().estimate < 200
+    assert empty.total_weight().estimate < 200
 
 
 def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
@@ -219,14 +219,14 @@ def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
 
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
-    bounds = RecordBounds(max_contributions_per_partition=7)
+    bounds = RecordBounds(max_per_key=7)
     transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
     spec = TreeSpec.for_memory(DELAYS)
     levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
 
 
-DELETIONS = RecordBounds(max_contributions_per_partition=4, max_weight=3, signed=True)
+DELETIONS = RecordBounds(max_per_key=4, max_weight=3, signed=True)
 
 
 @pytest.mark.one_fast_case
@@ -295,10 +295,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a word as unit": (lambda: globally(unit="person"), r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
     "bounds as unit": (lambda: globally(unit=BOUND), r"unit must be PrivacyId\(.*; got RecordBounds"),
-    "partitions without keys": (
-        lambda: globally(unit=PrivacyId("u", WIDE)),
-        "bounds.max_partitions must be 1 without keys",
-    ),
+    "partitions without keys": (lambda: globally(unit=PrivacyId("u", WIDE)), "bounds.max_keys must be 1 without keys"),
     "a number as privacy": (lambda: globally(privacy=1.0), "privacy must be a PrivacySpec, got float"),
     "a text as domain": (lambda: globally("0-10"), "domain must be a Domain, got str"),
     "bytes": (lambda: globally(BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
@@ -313,7 +310,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "more partitions than keys": (
         lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=PrivacyId("u", WIDE), keys=PublicKeys(["a"])),
-        "bounds.max_partitions must be at most 1, the number of keys, got 2",
+        "bounds.max_keys must be at most 1, the number of keys, got 2",
     ),
 }
 

@@ -52,7 +52,7 @@ TREE_ASKS = [
     Ask("cdf", 4),
     Ask("items", (10, 20)),
     Ask("top_k", 2),
-    Ask("total"),
+    Ask("total_weight"),
 ]
 
 
@@ -65,7 +65,7 @@ def test_rows_are_those_of_the_release(ask: Ask) -> None:
 
 
 def test_every_kind_of_question_but_those_of_side_counters_is_asked_here() -> None:
-    assert {ask.kind for ask in TREE_ASKS} == {*KINDS} - {"records", "units"}
+    assert {ask.kind for ask in TREE_ASKS} == {*KINDS} - {"records", "privacy_units"}
 
 
 def test_each_key_has_its_own_rows() -> None:
@@ -76,7 +76,7 @@ def test_each_key_has_its_own_rows() -> None:
 
 
 def test_no_release_at_all_has_no_rows() -> None:
-    assert answered([], Ask("total")) == []
+    assert answered([], Ask("total_weight")) == []
 
 
 def test_flat_sketches_and_words_are_asked_too() -> None:

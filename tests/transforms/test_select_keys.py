@@ -36,7 +36,7 @@ pytestmark = pytest.mark.pipeline
 
 DATA = [(f"user {number}", "common") for number in range(400)] + [("user 0", "rare")]
 FOUND = KeySelection(1e-12, "key")
-UNIT = PrivacyId("user", RecordBounds(1, max_partitions=2))
+UNIT = PrivacyId("user", RecordBounds(1, max_keys=2))
 SECRET = EnvironmentSecret("SELECT_KEYS_SECRET")
 
 
@@ -60,9 +60,7 @@ def selected(elements: list[Any], transform: SelectKeys, expected: list[Any], **
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "bounds", [RecordBounds(3, max_partitions=2), NormBound(2, max_keys=2)], ids=["records", "norm"]
-)
+@pytest.mark.parametrize("bounds", [RecordBounds(3, max_keys=2), NormBound(2, max_keys=2)], ids=["records", "norm"])
 @pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
 def test_keys_that_many_vote_for_are_found(form: str, bounds: Any) -> None:
     """One key has 399 votes and more, 390 sigmas above the threshold; the other is released with 1e-12, by delta."""

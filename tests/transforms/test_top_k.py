@@ -112,7 +112,7 @@ def test_the_bounded_path_keeps_every_byte_of_strange_items(signed: bool) -> Non
 
 def test_deleted_words_might_never_have_been_there() -> None:
     """Netting is by what the tree sees: a long word and another of the same beginning are one item."""
-    bounds = RecordBounds(max_contributions_per_partition=2, max_weight=5, signed=True)
+    bounds = RecordBounds(max_per_key=2, max_weight=5, signed=True)
     rows = [("u", "kept", 3), ("u", "gone", 5), ("u", "gone", -5), ("v", "longest", 4), ("v", "longer", -4)]
     transform = PrivateTopK(TextDomain(4), PRIVACY, k=1, item=second, weight=third, unit=PrivacyId(first, bounds))
     np.testing.assert_array_equal(exact_vectors(rows, transform), prefix_vector(TextDomain(4), ["kept"], [3]))
@@ -132,7 +132,7 @@ def third(row: Any) -> Any:
 
 def test_each_privacy_id_counts_as_often_as_allowed() -> None:
     rows = [("one", f"w{number}") for number in range(100)] + [("two", "x")]
-    bounds = RecordBounds(max_contributions_per_partition=3)
+    bounds = RecordBounds(max_per_key=3)
     transform = PrivateTopK(TextDomain(4), PRIVACY, k=1, item=second, unit=PrivacyId(first, bounds))
     tree = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), exact_vectors(rows, transform))
     # All words of "one" share their first byte; "x" may share its column in a row.

@@ -22,7 +22,8 @@ class Ask:
     """One kind of question, with all that is asked at once. Asking costs no privacy, however often.
 
     Attributes:
-      kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total", "records" or "units".
+      kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records" or
+        "privacy_units".
       what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
         items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain.
         The last three kinds have `None`.

@@ -19,7 +19,7 @@ import numpy as np
 from beam_dpsketch.domains import Domain
 
 Kind: TypeAlias = Literal[
-    "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total", "records", "units"
+    "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records", "privacy_units"
 ]
 AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
 Columns: TypeAlias = Callable[[AnswerType], Mapping[str, AnswerType]]
@@ -177,7 +177,7 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
         method,
         asked,
         lambda _: _NUMBERS,
-        option=method,
+        option=method.replace("_", "-"),
         words=f"how {counted} the release holds",
         drawing=Drawing("lines", axis=axis),
         side_counter=side_counter,
@@ -262,7 +262,7 @@ KINDS: Mapping[Kind, QuestionKind] = {
         limit=1 << 31,
         items_in="candidates",
     ),
-    "total": _whole("total", "weight", "much weight", None),
+    "total_weight": _whole("total_weight", "weight", "much weight", None),
     "records": _whole("records", "records", "many records", "records"),
-    "units": _whole("units", "units", "many privacy units, such as people,", "privacy units"),
+    "privacy_units": _whole("privacy_units", "units", "many privacy units, such as people,", "privacy units"),
 }

@@ -46,7 +46,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     counters; by the one of these that is "chosen"; or as in the "paper". Intervals are always of the chosen fit.
     """
 
-    name = "dyadic"
+    name = "quantiles"
     raw_type = DyadicCountSketch
     _known_total: float | None = None
 
@@ -73,7 +73,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def search_deviations(self) -> tuple[float, ...]:
         return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
 
-    def total(self, confidence: float = 0.95) -> Interval:
+    def total_weight(self, confidence: float = 0.95) -> Interval:
         """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0.
 
         It is of the fitted tree, like all ranks, or the known total. Units count in full, and it needs no side counter.

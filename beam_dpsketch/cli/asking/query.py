@@ -103,7 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_question(arguments: argparse.Namespace) -> Ask:
     """Return the question that the arguments ask, with texts in place of values: `answer` reads them by release."""
-    given: dict[Kind, Any] = {kind: getattr(arguments, entry.option, None) for kind, entry in KINDS.items()}
+    given: dict[Kind, Any] = {
+        kind: getattr(arguments, entry.option.replace("-", "_"), None) for kind, entry in KINDS.items()
+    }
     ((kind, what),) = ((kind, what) for kind, what in given.items() if what is not None)
     candidates = None
     if arguments.candidates is not None:

@@ -88,7 +88,7 @@ _MISSING = {
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing: how many values are wanted",
     "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
-    "unit.norm.max_keys": "--max-partitions is missing next to --select-keys: for how many keys an id votes",
+    "unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
     "keys": "--key needs --public-keys FILE, --select-keys DELTA or --assume-public-keys",
     "keys.field": "--key is missing: the column of the output key",
 }
@@ -158,8 +158,7 @@ def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]
         return option.path, read_lines(value, "--public-keys")
     if "*" in option.path:
         bound = _bound(settings, option)
-        is_votes = bound == "norm" and option.name == "max_partitions"
-        return f"unit.{bound}.{'max_keys' if is_votes else option.name}", value
+        return f"unit.{bound}.{option.name}", value
     return option.path, value
 
 
@@ -231,6 +230,4 @@ def _given(arguments: argparse.Namespace) -> dict[str, str]:
         if getattr(arguments, option.name) is not None:
             bounds = ("norm", "norm.auto", "records", "record") if "*" in option.path else ("",)
             found |= {option.path.replace("*", bound): _spelled(option.name) for bound in bounds}
-            if option.name == "max_partitions":
-                found["unit.norm.max_keys"] = _spelled(option.name)
     return found

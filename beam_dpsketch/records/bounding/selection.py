@@ -36,23 +36,23 @@ def select_within_bounds(
     Args:
       units: the privacy unit of each record, whole numbers in [0, n) of shape (n,).
       partitions: the partition of each record, whole numbers in [0, n) of shape (n,).
-      partition_priorities: uint64, equal within a unit and partition; the max_partitions smallest are kept.
-      priorities: uint32 or uint64, random; the max_contributions_per_partition smallest of a partition are kept.
+      partition_priorities: uint64, equal within a unit and partition; the max_keys smallest are kept.
+      priorities: uint32 or uint64, random; the max_per_key smallest of a partition are kept.
       contents: returns columns of numbers, which order the records of a partition by what they say; asked for only
         where one of two records of equal priority is dropped.
       bounds: how many to keep.
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
-    if most <= min(bounds.max_partitions, bounds.max_contributions_per_partition):
+    if most <= min(bounds.max_keys, bounds.max_per_key):
         return np.arange(size)
     if partitions.any() or priorities.dtype == np.uint64:
         order = np.lexsort((priorities, partitions, partition_priorities, units))
     else:
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
     new_unit, new_group = mark_starts(units[order]), mark_starts(units[order], partitions[order])
-    keep = count_since_mark(new_group) < bounds.max_contributions_per_partition
-    keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_partitions
+    keep = count_since_mark(new_group) < bounds.max_per_key
+    keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_keys
     last = np.flatnonzero(keep[:-1] & ~keep[1:] & ~new_group[1:])
     if (priorities[order[last]] == priorities[order[last + 1]]).any():
         order = np.lexsort((*contents(), priorities, partitions, partition_priorities, units))
@@ -74,7 +74,7 @@ def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray
     Sampling these uses the bounds in full; clamping a net weight would drop the rest of it.
     """
     magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
-    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_contributions_per_partition)
+    largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_per_key)
     whole = np.minimum(magnitudes // largest, most)
     rest = np.where(whole < most, magnitudes % largest, np.uint64(0))
     full, partial = np.flatnonzero(whole), np.flatnonzero(rest)

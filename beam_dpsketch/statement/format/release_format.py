@@ -40,7 +40,7 @@ _DIGEST_BYTES = 16
 _START: dict[str, Field] = {
     "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "dyadic", "prefix", "listed_items", "groups")),
+    "kind": Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -70,8 +70,8 @@ _LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U3
 _SPECS = {
     "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
     "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
-    "dyadic": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": _DOMAIN, "levels": Repeated(_LEVEL)}),
-    "prefix": Object(
+    "quantiles": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": _DOMAIN, "levels": Repeated(_LEVEL)}),
+    "top_k": Object(
         PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
     ),
     "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
@@ -87,10 +87,7 @@ _SPECS = {
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
     (
-        Object(
-            RecordBounds,
-            {"max_contributions_per_partition": U32, "max_partitions": U32, "max_weight": U32, "signed": _YES_OR_NO},
-        ),
+        Object(RecordBounds, {"max_per_key": U32, "max_keys": U32, "max_weight": U32, "signed": _YES_OR_NO}),
         Object(
             NormBound,
             {

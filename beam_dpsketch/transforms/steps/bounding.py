@@ -1,8 +1,8 @@
 """Contribution bounding at scale: columns of records, sharded by privacy id, bounded by sorting.
 
-Guarantee: within each window, at most max_contributions_per_partition records per privacy id and partition and at most
-max_partitions partitions per privacy id are kept, uniformly at random, never per bundle; weights are clamped. With
-signed weights the records of an id are first netted by partition and item, so that an insert and its delete cancel. The
+Guarantee: within each window, at most max_per_key records per privacy id and key and at most
+max_keys keys per privacy id are kept, uniformly at random, never per bundle; weights are clamped. With
+signed weights the records of an id are first netted by key and item, so that an insert and its delete cancel. The
 remainder is split into records of at most max_weight, so that the bounds are used in full. Records without a privacy id
 are dropped. Privacy ids are compared exactly, not by a hash. On unbounded input the records of a window are pruned as
 they come, so that the state grows with ids and bounds (signed: with ids and their different items). They are bounded in

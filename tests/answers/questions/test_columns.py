@@ -47,7 +47,9 @@ def test_rounding_to_the_nearest_would_be_found() -> None:
     assert is_rounded_up(0.333333334, Fraction(1, 3))
 
 
-@pytest.mark.parametrize(("kind", "confidence"), [("median", 0.9), ("ranks", 0), ("ranks", 1), ("total", math.nan)])
+@pytest.mark.parametrize(
+    ("kind", "confidence"), [("median", 0.9), ("ranks", 0), ("ranks", 1), ("total_weight", math.nan)]
+)
 def test_wrong_questions_are_refused(kind: Any, confidence: float) -> None:
     with pytest.raises((ValueError, TypeError)):
         Ask(kind, None, confidence)
@@ -55,7 +57,7 @@ def test_wrong_questions_are_refused(kind: Any, confidence: float) -> None:
 
 def test_releases_say_what_they_do_not_answer() -> None:
     answered = {kind for kind in KINDS if Ask(kind).is_answered_by(RELEASED)}
-    assert answered == {"items", "top_k", "total", "records", "units"}
+    assert answered == {"items", "top_k", "total_weight", "records", "privacy_units"}
     with pytest.raises(ValueError, match="a release of kind count_sketch does not answer quantiles"):
         Ask("quantiles", (0.5,)).answer(RELEASED)
 

@@ -33,8 +33,8 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
         return Answered([answer._asdict()], answer)
 
     planted: Any = {"method": "second_moment", "asked": asked, "option": "squares", "side_counter": None}
-    monkeypatch.setitem(KINDS, "squares", dataclasses.replace(KINDS["total"], **planted))  # type: ignore[arg-type]
-    monkeypatch.setitem(ASK.entries, "squares", ASK.entries["total"])  # the table of settings is made on import
+    monkeypatch.setitem(KINDS, "squares", dataclasses.replace(KINDS["total_weight"], **planted))  # type: ignore[arg-type]
+    monkeypatch.setitem(ASK.entries, "squares", ASK.entries["total_weight"])  # the table of settings is made on import
     ask = read_ask({"squares": True, "confidence": 0.9})
     (_, released), *_ = read_releases(CITIES)  # type: ignore[misc]
     expected = released.second_moment(0.9)._asdict()

@@ -111,7 +111,7 @@ def test_public_methods_are_exact_on_exact_counters() -> None:
     released = trees.without_noise(
         DyadicCountSketch(spec).accumulate(items), sigma_squared_per_level=(Fraction(1, 4),) * len(spec.levels)
     )
-    assert released.total().estimate == pytest.approx(1000)
+    assert released.total_weight().estimate == pytest.approx(1000)
     for method in METHODS:
         assert released.rank([-9, -4, -3, -1, 0, 39, 40, 60, 99], method=method) == pytest.approx(
             [0, 0, 100, 100, 300, 300, 1000, 1000, 1000]
@@ -165,7 +165,7 @@ def test_ranks_and_quantiles_obey_their_laws_whatever_the_noise(
     slack = 1e-9 * max(1.0, whole)
     assert (np.diff(ranks) >= -slack).all()
     assert (ranks >= 0).all()
-    assert method != "chosen" or released.total().estimate == whole
+    assert method != "chosen" or released.total_weight().estimate == whole
     assert (np.diff(cdf) >= -1e-12).all()
     assert ((cdf >= 0) & (cdf <= 1)).all()
     assert cdf[-1] == 1
@@ -236,10 +236,10 @@ def test_the_estimated_total_is_the_fitted_sum_and_not_the_end_of_a_monotone_cur
     """The monotone fit of 50, 50, 50, 20 is 42.5 everywhere: it never ends below the sum, so too high on average."""
     spec = trees.custom(IntegerDomain(0, 3), (2, "exact", 1, 0))
     released = trees.released(spec, [50, 0, 0, -30])
-    assert released.total().estimate == released.rank(3) == 20
-    assert released.total().estimate == 20
+    assert released.total_weight().estimate == released.rank(3) == 20
+    assert released.total_weight().estimate == 20
     assert released.rank([0, 1, 2]).tolist() == [20, 20, 20]
-    assert trees.released(spec, [-50, 0, 0, 30]).total().estimate == 0
+    assert trees.released(spec, [-50, 0, 0, 30]).total_weight().estimate == 0
 
 
 def test_a_universe_of_one_value() -> None:
@@ -249,7 +249,7 @@ def test_a_universe_of_one_value() -> None:
         assert released.quantile([0.0, 0.5, 1.0], method=method) == [7, 7, 7]
         assert released.cdf(7, method=method) == 1
         assert released.rank(3, method=method) == released.rank(7, method=method) == pytest.approx(1000, abs=30)
-    assert released.range_count(7, 7) == released.total().estimate
+    assert released.range_count(7, 7) == released.total_weight().estimate
     assert released.top_k(3).item == (7,)
 
 
@@ -259,7 +259,7 @@ def test_empty_input_has_an_answer_to_everything() -> None:
         assert released.rank("9.9.9.9", method=method) == 0
         assert released.cdf("9.9.9.9", method=method) == 1
         assert released.quantile([0.0, 0.5, 1.0], method=method) == ["0.0.0.0"] * 3
-    assert released.total().estimate == 0
+    assert released.total_weight().estimate == 0
     assert len(released.top_k(3)) == 0
     assert released.rank_interval("9.9.9.9").lower == 0
 
@@ -353,7 +353,7 @@ SMALL = functools.cache(lambda: trees.without_noise(DyadicCountSketch(trees.exac
         (lambda tree: tree.cdf_interval(3, 0.0), "confidence must be greater than 0 and less than 1, got 0.0"),
         (lambda tree: tree.quantile_interval(0.5, math.nan), "confidence must be greater than 0"),
         (lambda tree: tree.range_interval(1, 2, "high"), "confidence must be a number, got str"),
-        (lambda tree: tree.total(2), "confidence must be greater than 0"),
+        (lambda tree: tree.total_weight(2), "confidence must be greater than 0"),
         (lambda tree: tree.histogram([0, 5], 1.5), "confidence must be greater than 0"),
         (lambda tree: tree.top_k(3, confidence=1.5), "confidence must be greater than 0"),
         (lambda tree: tree.rank(None), "values must be of the domain of the release"),
@@ -375,7 +375,7 @@ SMALL = functools.cache(lambda: trees.without_noise(DyadicCountSketch(trees.exac
         (lambda tree: tree.with_total(0), "total must be finite and greater than 0"),
         (lambda tree: tree.with_total(math.inf), "total must be finite and greater than 0"),
         (lambda tree: tree.with_total(-1.0), "total must be finite and greater than 0"),
-        (lambda tree: tree.with_total(5).total(2), "confidence must be"),
+        (lambda tree: tree.with_total(5).total_weight(2), "confidence must be"),
         (lambda tree: tree.top_k(0), "k must be between 1 and"),
         (lambda tree: tree.top_k(2.5), "k must be a whole number, got float"),
     ],
@@ -435,12 +435,12 @@ def test_estimates_of_heavy_items_are_closer_than_monotone_ranges() -> None:
 def test_a_known_total_is_exact_and_stays_in_copies_but_not_in_bytes() -> None:
     released = release(DyadicCountSketch(trees.exact_tree(100)).accumulate([3] * 500), ReleaseTerms(PrivacySpec(0.5)))
     known = released.with_total(500)
-    assert known.total().estimate == known.rank(99) == 500
-    assert known.total() == (500, 500, 500)
-    assert pickle.loads(pickle.dumps(known)).total().estimate == 500
+    assert known.total_weight().estimate == known.rank(99) == 500
+    assert known.total_weight() == (500, 500, 500)
+    assert pickle.loads(pickle.dumps(known)).total_weight().estimate == 500
     assert "known total 500" in repr(known)
     assert known.to_bytes() == released.to_bytes()
-    assert released.total().estimate != 500 or released.total().lower < 500
+    assert released.total_weight().estimate != 500 or released.total_weight().lower < 500
 
 
 def test_a_known_total_makes_answers_better() -> None:
@@ -456,7 +456,7 @@ def test_a_known_total_makes_answers_better() -> None:
         released = release(raw, ReleaseTerms(PrivacySpec(0.001)), randomness)
         for total in errors:
             errors[total] += float(np.sum((with_total(released, total).rank(at) - truth) ** 2))
-        assert released.with_total(10_000).total().estimate == 10_000
+        assert released.with_total(10_000).total_weight().estimate == 10_000
     assert errors[float(len(items))] < 0.9 * errors[None]
 
 

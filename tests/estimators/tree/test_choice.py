@@ -57,7 +57,7 @@ def test_the_fit_with_the_smaller_variance_is_chosen() -> None:
 def test_the_choice_and_its_answers_do_not_depend_on_what_else_is_asked() -> None:
     _, released = crowded()
     asked = type(released).from_bytes(released.to_bytes())
-    asked.quantile(0.1, method="least_squares"), asked.heavy_hitters(0.0), asked.total()
+    asked.quantile(0.1, method="least_squares"), asked.heavy_hitters(0.0), asked.total_weight()
     assert asked.quantile(SHARES) == released.quantile(SHARES)
     assert asked.chosen_method == released.chosen_method
 

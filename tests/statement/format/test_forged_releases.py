@@ -43,7 +43,7 @@ ASKED: list[Callable[[Any], object]] = [
     lambda it: it.top_k(3),
     lambda it: it.top_k(3, candidates=["a", "b"]),
     lambda it: it.decode(["a", "b"]),
-    lambda it: (it.total(), it.units(), it.records()),
+    lambda it: (it.total_weight(), it.privacy_units(), it.records()),
     lambda it: it.quantiles([0.0, 0.5, 1.0]),
     lambda it: it.rank([1]),
     lambda it: it.combine(_drawn_again(it)),
@@ -190,7 +190,7 @@ def test_a_file_that_declares_a_huge_level_is_refused() -> None:
 def test_a_level_as_wide_as_may_be_is_answered() -> None:
     it = heavy(tree_with(COARSE, dataclasses.replace(FINE, bits=20)))
     assert len(it.top_k(3)) <= 3
-    assert it.total().estimate > 0
+    assert it.total_weight().estimate > 0
     assert len(it.movers(_drawn_again(it), k=3)) <= 3
 
 

@@ -203,7 +203,7 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
     for method in ("least_squares", "residual", "paper"):
         summed = first.rank(values, method=method) + second.rank(values, method=method)
         assert both.rank(values, method=method) == pytest.approx(summed, abs=1e-6)
-    assert both.total().estimate == pytest.approx(1600)
+    assert both.total_weight().estimate == pytest.approx(1600)
     assert both.quantile([0.4, 0.6, 0.99]) == [5, 80, 999]
     assert both.privacy.rho == Fraction(5, 6)
     assert both.privacy.sigma_squared_per_level == (Fraction(18),) * len(both.spec.levels)

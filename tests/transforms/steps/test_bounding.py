@@ -75,8 +75,8 @@ def squared_change(first: dict[Any, np.ndarray], second: dict[Any, np.ndarray]) 
 WEIGHTS = [1, 1, 1, 2, 5, -1, -3, 0, 1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63), 1 << 80, -(1 << 80), 3.0]
 BOUNDS = st.builds(
     RecordBounds,
-    max_contributions_per_partition=st.integers(1, 4),
-    max_partitions=st.integers(1, 3),
+    max_per_key=st.integers(1, 4),
+    max_keys=st.integers(1, 3),
     max_weight=st.integers(1, 3),
     signed=st.booleans(),
 )
@@ -127,13 +127,13 @@ def test_a_unit_changes_the_counters_by_at_most_the_sensitivity(
 
 
 def test_a_greedy_unit_reaches_the_sensitivity() -> None:
-    bounds = RecordBounds(max_contributions_per_partition=4, max_partitions=3, max_weight=2)
+    bounds = RecordBounds(max_per_key=4, max_keys=3, max_weight=2)
     recipe = SketchInput(TINY, bounds)
     greedy = [{"user": "attacker", "key": f"key {i % 5}", "item": "same", "weight": 1 << 70} for i in range(1000)]
     change = squared_change(bounded([OTHERS + greedy], recipe), bounded([OTHERS], recipe))
     limit = squared_l2_sensitivity(cells_per_item=3, has_signs=True, bounds=bounds, relation=ADD_OR_REMOVE_ONE)
     assert change == limit
-    loose = RecordBounds(max_contributions_per_partition=5, max_partitions=3, max_weight=2)
+    loose = RecordBounds(max_per_key=5, max_keys=3, max_weight=2)
     over = squared_change(bounded([OTHERS + greedy], SketchInput(TINY, loose)), bounded([OTHERS], recipe))
     assert over > limit
 
@@ -142,7 +142,7 @@ def test_a_greedy_unit_reaches_the_sensitivity() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 4))
 def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int) -> None:
-    recipe = SketchInput(TINY, RecordBounds(max_contributions_per_partition=2, signed=True))
+    recipe = SketchInput(TINY, RecordBounds(max_per_key=2, signed=True))
     random = np.random.default_rng(seed)
     inserts = [
         {"user": "churner", "key": "key 1", "item": int(random.integers(9)), "weight": int(random.integers(1, 99))}
@@ -159,7 +159,7 @@ def test_batches_of_one_unit_are_bounded_together(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
     monkeypatch.setattr(steps, "_GATHERED_RECORDS", 50)
     for signed in (False, True):
-        bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, signed=signed)
+        bounds = RecordBounds(max_per_key=3, max_keys=2, signed=signed)
         rows = [{"user": "u", "key": f"key {i % 5}", "item": i, "weight": 1} for i in range(1000)]
         counters = bounded([rows[:500], rows[500:]], SketchInput(TINY_MIN, bounds))
         assert sorted(int(values.sum()) for values in counters.values()) == [3 * TINY.depth] * 2
@@ -173,7 +173,7 @@ def choice_in_parts_p_value(units: int = 20_000) -> float:
         ones = pa.array(np.ones(len(ids), dtype=np.int64))
         return pa.table({"unit": ids, "item": pa.array(items * units, pa.uint64()), "weight": ones})
 
-    bound = RecordRule(RecordBounds(max_contributions_per_partition=2), RandomPriorities())
+    bound = RecordRule(RecordBounds(max_per_key=2), RandomPriorities())
     parts = [bound.prune(part([0, 1, 2, 3])), part([4])]
     assert [("priority" in each.column_names) for each in parts] == [True, False]
     kept = bound.select(concat_tables(parts))
@@ -236,14 +236,14 @@ def test_weights_are_clamped_and_odd_ones_count_nothing(path: str, signed: bool)
 
 def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
     rows = attack(3, 1000)
-    bounds = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2)
+    bounds = RecordBounds(max_per_key=3, max_keys=2, max_weight=2)
     kept = run(rows, BoundContributions(PrivacyId("user", bounds), item="item", weight="weight", key="key"))
     per_key = Counter(contribution.key for contribution in kept)
     assert set(per_key.values()) == {3}
     assert len(per_key) == 2
     assert all(1 <= contribution.weight <= 2 for contribution in kept)
     # A netted weight may be left of each item; the bounds hold for these.
-    signed = RecordBounds(max_contributions_per_partition=3, max_partitions=2, max_weight=2, signed=True)
+    signed = RecordBounds(max_per_key=3, max_keys=2, max_weight=2, signed=True)
     kept = run(rows, BoundContributions(PrivacyId("user", signed), item="item", weight="weight", key="key"))
     assert max(Counter(contribution.key for contribution in kept).values()) <= 3
     assert all(0 < abs(contribution.weight) <= 2 for contribution in kept)
@@ -251,7 +251,7 @@ def test_the_pipeline_bounds_one_unit_over_bundles_and_keys() -> None:
 
 def choice_p_value(salt: int, units: int = 20_000) -> float:
     """Whether all 10 choices of 2 in 5 keys are equally frequent, over units with one record in each key."""
-    recipe = SketchInput(TINY_MIN, RecordBounds(1, max_partitions=2))
+    recipe = SketchInput(TINY_MIN, RecordBounds(1, max_keys=2))
     bound = RecordRule(recipe.bounds, RandomPriorities(salt))
     records = RecordReader(Selectors(item="item", privacy_id="user", key="key"), per_key=True)
     columns = Columns(

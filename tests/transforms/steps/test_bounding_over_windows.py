@@ -293,8 +293,8 @@ def test_random_windows_on_every_runner(name: str) -> None:
 RECORDS = RecordReader(Selectors(item="item", weight="weight", privacy_id="user", key="key"), per_key=True)
 SMALL_BOUNDS = st.builds(
     RecordBounds,
-    max_contributions_per_partition=st.integers(1, 3),
-    max_partitions=st.integers(1, 3),
+    max_per_key=st.integers(1, 3),
+    max_keys=st.integers(1, 3),
     max_weight=st.integers(1, 3),
     signed=st.booleans(),
 )
@@ -370,15 +370,15 @@ def test_each_id_stays_within_the_bounds_in_any_bundles(
         assert len(ends) <= max_windows if bounds.signed else len(ends) == min(max_windows, with_data)
         for end in ends:
             keys = [key for of, at, key in found if (of, at) == (user, end)]
-            assert len(keys) <= bounds.max_partitions
-    assert all(abs(total) <= bounds.max_weight_per_partition for total in found.values())
+            assert len(keys) <= bounds.max_keys
+    assert all(abs(total) <= bounds.max_weight_per_key for total in found.values())
     assert found.keys() == again.keys()  # the same windows and keys; records are chosen anew
 
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
     """Numbers of numpy among elements are written as bytes at once, Python's as they are."""
-    rows, bounds = random_rows(2, 400), RecordBounds(max_contributions_per_partition=2, signed=signed)
+    rows, bounds = random_rows(2, 400), RecordBounds(max_per_key=2, signed=signed)
     as_numbers, as_bytes = (
         bounded([[({**row, "user": kind(int(row["user"][1:]))}, at) for row, at in rows]], FIXED, bounds, 2, salt=5)
         for kind in (int, np.int64)
@@ -391,7 +391,7 @@ def test_numbers_as_ids_have_the_windows_of_their_bytes(signed: bool) -> None:
 def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(1, 2000)
     for signed in (False, True):
-        bounds = RecordBounds(max_contributions_per_partition=2, max_partitions=2, signed=signed)
+        bounds = RecordBounds(max_per_key=2, max_keys=2, signed=signed)
         whole = bounded([rows], FIXED, bounds, 2, salt=5)
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
@@ -403,7 +403,7 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_window_where_all_cancels_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
     monkeypatch.setattr("beam_dpsketch.transforms.steps.bounding._GATHERED_RECORDS", 1)
-    bounds = RecordBounds(max_contributions_per_partition=2, signed=True)
+    bounds = RecordBounds(max_per_key=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]
     for salt in range(20):
@@ -458,7 +458,7 @@ def test_the_explanation_counts_the_windows() -> None:
 
 
 STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] = {
-    "bounded": (FIXED, {}, PrivacyUnit.PRIVACY_ID, Disclosure.WINDOWS, "1 partition(s) per window, weights 0 to 1, 2 "),
+    "bounded": (FIXED, {}, PrivacyUnit.PRIVACY_ID, Disclosure.WINDOWS, "1 key(s) per window, weights 0 to 1, 2 "),
     "range": (SLIDING, {"windows": TimeRange(0, 600)}, PrivacyUnit.PRIVACY_ID, Disclosure.NONE, "2 window(s)."),
     "period": (
         SLIDING,

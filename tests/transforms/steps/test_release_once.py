@@ -166,7 +166,7 @@ def test_one_sum_without_a_key_is_one_release() -> None:
     assert released.spec == SPEC
 
 
-UNITS = {"privacy id": PrivacyId("user", RecordBounds(1, max_partitions=12)), "record": Record()}
+UNITS = {"privacy id": PrivacyId("user", RecordBounds(1, max_keys=12)), "record": Record()}
 
 
 def rows() -> Iterator[window.TimestampedValue]:
@@ -177,9 +177,7 @@ def rows() -> Iterator[window.TimestampedValue]:
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("runner", [FN_API, BUNDLE_BASED])
-@pytest.mark.parametrize(
-    "unit", [PrivacyId("user", RecordBounds(1, max_partitions=12)), Record()], ids=["id", "record"]
-)
+@pytest.mark.parametrize("unit", [PrivacyId("user", RecordBounds(1, max_keys=12)), Record()], ids=["id", "record"])
 def test_a_pipeline_releases_every_key_of_every_window_once(
     unit: Any, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,7 @@ def multiset(table: pa.Table, *columns: str) -> Counter[Any]:
 def test_bounding_in_state_keeps_what_bounding_all_at_once_would(
     tables: list[Any], records: int, partitions: int, salt: int
 ) -> None:
-    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions)
+    bounds = RecordBounds(max_per_key=records, max_keys=partitions)
     bound, parts = RecordRule(bounds, RandomPriorities(salt)), [table_of(rows) for rows in tables]
     merged = in_state(MergeTables(bound), parts)
     names = ("unit", "key", "item", "priority")
@@ -165,7 +165,7 @@ def test_parts_of_every_form_are_bounded_in_state_as_all_at_once(
     tables: list[Any], records: int, partitions: int | None, as_bytes: set[int], salt: int
 ) -> None:
     """Parts are as bundles emit them: with priorities if a privacy id has too many records in the part itself."""
-    bounds = RecordBounds(max_contributions_per_partition=records, max_partitions=partitions or 1)
+    bounds = RecordBounds(max_per_key=records, max_keys=partitions or 1)
     priorities, parts, item = ItemsAsPriorities(salt), [], 0
     bound = RecordRule(bounds, priorities)
     for number, rows in enumerate(tables):

@@ -36,7 +36,7 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, Pri
 from tests.helpers.pipelines import FN_API, SPEC
 
 PRIVACY = PrivacySpec(rho=0.1)
-FOUR = RecordBounds(max_contributions_per_partition=4, max_weight=9)
+FOUR = RecordBounds(max_per_key=4, max_weight=9)
 RECORD = Record(max_weight=9)
 DAY = datetime.datetime(2026, 3, 2)
 YEAR = TimestampDomain(DAY, DAY + datetime.timedelta(365))
