@@ -172,7 +172,7 @@ def heavy(spec: TreeSpec) -> Any:
     counters = np.full(spec.cells, (1 << 63) - 1)
     sigmas = (Fraction(1),) * len(spec.levels)
     statement = by_hand.statement(sigma_squared_per_level=sigmas)
-    return ReleasedSketch.from_bytes(release_format.pack("dyadic", spec, counters, statement, 0))
+    return ReleasedSketch.from_bytes(release_format.pack("quantiles", spec, counters, statement, 0))
 
 
 HALF = Fraction(1, 2)
