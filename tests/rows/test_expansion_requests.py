@@ -79,7 +79,8 @@ def heard_by(service: Any, requests: Iterator[Any], file: Path) -> list[str]:
         for sent in requests:
             answer = service.Expand(sent)
             assert canary.SECRET not in str(answer)
-            assert len(answer.error.splitlines()) <= 1, answer.error
+            lines = answer.error.splitlines()
+            assert len(lines) <= 1 or all(line.endswith("]") and "[dpsketch-E" in line for line in lines), answer.error
             if heard:
                 break
         return [*heard]
