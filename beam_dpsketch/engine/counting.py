@@ -18,7 +18,7 @@ import numpy as np
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -31,7 +31,7 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 1
+COUNTING_VERSION = 2
 _LIKELY = Fraction(1, 100)
 
 
@@ -87,7 +87,7 @@ class Counting(NamedTuple):
 
         It is bound to the count and to all settings, so that equal bytes never serve two counts.
         """
-        settings = f"{self.terms.without_budget()!r} {self.spec!r} {self.sigma_squared} {self.note!r}"
+        settings = canonical((self.terms.without_budget(), self.spec, self.sigma_squared, self.note))
         message = encode(("count", COUNTING_VERSION, settings, count))
         noisy, released = self.add_noise(np.array([count], dtype=np.int64), randomness.random_bytes(message))
         return int(noisy[0]) if released[0] else None

@@ -29,6 +29,7 @@ from beam_dpsketch import (
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
@@ -172,8 +173,6 @@ def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
 
 
 def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
-    from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-
     randomness = KeyedRandomness(bytes(range(32)), b"of tests")
     first = [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
     assert first == [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
@@ -181,6 +180,24 @@ def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
     assert len(noise) > 3
     for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_keys=2)))):
         assert [other.add_keyed_noise(1000 + n, randomness) for n in range(30)] != first
+
+
+def test_a_keyed_count_never_changes() -> None:
+    randomness = KeyedRandomness(bytes(range(32)), b"golden")
+    units: dict[str, Any] = {
+        "record": Record(max_weight=2),
+        "bounds": PrivacyId("user", RecordBounds(2, max_keys=3)),
+        "norm": PrivacyId("user", NormBound(5, max_keys=3)),
+    }
+    counted = {}
+    for name, unit in units.items():
+        counting = how(unit)
+        counted[name] = [counting.add_keyed_noise(n << counting.terms.scale_bits, randomness) for n in range(1000, 1004)]
+    assert counted == {
+        "record": [1008, 1005, 1000, 1003],
+        "bounds": [1008, 995, 1011, 1003],
+        "norm": [65032776, 65128661, 65529312, 64683027],
+    }
 
 
 def test_raw_counts_have_no_sketch() -> None:

@@ -148,7 +148,7 @@ def test_items_of_every_domain_come_out_as_values(domain: Any, items: list[Any],
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_each_id_counts_for_max_partitions_items_and_so_often_for_each() -> None:
+def test_each_id_counts_for_max_keys_items_and_so_often_for_each() -> None:
     rows = [{"user": user, "word": f"w{word}"} for user in range(100) for word in range(5) for _ in range(4)]
     (top,) = run(rows, globally(PrivacyId("user", RecordBounds(2, max_keys=3)), item="word"))
     found = counts(top)
