@@ -147,7 +147,7 @@ def spec_over(counted: Any) -> Any:
     """Return the usual tree over a domain; a spec as it is; refuse what is neither."""
     if not hasattr(counted, "domain"):
         known = "a SketchSpec, ListedItems, TreeSpec, PrefixSpec or a domain"
-        raise ArgumentTypeError("spec", f"must be {known}, got {type(counted).__name__}", "E001")
+        raise ArgumentTypeError("spec", f"must be {known}, got {type(counted).__name__}", "E503")
     if counted.domain is not counted:
         return counted
     return TreeSpec.for_memory(counted) if counted.is_ordered else PrefixSpec.for_memory(counted)

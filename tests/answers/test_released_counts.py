@@ -192,7 +192,8 @@ def test_a_keyed_count_never_changes() -> None:
     counted = {}
     for name, unit in units.items():
         counting = how(unit)
-        counted[name] = [counting.add_keyed_noise(n << counting.terms.scale_bits, randomness) for n in range(1000, 1004)]
+        scaled = [n << counting.terms.scale_bits for n in range(1000, 1004)]
+        counted[name] = [counting.add_keyed_noise(count, randomness) for count in scaled]
     assert counted == {
         "record": [1008, 1005, 1000, 1003],
         "bounds": [1008, 995, 1011, 1003],
