@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -82,15 +82,16 @@ class Counting(NamedTuple):
         noisy = add_noise(counts, self.sigma_squared * 4**self.terms.scale_bits, random_bytes=random_bytes)
         return noisy, noisy >= self.note.threshold
 
-    def add_keyed_noise(self, count: int, randomness: KeyedRandomness) -> int | None:
-        """Return one noisy count, `None` if it is not released, from randomness for this item, key and window alone.
+    def add_keyed_noise(self, counts: Sequence[int], randomness: Iterable[KeyedRandomness]) -> Iterator[int | None]:
+        """Yield each noisy count, `None` if it is not released, from randomness for its item, key and window alone.
 
         It is bound to the count and to all settings, so that equal bytes never serve two counts.
         """
         settings = canonical((self.terms.without_budget(), self.spec, self.sigma_squared, self.note))
-        message = encode(("count", COUNTING_VERSION, settings, count))
-        noisy, released = self.add_noise(np.array([count], dtype=np.int64), randomness.random_bytes(message))
-        return int(noisy[0]) if released[0] else None
+        for count, keyed in zip(counts, randomness, strict=True):
+            message = encode(("count", COUNTING_VERSION, settings, count))
+            noisy, released = self.add_noise(np.array([count], dtype=np.int64), keyed.random_bytes(message))
+            yield int(noisy[0]) if released[0] else None
 
     def gather(
         self, rows: Iterable[tuple[bytes, int]], part: bytes, draw: bytes, randomness: Randomness

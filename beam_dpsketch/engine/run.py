@@ -167,13 +167,14 @@ class Run:
         self, counting: Counting, pairs: Sequence[tuple[bytes, int]], window: Place = WHOLE
     ) -> Iterator[tuple[bytes, int]]:
         """Yield the pairs of key and item in a window that are released, with their noisy counts."""
-        if self._secret is None:
-            noisy, released = counting.add_noise(np.array([count for _, count in pairs], dtype=np.int64))
+        counts = [count for _, count in pairs]
+        if (secret := self._secret) is None:
+            noisy, released = counting.add_noise(np.array(counts, dtype=np.int64))
             yield from ((pairs[place][0], int(noisy[place])) for place in np.flatnonzero(released).tolist())
             return
-        for pair, count in pairs:
-            randomness = release_randomness(self._secret, window.name("item", pair), window.pane)
-            if (keyed := counting.add_keyed_noise(count, randomness)) is not None:
+        randomness = (release_randomness(secret, window.name("item", pair), window.pane) for pair, _ in pairs)
+        for (pair, _), keyed in zip(pairs, counting.add_keyed_noise(counts, randomness), strict=True):
+            if keyed is not None:
                 yield pair, keyed
 
     def gather(

@@ -174,12 +174,13 @@ def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
 
 def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
     randomness = KeyedRandomness(bytes(range(32)), b"of tests")
-    first = [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
-    assert first == [how().add_keyed_noise(1000 + n, randomness) for n in range(30)]
+    counts, keyed = range(1000, 1030), [randomness] * 30
+    first = list(how().add_keyed_noise(counts, keyed))
+    assert first == list(how().add_keyed_noise(counts, keyed))
     noise = {value - 1000 - n for n, value in enumerate(first) if value is not None}
     assert len(noise) > 3
     for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_keys=2)))):
-        assert [other.add_keyed_noise(1000 + n, randomness) for n in range(30)] != first
+        assert list(other.add_keyed_noise(counts, keyed)) != first
 
 
 def test_a_keyed_count_never_changes() -> None:
@@ -193,7 +194,7 @@ def test_a_keyed_count_never_changes() -> None:
     for name, unit in units.items():
         counting = how(unit)
         scaled = [n << counting.terms.scale_bits for n in range(1000, 1004)]
-        counted[name] = [counting.add_keyed_noise(count, randomness) for count in scaled]
+        counted[name] = list(counting.add_keyed_noise(scaled, [randomness] * 4))
     assert counted == {
         "record": [1008, 1005, 1000, 1003],
         "bounds": [1008, 995, 1011, 1003],
