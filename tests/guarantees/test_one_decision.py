@@ -79,6 +79,12 @@ OTHERS: dict[str, Any] = {
 }
 
 
+def test_a_decision_under_a_secret_never_changes() -> None:
+    """Names of settings are in what is hashed: one that changes turns this red, and takes another version."""
+    golden = "af2f330aee658b36ca46428d661dc0c90bcde9e13366f080a28e86f296e29f681ae75835a84e3d1974b0776c3146004f16ab"
+    assert np.packbits(decide()).tobytes().hex() == golden
+
+
 def test_equal_secrets_votes_and_settings_decide_the_same() -> None:
     first = decide()
     assert FEW < first.sum() < COUNT - FEW
