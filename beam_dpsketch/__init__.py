@@ -10,7 +10,6 @@ from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import read_releases
 from beam_dpsketch.answers.released_sketch import ReleasedFrequencies, ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
-from beam_dpsketch.answers.side_answers import ClippedShare
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.domains import (
@@ -58,6 +57,7 @@ from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
 from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
+from beam_dpsketch.statement.lost_notes import Lost
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -66,11 +66,11 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded",
+    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded",
     "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain",
     "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
     "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
-    "ListedHistogram", "ListedItems", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
+    "ListedHistogram", "ListedItems", "Lost", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
     "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "Quantiles",
     "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch",
     "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",

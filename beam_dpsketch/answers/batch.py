@@ -18,6 +18,7 @@ from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -34,7 +35,8 @@ class Releases:
       statement: of any of them; its release ids and side values are not read.
       scale_bits: counters count in units of 2**-scale_bits.
       release_ids: of each, 48 bytes.
-      side: the noisy side counters, signed integers of shape (releases, notes of the statement).
+      side: the noisy side counters, signed integers of shape (releases, notes of the statement); then the histogram
+        of lost weight of each, where that is not of the run.
       counters: the noisy counters, signed integers of shape (releases, cells); narrow ones take less memory.
     """
 
@@ -51,7 +53,10 @@ class Releases:
     ) -> None:
         if not release_ids or any(len(release_id) != RELEASE_ID_BYTES for release_id in release_ids):
             raise ValueError(f"release_ids must be one or more, of {RELEASE_ID_BYTES} bytes each")
-        for name, values, columns in (("side", side, len(statement.side)), ("counters", counters, spec.cells)):
+        for name, values, columns in (
+            ("side", side, len(_values_aside(statement))),
+            ("counters", counters, spec.cells),
+        ):
             if values.shape != (len(release_ids), columns) or values.dtype.kind != "i":
                 raise ValueError(f"{name} must be signed integers of shape {(len(release_ids), columns)}")
         self._common = kind, spec, statement, scale_bits
@@ -94,7 +99,7 @@ class Releases:
             raise FormatError("not a batch of releases: an id is too short")
         size = RELEASE_ID_BYTES
         release_ids = [*statement.release_ids, *(ids[start : start + size] for start in range(0, len(ids), size))]
-        values = [note.value for note in statement.side]
+        values = _values_aside(statement)
         return Releases(
             kind,
             spec,
@@ -116,9 +121,17 @@ class Releases:
         statement = self._common[2]
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
-            notes = zip(common_of_notes, values, strict=True)
+            notes, lost = zip(common_of_notes, values, strict=False), statement.lost
             side = tuple(_unchecked(SideNote, {**note, "value": value}) for note, value in notes)
-            yield _unchecked(PrivacyStatement, {**common, "release_ids": (release_id,), "side": side})
+            if lost is not None and not lost.of_run:
+                lost = _unchecked(LostNote, {**_fields(lost), "counts": tuple(values[len(side) :])})
+            yield _unchecked(PrivacyStatement, {**common, "release_ids": (release_id,), "side": side, "lost": lost})
+
+
+def _values_aside(statement: PrivacyStatement) -> list[int]:
+    """Return the numbers of a statement that differ from release to release."""
+    lost = statement.lost
+    return [note.value for note in statement.side] + list(() if lost is None or lost.of_run else lost.counts)
 
 
 def _fields(checked: Any) -> dict[str, Any]:

@@ -187,11 +187,11 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         return hash(self._privacy.release_ids)
 
     def __repr__(self) -> str:
-        holds = "" if self._about is None else f", {self._about}"
+        holds = "" if self._about_words is None else f", {self._about_words}"
         return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>"
 
     def _repr_html_(self) -> str:
-        holds = [] if self._about is None else [("holds", self._about)]
+        holds = [] if self._about_words is None else [("holds", self._about_words)]
         rows = [("size", self._size), *holds, ("privacy", self._privacy)]
         return html_table(rows, caption=type(self).__name__)
 

@@ -1,47 +1,27 @@
-"""How much a release holds: what its side counters say of units, records and weight, and of what a norm took away.
+"""How much a release holds: what its side counters say of units, records and weight, and of what bounding took.
 
 Guarantee: each interval holds with the given confidence or more, over the noise. It is one of the clipped sum: each
 unit counts with at most K, as `privacy.side_counters` says, over all keys and windows. The sum is one over what
 bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
-over keys stay unbiased.
+over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
 
-`mean` and `clipped_share` ask two counters at once. Each of the two intervals may fail with half the probability, so
-both hold together with the given confidence, by the union bound.
+`mean` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both hold
+together with the given confidence, by the union bound.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
-from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.privacy.side_counters import LOST, RECORDS, UNITS, WEIGHT
+from beam_dpsketch.statement.lost_notes import LOST_SHOWN, Lost
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 _NOTHING_KNOWN = Interval(math.nan, -math.inf, math.inf)
-
-
-class ClippedShare(NamedTuple):
-    """How much of the weight a norm took away, of what the side counters see.
-
-    Attributes:
-      at_least: a lower bound of the share, 0 to 1, that holds with the confidence asked for.
-      seen: the estimated share, 0 to 1; NaN if neither clipped nor kept weight is above 0.
-      scaled: how many units were scaled down, once for each key and window.
-    """
-
-    at_least: float
-    seen: float
-    scaled: Interval
-
-    def __repr__(self) -> str:
-        estimate, _, upper = self.scaled
-        around = f"{shown(estimate)} (+-{shown(upper - estimate)})"
-        return f"<ClippedShare of at least {100 * self.at_least:.2g} %, with {around} scaled units>"
 
 
 class SideAnswers(ABC):
@@ -76,17 +56,21 @@ class SideAnswers(ABC):
         """Return about how many records are in the release, of those that bounding accepted.
 
         Under `RecordBounds` these are the records that were kept. Under a `NormBound` they are all records, at most 4
-        max_norm of each unit. Bounds may lie below 0. Raises `ValueError` if the release does not count records.
+        max_norm of each unit. The upper end is infinite for privacy ids, because there may be any number more: read "at
+        least lower". `lost` says how many. Bounds may lie below 0.
+
+        Raises `ValueError` if the release does not count records.
         """
-        return self._note(RECORDS).interval(confidence)
+        return self._counted(RECORDS, confidence)
 
     def total_weight(self, confidence: float = 0.95) -> Interval:
         """Return about how much weight is in the release: the sum of what all items count.
 
         Under `RecordBounds` this is the weight that was kept. Under a `NormBound` it is the weight after scaling, at
-        most 4 max_norm of each unit. Bounds may lie below 0. Raises `ValueError` if the release does not count weight.
+        most 4 max_norm of each unit, and the upper end is infinite as that of `records` is. Bounds may lie below 0.
+        Raises `ValueError` if the release does not count weight.
         """
-        return self._note(WEIGHT).interval(confidence)
+        return self._counted(WEIGHT, confidence)
 
     def mean(self, confidence: float = 0.95) -> Interval:
         """Return about how much weight a record has on average: the weight counted, divided by the records counted.
@@ -109,47 +93,43 @@ class SideAnswers(ABC):
             upper / (fewest if upper > 0 else most),
         )
 
-    def clipped_share(self, confidence: float = 0.95) -> ClippedShare:
-        """Return a lower bound for how much of the weight a `NormBound` took away by scaling.
+    def lost(self, confidence: float = 0.95) -> Lost:
+        """Return about which share of the weight bounding took; of the records, where each weighs 1.
 
-        Show it as "at least". The counters see little of what a few heavy units lose: each counts with at most max_norm
-        of clipped weight. In a web log that lost 22.8 %, they see 2.1 %.
+        That is what a `NormBound` scaled away, what `RecordBounds` dropped, and what weights exceeded `max_weight` by.
+        `at_least` holds with the confidence asked for. The estimate and `at_most` take the heaviest units to go on as
+        the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Of keys and
+        windows that one bound covers, the share is that of all of them together.
 
-        It is a share of that and of `total`, where a unit counts with at most 4 max_norm. So the true share can be
-        below the bound, but only where many units keep more than that, spread over many items. A tree for quantiles
-        counts kept weight in full, and there the bound is one of the true share.
-
-        Raises `ValueError` if the release does not count clipped and kept weight, and where negative weights cancel.
+        Raises `ValueError` if the release does not tell it.
         """
-        clipped, scaled, kept = self._note(CLIPPED), self._note(SCALED), self.total_weight(confidence)
+        _validate.open_unit_interval(confidence=confidence)
+        if (found := self.privacy.lost_share(confidence)) is not None:
+            return found
         if self.privacy.bounds.signed:
             raise ArgumentError(
-                "clipped_share",
+                "lost",
                 "needs weights that are not signed: where they cancel, the weight kept is not the whole of a "
                 "share; see print(released.privacy) for the weight clipped",
                 "E716",
             )
-        # Both one-sided bounds of an interval fail with half of 1 - confidence.
-        return ClippedShare(
-            _share(clipped.interval(confidence).lower, kept.upper, nothing=0.0),
-            _share(clipped.estimate, kept.estimate, nothing=math.nan),
-            scaled.interval(confidence),
-        )
+        raise self._untold("what bounding took", LOST)
 
     def _note(self, name: str) -> SideNote:
-        for note in self.privacy.side:
-            if name in note.names:
-                return note
-        field, bounds = (CLIPPED if name == SCALED else name), self.privacy.bounds
-        if field == CLIPPED and not bounds.has_norm:
-            raise ArgumentError(
-                "",
-                "clipped weight is counted under a $NormBound only: other bounds drop records and scale none",
-                "E716",
-            )
-        raise ArgumentError(
+        note = self.privacy.note(name)
+        if note is None:
+            raise self._untold(name, name)
+        return note
+
+    def _counted(self, name: str, confidence: float) -> Interval:
+        """Return the interval of a count, without an upper end where the bounds may hide more of it."""
+        estimate, lower, upper = self._note(name).interval(confidence)
+        return Interval(estimate, lower, math.inf if self.privacy.is_at_least(name) else upper)
+
+    def _untold(self, what: str, field: str) -> ArgumentError:
+        return ArgumentError(
             "",
-            f"this release does not count {name}: make it in a pipeline, with "
+            f"this release does not count {what}: make it in a pipeline, with "
             f"PrivacySpec(side_counters=SideCounters({field}=...)), the default; release() counts nothing, "
             "and a combination counts what all its parts count alike",
             "E716",
@@ -158,17 +138,19 @@ class SideAnswers(ABC):
     @property
     def _about(self) -> SideNote | None:
         """The side counter that says best how much is in the release."""
-        found = {name: note for note in self.privacy.side for name in note.names}
-        return next((found[name] for name in (RECORDS, UNITS, WEIGHT) if name in found), None)
+        return next(filter(None, map(self.privacy.note, (RECORDS, UNITS, WEIGHT))), None)
+
+    @property
+    def _about_words(self) -> str | None:
+        """How much is in the release, in words, and what bounding took, if both are told."""
+        if self._about is None:
+            return None
+        lost = self.privacy.lost_share()
+        told = "" if lost is None or lost.shown < LOST_SHOWN else f", lost to the bounds: {lost}"
+        return self.privacy.words_of(self._about) + told
 
     @property
     def _from_about(self) -> str | None:
         """How much is in the release, in words, if that may be nothing."""
         about = self._about
         return str(about) if about is not None and about.may_be_nothing else None
-
-
-def _share(part: float, rest: float, *, nothing: float) -> float:
-    """Return the share of a part in part and rest, where numbers below 0 are noise and count as 0."""
-    part, rest = max(part, 0.0), max(rest, 0.0)
-    return part / (part + rest) if part + rest > 0 else nothing

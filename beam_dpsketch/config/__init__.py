@@ -15,7 +15,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 |---|---|
 | `read_release` | all of a release, to a `ReleaseSpec` |
 | `read_privacy` | `{epsilon, delta}` or `{rho, delta}`, with relation, side_counters |
-| `read_side_counters` | `{units, records, weight, clipped}`, or `none` |
+| `read_side_counters` | `{units, records, weight, lost}`, or `none` |
 | `read_unit` | `record`, `{record: {...}}`, or `{privacy_id, norm or records, max_windows, period}` |
 | `read_norm` | `{max_norm, ...}`, `auto`, or `{auto: {...}}` |
 | `read_records` | `{max_per_key, ...}` |

@@ -76,7 +76,7 @@ SIDE_COUNTERS = Block("SideCounters", {
     "units": Entry(PART, "the part for the number of people, or of what is protected", usual="1/50"),
     "records": Entry(PART, "the part for the number of records", usual="1/50"),
     "weight": Entry(PART, "the part for the total weight", usual="1/50"),
-    "clipped": Entry(PART, "the part for what a norm takes away", usual="1/50"),
+    "lost": Entry(PART, "the part for what the bounds take away", usual="1/50"),
 })
 _LOSS: Mapping[str, Entry] = {
     "epsilon": Entry(NUMBER, "what the release may spend, above 0; needs `delta`", option=Option("epsilon", "E")),

@@ -10,9 +10,12 @@ from typing import Any, Generic, TypeAlias, cast
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
+from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import KeyNote
+from beam_dpsketch.statement.side_notes import SideNote
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Calibration(Generic[Limit]):
       terms: those of each release.
       per_table: the noise parameter sigma^2 of each table, in squared records; of a norm of 1 under an `AutoNorm`.
       side: the noise parameter of each side counter.
+      lost: the histogram of lost weight, before there are counts; `None` if it is not told.
       choice: how keys are chosen; `None` if the data do not choose them.
     """
 
@@ -33,13 +37,16 @@ class Calibration(Generic[Limit]):
     terms: ReleaseTerms[Limit]
     per_table: tuple[Fraction, ...]
     side: tuple[Fraction, ...]
+    lost: LostNote | None
     choice: KeyChoice | None
 
     @classmethod
     def of(cls, spec: Any, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
         """Return the noise; refuse settings that cannot work."""
         known = terms.resolved(1)
-        return cls(spec, terms, calibrate(spec, known), calibrate_side(known), choose_keys(spec, terms))
+        return cls(
+            spec, terms, calibrate(spec, known), calibrate_side(known), empty_lost(known), choose_keys(spec, terms)
+        )
 
     @property
     def note(self) -> KeyNote | None:
@@ -74,6 +81,30 @@ def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
             terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
         )
         for counter in terms.counters
+    )
+
+
+def empty_lost(terms: ReleaseTerms) -> LostNote | None:
+    """Return the histogram of lost weight before there are counts; refuse settings that cannot work."""
+    if (counter := terms.lost) is None:
+        return None
+    privacy, kept = terms.privacy, None
+    if counter.kept is not None:
+        variance = counter.kept.sigma_squared(privacy.rho, privacy.relation, squared_unit=terms.squared_unit)
+        kept = empty_note(counter.kept, variance, terms.scale_bits)
+    variance = counter.sigma_squared(privacy.rho, privacy.relation)
+    return LostNote(share=counter.share, sigma_squared=variance, counts=(0,) * counter.bins, kept=kept)
+
+
+def empty_note(counter: SideCounter, sigma_squared: Fraction, scale_bits: int) -> SideNote:
+    """Return the note of a side counter that is 0."""
+    return SideNote(
+        names=counter.names,
+        share=counter.share,
+        squared_limit=counter.squared_limit,
+        sigma_squared=sigma_squared,
+        value=0,
+        scale_bits=scale_bits,
     )
 
 

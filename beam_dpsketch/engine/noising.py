@@ -27,9 +27,9 @@ from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.calibration import Calibration, empty_note
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness, add_noise
@@ -39,6 +39,7 @@ from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
 from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixTree
 from beam_dpsketch.statement.format.release_format import pack
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.statement.side_notes import SideNote
@@ -47,7 +48,7 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 5
+NOISE_VERSION = 6
 
 
 @overload
@@ -89,7 +90,8 @@ class Part(NamedTuple):
 
     Attributes:
       raw: the sketch of all the data of the part.
-      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits.
+      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits; then the histogram
+        of lost weight, if it is of the release.
       name: what `part_name` calls the part.
       run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
         hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
@@ -124,6 +126,7 @@ def release_parts(
     randomness: Sequence[KeyedRandomness] | None = None,
     *,
     row: int | None = None,
+    lost: LostNote | None = None,
 ) -> Releases:
     """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
 
@@ -132,8 +135,12 @@ def release_parts(
       calibration: the noise and the terms of each. What is taken from a budget pays for one part.
       randomness: the secret of each part; `None` takes the entropy of the system.
       row: the number of this row over time, under `RowTerms`; else `None`.
+      lost: the noisy histogram of lost weight of the run; `None` if each release has its own, or none.
     """
     terms, noise = calibration.terms, calibration.per_table
+    lost = calibration.lost if lost is None else lost
+    if lost is not None and lost.of_run and lost is calibration.lost:
+        raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
     for part in parts:
         _checked(part.raw, parts[0].raw, terms)
     terms.bounds.given(
@@ -154,6 +161,7 @@ def release_parts(
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
         release_id=bytes(RELEASE_ID_BYTES),
         side=_notes(calibration),
+        lost=lost,
         keys=calibration.note,
         over_time=note,
     )
@@ -175,6 +183,24 @@ def release_parts(
         side=np.concatenate(side),
         counters=round_off(np.concatenate(counters), drowned),
     )
+
+
+def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = None) -> list[int]:
+    """Add noise to what a run lost, as `LostNote.with_values` takes it. Each call is one more release.
+
+    Args:
+      exact: the counts of the histogram, and then the weight kept, int64.
+      calibration: that of the releases of the run.
+      randomness: the secret that the noise is made from; `None` takes the entropy of the system.
+    """
+    terms, lost, random_bytes = calibration.terms, calibration.lost, os.urandom
+    assert lost is not None
+    if randomness is not None:
+        settings = canonical((calibration.spec, terms.without_budget(), lost))
+        message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
+        random_bytes = randomness.random_bytes(message)
+    noise = enumerate(lost.variances(terms.squared_unit))
+    return [int(add_noise(exact[[place]], each, random_bytes=random_bytes)[0]) for place, each in noise]
 
 
 def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
@@ -203,8 +229,11 @@ def _draw(
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
     ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
     side = np.stack([part.side for part in parts])
-    for column, note in zip(side.T, statement.side, strict=True):
-        column[:] = add(column.copy(), note.sigma_squared * squared_unit)
+    variances = [note.sigma_squared * squared_unit for note in statement.side]
+    if (lost := statement.lost) is not None and not lost.of_run:
+        variances += [lost.sigma_squared] * len(lost.counts)
+    for column, variance in zip(side.T, variances, strict=True):
+        column[:] = add(column.copy(), variance)
     tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
     noisy = [
         add(np.stack(table), variance * squared_unit).reshape(len(parts), -1)
@@ -227,14 +256,7 @@ def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> by
 
 def _notes(calibration: Calibration) -> tuple[SideNote, ...]:
     """Return the notes of a release whose side counters are 0."""
+    counters, bits = calibration.terms.counters, calibration.terms.scale_bits
     return tuple(
-        SideNote(
-            names=counter.names,
-            share=counter.share,
-            squared_limit=counter.squared_limit,
-            sigma_squared=variance,
-            value=0,
-            scale_bits=calibration.terms.scale_bits,
-        )
-        for counter, variance in zip(calibration.terms.counters, calibration.side, strict=True)
+        empty_note(counter, variance, bits) for counter, variance in zip(counters, calibration.side, strict=True)
     )

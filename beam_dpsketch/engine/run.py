@@ -20,7 +20,7 @@ from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import Part, draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -40,6 +40,7 @@ from beam_dpsketch.statement.release_id import (
 )
 from beam_dpsketch.statement.statement import PrivacyStatement
 
+LOST_PART = encode(("lost",))
 COUNTERS = 1 << 18
 """From how many on noise is drawn, because sums that wait for it take memory."""
 
@@ -130,29 +131,50 @@ class Run:
         kept = self.choose(choice, votes, [each.place for each in sums])
         return [each for each, is_kept in zip(sums, kept.tolist(), strict=True) if is_kept]
 
-    def release(self, sums: Iterable[Sum], calibration: DeclaredCalibration) -> Iterator[tuple[list[Sum], Releases]]:
-        """Yield sums that have the same terms, with their releases, each with noise of its own."""
+    def draw_lost(
+        self, exact: np.ndarray, calibration: DeclaredCalibration, max_norm: Fraction | None = None
+    ) -> list[int]:
+        """Return the noisy histogram of what the run lost, and the noisy weight kept: what may be published.
+
+        Args:
+          exact: the same without noise, of all units of the run, int64.
+          calibration: that of the releases, before the data have chosen a norm.
+          max_norm: the norm, if the data chose it.
+        """
+        secret = None if self._secret is None else self._secret.derive(LOST_PART)
+        return draw_lost(exact, calibration.with_norm(max_norm), secret)
+
+    def release(
+        self, sums: Iterable[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None = None
+    ) -> Iterator[tuple[list[Sum], Releases]]:
+        """Yield sums that have the same terms, with their releases, each with noise of its own.
+
+        `lost` is what `draw_lost` returned for the run; `None` if each release has its own histogram, or none.
+        """
         groups: dict[Any, list[Sum]] = defaultdict(list)
         for each in sums:
             # A norm that the data chose is part of the terms, and may be another one in each window.
             terms = each.accumulator.max_norm, each.accumulator.row
             groups[terms].append(each)
             if len(groups[terms]) * each.accumulator.cells >= COUNTERS:
-                yield self._draw(groups.pop(terms), calibration)
+                yield self._draw(groups.pop(terms), calibration, lost)
         for group in groups.values():
-            yield self._draw(group, calibration)
+            yield self._draw(group, calibration, lost)
 
-    def _draw(self, sums: list[Sum], calibration: DeclaredCalibration) -> tuple[list[Sum], Releases]:
+    def _draw(
+        self, sums: list[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None
+    ) -> tuple[list[Sum], Releases]:
         first = sums[0].accumulator
         known = calibration.with_norm(first.max_norm)
         sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
         parts = [
-            Part(sketch, each.accumulator.total_side[: len(known.side)], *self._part(each))
+            Part(sketch, each.accumulator.total_side[: known.terms.aside], *self._part(each))
             for sketch, each in zip(sketches, sums, strict=True)
         ]
         which = () if first.row is None else ("row", first.row)
         secrets = self._secrets([(each.place, (*each.place.of_key, *which)) for each in sums])
-        return sums, release_parts(parts, known, secrets, row=first.row)
+        told = None if lost is None or known.lost is None else known.lost.with_values(lost)
+        return sums, release_parts(parts, known, secrets, row=first.row, lost=told)
 
     def _part(self, each: Sum) -> tuple[bytes, bytes | None]:
         """Return which release it is, and the run that it is of, or the timeline."""

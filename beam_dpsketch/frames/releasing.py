@@ -18,7 +18,7 @@ from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.errors import ElementsWarning
 from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
-from beam_dpsketch.frames.sums import ExactSums
+from beam_dpsketch.frames.sums import ExactLost, ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
@@ -103,7 +103,7 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
         released = release_counts(sums.by_pair(), declared, noise, run)
     else:
         noise = resolved.noise(Calibration)
-        released = release_sums(sums.by_key(), declared, noise, run)
+        released = release_sums(*sums.by_key(), declared, noise, run)
     words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
     if not declared.is_keyed:
         return released[None], words
@@ -114,13 +114,18 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
 
 
 def release_sums(
-    sums: dict[Any, SketchAccumulator], declared: ReleaseSpec, calibration: DeclaredCalibration, run: Run
+    sums: dict[Any, SketchAccumulator],
+    lost: ExactLost | None,
+    declared: ReleaseSpec,
+    calibration: DeclaredCalibration,
+    run: Run,
 ) -> dict[Any, ReleasedSketch]:
-    """Return the release of each key, or of the key `None`."""
+    """Return the release of each key, or of the key `None`, of exact sums and of what the run lost."""
     per_key, name = declared.is_keyed, run.name() if declared.is_keyed else None
     waiting = [Sum(Place((key,) if per_key else ()), each, name, key) for key, each in sums.items()]
     released: dict[Any, ReleasedSketch] = {}
-    for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration):
+    noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
+    for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration, noisy_lost):
         released |= zip([each.output for each in together], cast(Any, releases), strict=True)
     return released
 

@@ -11,7 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,13 @@ BLOCK = 1 << 20
 """From how many records on there are shards, so that each is bounded alone, in less time and memory."""
 
 
+class ExactLost(NamedTuple):
+    """What a run lost, exactly, as `Run.draw_lost` takes it; and the norm, if the data chose it."""
+
+    exact: np.ndarray
+    max_norm: Fraction | None
+
+
 class ExactSums:
     """Exact sums of the parts of a table.
 
@@ -52,17 +59,20 @@ class ExactSums:
         self._reader, self._sketch_input = self._declared.reader, self._declared.summed(self._terms)
         self._parts, self._unused = parts, unused
 
-    def by_key(self) -> dict[Any, SketchAccumulator]:
-        """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`."""
+    def by_key(self) -> tuple[dict[Any, SketchAccumulator], ExactLost | None]:
+        """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`.
+
+        Also what the run lost, if one histogram tells it.
+        """
         declared, sketch_input = self._declared, self._sketch_input
-        contributions, max_norm = self._contributions()
+        contributions, max_norm, lost = self._contributions()
         sums: dict[Any, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
         for key in declared.public_keys or () if declared.is_keyed else (None,):
             sums[key].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
         for each in contributions:
             key, items = each if declared.is_keyed else (None, each)
             sums[key].add_contributions(items)
-        return dict(sums)
+        return dict(sums), None if lost is None else ExactLost(lost, max_norm)
 
     def by_pair(self) -> dict[bytes, int]:
         """Return the total weight of each pair of key and item, for grouped counts."""
@@ -71,13 +81,16 @@ class ExactSums:
             counts[pair] = wrap_around(counts[pair] + count)
         return counts
 
-    def _contributions(self) -> tuple[Iterator[Any], Fraction | None]:
-        """Return what adds up, as `Bounded.contributions` does, and the norm, if the data chose it."""
+    def _contributions(self) -> tuple[Iterator[Any], Fraction | None, np.ndarray | None]:
+        """Return what adds up, as `Bounded.contributions` does, the norm that the data chose, and what the run lost."""
         if self._declared.privacy_id is None:
-            return self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)), None
-        shards = self._bounded()
+            return self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)), None, None
+        shards, counter = self._bounded(), self._sketch_input.lost
         of_shards = (each.contributions(self._reader, self._sketch_input) for each in shards)
-        return itertools.chain.from_iterable(of_shards), shards[0].max_norm
+        lost = None
+        if counter is not None and counter.of_run:
+            lost = np.sum([each.lost for each in shards if each.lost is not None], axis=0)
+        return itertools.chain.from_iterable(of_shards), shards[0].max_norm, lost
 
     def _bounded(self) -> list[Bounded]:
         """Return what is kept of all records, in shards by privacy id, and scaled by a norm, if one bounds it."""

@@ -48,9 +48,10 @@ max_weight of each record. So K^2 is max_keys times the square of 1 (units), of 
 Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
 record per cell each unit has one. `Record()` of weight 1 has one counter, for units, records and weight.
 
-`clipped` is a lower bound. A unit that lost more than b counts with b, so a few heavy units hide their loss: in a web
-log that lost 22.8 %, this counter sees 2.1 %. Nor does it see what `max_per_item` and `resource_limit` leave out. Show
-it as "at least", with the number of scaled units. The two share the part of rho that is given for `clipped`.
+`clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.lost`): over time, for keys of a
+stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a lower bound: a unit
+that lost more than b counts with b, so a few heavy units hide their loss. In a web log that lost 22.8 %, it sees 2.1 %.
+Nor does it see what `max_per_item` and `resource_limit` leave out. Show it as "at least".
 
 Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
 4 b is a choice: in two logs kept weight cut at b is 82 to 84 % of all, and 98 to 100 % at 4 b.
@@ -75,28 +76,30 @@ from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 
 USUAL_SHARE = Fraction(1, 50)
-UNITS, RECORDS, WEIGHT, CLIPPED, SCALED = "units", "records", "weight", "clipped", "scaled"
-_ROOM = 4  # times max_norm: what a unit may have of records and of weight
+UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"
+ROOM = 4
+"""Times max_norm: what a unit may have of records and of weight."""
 _MAX_SIZE = (1 << 61) - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
-    """Which parts of rho pay for counting units, records, weight, and what a norm takes away.
+    """Which parts of rho pay for counting units, records, weight, and what bounding takes away.
 
     Args:
       units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
         the counter out.
       records: the same for the number of records.
       weight: the same for the total weight.
-      clipped: the same for the weight that a `NormBound` takes away and the number of units that it scales, half each;
-        not spent under other bounds.
+      lost: the same for a histogram of the weight that bounding took from each unit, which `privacy.lost` describes.
+        Over time, for keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the
+        number of units that it scales, half each; there, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE
     records: Fraction | float | None = USUAL_SHARE
     weight: Fraction | float | None = USUAL_SHARE
-    clipped: Fraction | float | None = USUAL_SHARE
+    lost: Fraction | float | None = USUAL_SHARE
 
     def __post_init__(self) -> None:
         names = [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
@@ -179,7 +182,7 @@ class SideCounter(NamedTuple):
 
 
 def side_counters(
-    shares: SideCounters | None, bounds: Bounds, *, max_cells: int | None = None
+    shares: SideCounters | None, bounds: Bounds, *, max_cells: int | None = None, clips: bool = False
 ) -> tuple[SideCounter, ...]:
     """Return the counters of a release under these bounds; equal ones once, with the largest of their shares.
 
@@ -187,6 +190,7 @@ def side_counters(
       shares: which ones, and their parts of rho; `None` for none.
       bounds: how much of each unit counts.
       max_cells: under a norm, how many cells it covers: 1 without keys and windows. `None` if that is not known.
+      clips: whether two counters say what a norm takes away, in the place of a histogram of what is lost.
     """
     check_bounds(bounds)
     if max_cells is not None:
@@ -196,14 +200,14 @@ def side_counters(
     if isinstance(bounds, RecordBounds):
         found = _under_record_bounds(shares, bounds)
     else:
-        found = _under_norm(shares, bounds, max_cells)
+        found = _under_norm(shares, bounds, max_cells, shares.share(LOST) / 2 if clips else Fraction(0))
     return tuple(counter for counter in found if counter.share)
 
 
-def _under_norm(shares: SideCounters, bounds: Bounds, max_cells: int | None) -> list[SideCounter]:
+def _under_norm(shares: SideCounters, bounds: Bounds, max_cells: int | None, half: Fraction) -> list[SideCounter]:
     most = max(1, math.floor(bounds.squared_length))
     cells = Fraction(most if max_cells is None else min(most, int(max_cells)))
-    ample, half = _ROOM**2 * bounds.squared_length, shares.share(CLIPPED) / 2
+    ample = ROOM**2 * bounds.squared_length
     return [
         SideCounter((UNITS,), shares.share(UNITS), cells),
         SideCounter((RECORDS,), shares.share(RECORDS), ample),
@@ -228,10 +232,10 @@ def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[Sid
 
 
 def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
-    """Return the part of rho that is left for the sketch; `others` are further parts, as of an automatic norm.
+    """Return the part of rho that is left for the sketch; `others` are further parts, as of lost weight.
 
     >>> from beam_dpsketch import NormBound
-    >>> share_left(side_counters(SideCounters(), NormBound(20)))
+    >>> share_left(side_counters(SideCounters(), NormBound(20)), Fraction(1, 50))
     Fraction(23, 25)
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))

@@ -18,6 +18,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
+from beam_dpsketch.privacy.lost.histogram import LostCounter, LostIn, lost_counter
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
@@ -56,6 +57,7 @@ class ReleaseTerms(Generic[Limit]):
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
       selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
+      lost_in: which histogram tells the weight that bounding took.
     """
 
     privacy: PrivacySpec
@@ -68,6 +70,7 @@ class ReleaseTerms(Generic[Limit]):
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
     selection: SelectionRule | GroupRule | None = None
+    lost_in: LostIn = LostIn.RELEASE
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
@@ -88,7 +91,26 @@ class ReleaseTerms(Generic[Limit]):
 
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
-        return side_counters(self.privacy.side_counters, self.bounds.least, max_cells=self.output_cells)
+        """What is counted aside, one number each in each release."""
+        bounds = self.bounds.least
+        clips = self.lost_in is LostIn.NOWHERE or bounds.signed
+        return side_counters(self.privacy.side_counters, bounds, max_cells=self.output_cells, clips=clips)
+
+    @functools.cached_property
+    def lost(self) -> LostCounter | None:
+        """What tells the weight that bounding took; `None` if no histogram does."""
+        return lost_counter(
+            self.privacy.side_counters,
+            self.bounds.least,
+            self.lost_in,
+            one_record=self.unit.is_one_record,
+            windows=self.window_count,
+        )
+
+    @property
+    def aside(self) -> int:
+        """How many numbers each release counts aside, without votes for keys."""
+        return len(self.counters) + (0 if self.lost is None or self.lost.of_run else self.lost.bins)
 
     @property
     def selections(self) -> int:
@@ -113,7 +135,7 @@ class ReleaseTerms(Generic[Limit]):
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""
         spend = self.norm_spend if self.choosing is None else self.choosing.bounds.spend
-        return share_left(self.counters, spend or Fraction(0))
+        return share_left(self.counters, spend or Fraction(0), Fraction(0) if self.lost is None else self.lost.shares)
 
     @property
     def choosing(self) -> ReleaseTerms[AutoNorm] | None:
@@ -169,6 +191,7 @@ class RowTerms(ReleaseTerms):
     """
 
     mechanism: RowMechanism
+    lost_in: LostIn = LostIn.NOWHERE
 
     @property
     def selections(self) -> int:

@@ -55,7 +55,7 @@ class SketchAccumulator:
         self._chunks: list[WeightedItems] = []
         self._hashed = 0
         self._sketch: RawSketch | None = None
-        self.side = np.zeros(len(sketch_input.side_names), dtype=np.int64)
+        self.side = np.zeros(sketch_input.side_size, dtype=np.int64)
         self.max_norm: Fraction | None = None
         self.row: int | None = None
 
@@ -162,7 +162,7 @@ class SketchAccumulator:
         payload = data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:])
         if not payload:
             return accumulator
-        size = 2 + len(sketch_input.side_names)
+        size = 2 + sketch_input.side_size
         end = 1 + size * _DTYPES[payload[0]].itemsize
         numbers = _unpack(payload[1:end] + payload[:1], size)
         norm, place, accumulator.side = int(numbers[0]), int(numbers[1]), numbers[2:]
@@ -189,7 +189,7 @@ class SketchAccumulator:
 
     @property
     def total_side(self) -> np.ndarray:
-        """What everything added adds to what is counted aside, int64 of shape (len(side_names),)."""
+        """What everything added adds to what is counted aside, int64 of shape (side_size,)."""
         if not self.items:
             return self.side
         waiting = self._sketch_input.contributions(self.items, self.weights)

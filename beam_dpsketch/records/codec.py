@@ -14,9 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_dpsketch.records.columns import encode_ids
 
+LOST = "lost"
+"""The column of what bounding took already of the unit of a record; a table without it lost nothing."""
 _VERSION = 1
 _HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")
 _BINARY = pa.large_binary()
@@ -129,13 +132,16 @@ def _parse(data: bytes) -> tuple[dict[str, pa.Array], int]:
 
 
 def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
-    """Concatenate tables of records; a column that a table lacks is null there."""
+    """Concatenate tables of records; a column that a table lacks is null there, and 0 if it is lost weight."""
     tables = list(tables)
     if all(table.schema.equals(tables[0].schema) for table in tables):
         return pa.concat_tables(tables)
     if len({table["unit"].type for table in tables}) > 1:
         tables = [table.set_column(0, "unit", encode_ids(table["unit"])) for table in tables]
-    return pa.concat_tables(tables, promote_options="default")
+    whole = pa.concat_tables(tables, promote_options="default")
+    if LOST not in whole.column_names:
+        return whole
+    return whole.set_column(whole.column_names.index(LOST), LOST, pc.fill_null(whole[LOST], 0))
 
 
 def _binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:

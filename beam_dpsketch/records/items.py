@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.lost.histogram import LostCounter
+from beam_dpsketch.privacy.lost.histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -22,6 +24,7 @@ from beam_dpsketch.records.unused import MANY, warn_of_unused
 from beam_dpsketch.sketches import RawSketch, raw_type
 
 VOTES, VOTERS = "votes", "voters"
+_NOTHING_LOST = np.zeros(0, dtype=np.int64)
 
 
 class WeightedItems(NamedTuple):
@@ -30,7 +33,7 @@ class WeightedItems(NamedTuple):
     Attributes:
       keys: what a sketch needs to know of the items, of shape (n,).
       weights: int64 of shape (n,).
-      side: what their units add to what is counted aside, int64 of shape (len(side_names),); `None` for nothing.
+      side: what their units add to what is counted aside, int64 of shape (side_size,); `None` for nothing.
       max_norm: the norm that scaled them, if the data chose it.
     """
 
@@ -44,7 +47,8 @@ class WeightedItems(NamedTuple):
 class SketchInput:
     """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside.
 
-    `over_time` says which rows the sketches of windows go into; `None` if each is released as it is.
+    `lost` counts the weight that bounding takes. `over_time` says which rows the sketches of windows go into; `None` if
+    each is released as it is.
     """
 
     spec: Any
@@ -52,6 +56,7 @@ class SketchInput:
     counters: tuple[SideCounter, ...] = ()
     selection: SelectionRule | None = None
     over_time: WindowRows | None = None
+    lost: LostCounter | None = None
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -62,8 +67,18 @@ class SketchInput:
 
     @property
     def side_names(self) -> tuple[str, ...]:
-        """What is counted aside: the side counters, then votes for keys and how many units cast them."""
+        """What is counted aside, but lost weight: side counters, then votes for keys and how many units cast them."""
         return (*(counter.name for counter in self.counters), *(() if self.selection is None else (VOTES, VOTERS)))
+
+    @property
+    def own_bins(self) -> int:
+        """How many counts of lost weight a release has itself."""
+        return 0 if self.lost is None or self.lost.of_run else self.lost.bins
+
+    @property
+    def side_size(self) -> int:
+        """How many numbers are counted aside: the side counters, lost weight, votes, and how many units cast them."""
+        return len(self.side_names) + self.own_bins
 
     @property
     def readable(self) -> Readable:
@@ -101,7 +116,7 @@ class SketchInput:
         if not usable.all():
             _check_values(item=items, weight=weights)
         weights = self.clamp(values[usable])
-        return WeightedItems(keys[usable], weights, self.side_of_single(weights))
+        return WeightedItems(keys[usable], weights, self.side_of_single(values[usable]))
 
     def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
         """Count records of weight 1 that repeat."""
@@ -117,13 +132,22 @@ class SketchInput:
         return WeightedItems(keys, weights, self._side(total, total))
 
     def side_of_single(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the side counters of records with these weights, each a unit of its own: int64."""
-        return self._side(int(np.count_nonzero(weights)), int(weights.sum()))
+        """Add up what is counted aside of records with these weights, not clamped, each a unit of its own: int64."""
+        clamped = self.clamp(weights)
+        return self._side(int(np.count_nonzero(clamped)), int(clamped.sum()), clamped_by(weights, clamped))
 
-    def _side(self, records: int, weight: int) -> np.ndarray:
+    def _side(self, records: int, weight: int, lost: np.ndarray = _NOTHING_LOST) -> np.ndarray:
         votes = 0 if self.selection is None else records * self.selection.grid
         amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
-        return np.array([amounts[name] for name in self.side_names], dtype=np.int64)
+        numbers = np.array([amounts[name] for name in self.side_names], dtype=np.int64)
+        return self.with_own_bins(numbers, lost_histogram(lost, self.own_bins) if self.own_bins else None)
+
+    def with_own_bins(self, numbers: np.ndarray, bins: np.ndarray | None) -> np.ndarray:
+        """Return the numbers of `side_names`, and between them the lost weight of a release that counts it itself."""
+        if not self.own_bins:
+            return numbers
+        bins = np.zeros(self.own_bins, dtype=np.int64) if bins is None else bins
+        return np.insert(numbers, len(self.counters), bins)
 
     def warn_if_unused(
         self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
@@ -146,6 +170,12 @@ class SketchInput:
     def pending_limit(self) -> int:
         """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
         return min(4096, max(256, self.spec.cells // 8))
+
+
+def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
+    """Return how much of the size of each weight clamping took, int64; of the smallest one 1 too little."""
+    largest = np.iinfo(np.int64).max
+    return np.abs(np.clip(weights, -largest, largest)) - np.abs(clamped)
 
 
 def _check_values(**values_of: Any) -> None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
@@ -147,13 +148,15 @@ def read_table(
 ) -> pa.Table:
     """Return the records that count: columns unit (as in `records.columns`), key (if per key), item and weight.
 
+    Where lost weight is told and reading clamps some, the column `lost` says how much of each record.
+
     Args:
       reader: the reader.
       columns: what it read.
       bounds: clamp the weights; signed weights of `RecordBounds` are left alone, because they are split later.
       sketch_input: turns items into fingerprints; without it they become canonical bytes.
     """
-    privacy_ids, keys, items, weights = columns
+    (privacy_ids, keys, items, weights), lost = columns, {}
     parts = {"unit": id_column(privacy_ids)}
     if reader.per_key:
         parts["key"] = reader.encode_keys(keys)
@@ -162,9 +165,12 @@ def read_table(
     values, whole = _parse_or_ones(weights, len(items))
     if weights is not None:
         if bounds.has_norm or not bounds.signed:
-            values = np.clip(values, bounds.min_weight, bounds.max_weight)
+            clamped = np.clip(values, bounds.min_weight, bounds.max_weight)
+            if sketch_input is not None and sketch_input.lost is not None and (values > clamped).any():
+                lost = {LOST: pa.array(np.maximum(values, clamped) - clamped)}
+            values = clamped
         mask = mask & whole & (values != 0)
-    read = pa.table({**parts, "weight": pa.array(values)})
+    read = pa.table({**parts, "weight": pa.array(values), **lost})
     if not mask.all():
         columns.check_values()
         read = read.filter(pa.array(mask))
@@ -252,5 +258,8 @@ def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput
 
 def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
     """Yield each key with its items, weights and side counters, where each record is a unit of its own."""
-    for _, key, items in split_by_key(records, sketch_input, *dictionary_codes(records["key"])):
-        yield key, items._replace(side=sketch_input.side_of_single(items.weights))
+    codes, keys = dictionary_codes(records["key"])
+    order, groups = group_rows(codes, len(keys))
+    weights = records["weight"].to_numpy()[order]  # not clamped yet
+    for place, key, items in split_by_key(records, sketch_input, codes, keys):
+        yield key, items._replace(side=sketch_input.side_of_single(weights[groups[place]]))

@@ -14,6 +14,7 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit, PrivacyUnit
+from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Calibrated, Count, check_types
@@ -99,7 +100,7 @@ class ReleaseSpec:
     def summed(self, terms: DeclaredTerms, rows: WindowRows | None = None) -> SketchInput:
         """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
         return dataclasses.replace(
-            self.sketch_input, counters=terms.counters, selection=terms.key_selection, over_time=rows
+            self.sketch_input, counters=terms.counters, lost=terms.lost, selection=terms.key_selection, over_time=rows
         )
 
     @functools.cached_property
@@ -170,7 +171,14 @@ class ReleaseSpec:
             window_count=window_count,
             period_micros=period_micros,
             output_cells=cells,
+            lost_in=self.tells_lost_in(one_window=not in_windows),
         )
+
+    def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
+        """Return which histogram tells what bounding took: that of a release that is alone, or that of its run."""
+        if self.privacy_id is None or not (self.is_keyed or (is_bounded and not one_window)):
+            return LostIn.RELEASE
+        return LostIn.RUN if is_bounded else LostIn.NOWHERE  # a stream would wait for what its run lost
 
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""

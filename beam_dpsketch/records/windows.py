@@ -98,7 +98,8 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
     windows = _windows_of_bound(terms, windowing, starts)
     cells = terms.output_cells and windows and terms.output_cells * windows
     disclosed = declared.discloses(windows_are_public=windows_are_public)
-    terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells)
+    lost_in = declared.tells_lost_in(one_window=windowing.is_global, is_bounded=windowing.is_bounded)
+    terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells, lost_in=lost_in)
     return WindowPlan(terms, starts, periods, windowing.is_global, terms.window_count)
 
 

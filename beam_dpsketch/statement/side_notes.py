@@ -23,8 +23,8 @@ _WORDS = {  # in general, and with a number
     CLIPPED: ("clipped weight", "at least about {} in clipped weight"),
     SCALED: ("scaled units", "about {} scaled units"),
 }
-_MAX_VALUE, _MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
-_MAX_DENOMINATOR = 1 << 7000  # what the format has room for
+MAX_VALUE, MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
+MAX_DENOMINATOR = 1 << 7000  # what the format has room for
 
 
 class Interval(NamedTuple):
@@ -60,13 +60,13 @@ class SideNote:
             raise ValueError(f"names must be different ones of {', '.join(NAMES)}")
         if not 0 < self.share < 1:
             raise ValueError("share must be between 0 and 1")
-        if not 0 < self.squared_limit <= _MAX_SIGMA_SQUARED:
+        if not 0 < self.squared_limit <= MAX_SIGMA_SQUARED:
             raise ValueError("squared_limit must be above 0 and at most 2**200")
-        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= _MAX_SIGMA_SQUARED:
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
             raise ValueError("sigma_squared must be at least 1/4 and at most 2**200")
-        if any(each.denominator > _MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
+        if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
             raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
-        _validate.whole(low=-_MAX_VALUE, high=_MAX_VALUE - 1, value=self.value)
+        _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, value=self.value)
         if self.scale_bits not in (0, ROW_SCALE_BITS, SCALE_BITS):
             raise ValueError(f"scale_bits must be 0, {ROW_SCALE_BITS} or {SCALE_BITS}")
 
@@ -103,12 +103,18 @@ class SideNote:
             share=min(self.share, other.share),
             squared_limit=max(self.squared_limit, other.squared_limit),
             sigma_squared=self.sigma_squared + other.sigma_squared,
-            value=(total + _MAX_VALUE) % (2 * _MAX_VALUE) - _MAX_VALUE,
+            value=(total + MAX_VALUE) % (2 * MAX_VALUE) - MAX_VALUE,
             scale_bits=bits,
         )
 
     def __str__(self) -> str:
+        return self.as_words()
+
+    def as_words(self, *, at_least: bool = False) -> str:
+        """Return the number in words: with the noise around it, or only its lower bound."""
         estimate, lower, upper = self.interval(0.95)
+        if at_least and lower > 0:
+            return f"at least {self._phrases[1].removeprefix('about ').format(shown(lower))}"
         half = upper - estimate
         if self.may_be_nothing:  # also what a release of nothing shows
             estimate, half = 0, max(upper, -lower)

@@ -13,8 +13,10 @@ from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
+from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, WEIGHT
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.privacy.zcdp import Loss
+from beam_dpsketch.statement.lost_notes import Lost, LostNote, share
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import SideNote
@@ -39,6 +41,7 @@ class Stated:
     shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
     side: tuple[SideNote, ...] = ()
+    lost: LostNote | None = None
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
     keys: KeyNote | GroupNote | None = None
@@ -94,7 +97,39 @@ class Stated:
     def sketch_share(self) -> Fraction:
         """The part of rho that the counters of the sketch have."""
         others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
+        others += Fraction(0) if self.lost is None else self.lost.shares
         return 1 - sum((note.share for note in self.side), others)
+
+    def note(self, name: str) -> SideNote | None:
+        """Return the side counter of this; `None` if there is none."""
+        return next((note for note in self.side if name in note.names), None)
+
+    def is_at_least(self, name: str) -> bool:
+        """Return whether there may be any number more of these than are counted: of an id, only some are.
+
+        Records that bounds drop are not counted, and under a norm no more than its room of an id's records and weight.
+        """
+        return not self.unit.is_one_record and (name == RECORDS or (name == WEIGHT and self.bounds.has_norm))
+
+    def words_of(self, note: SideNote) -> str:
+        """Return the number of a side counter, in words."""
+        return note.as_words(at_least=any(map(self.is_at_least, note.names)))
+
+    def lost_share(self, confidence: float = 0.95) -> Lost | None:
+        """Return the share of the weight that bounding took; `None` if that is not told."""
+        kept, clipped = self.note(WEIGHT), self.note(CLIPPED)
+        if self.lost is not None and (kept is not None or self.lost.of_run):
+            return self.lost.read(kept, confidence, self._whole)
+        if clipped is None or kept is None or self.bounds.signed:
+            return None
+        at_least = share(max(clipped.interval(confidence).lower, 0.0), kept.interval(confidence).upper)
+        return Lost(math.nan, at_least, math.nan, self._whole)
+
+    @property
+    def _whole(self) -> str:
+        """What `lost_share` is a share of, in words."""
+        what = "the weight" if self.bounds.has_weights else "the records"
+        return f"{what} of all keys and windows" if self.lost is not None and self.lost.of_run else what
 
     @property
     def sigma_squared(self) -> Fraction:

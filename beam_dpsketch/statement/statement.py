@@ -15,8 +15,9 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement import statement_text
+from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
 from beam_dpsketch.statement.notes import GroupNote, KeyNote, RowNote
-from beam_dpsketch.statement.release_id import are_parts_of_one_run, timeline
+from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timeline
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote, add_up
 from beam_dpsketch.statement.stated import Stated
@@ -43,6 +44,7 @@ class PrivacyStatement(Stated):
       release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
         part of the run that it is, and of the draw of its noise.
       side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
+      lost: the noisy histogram of the weight that bounding took, which rho covers too; `None` if it is not told.
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
       delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
         grouped counts, that it brings items in.
@@ -61,6 +63,7 @@ class PrivacyStatement(Stated):
         randomness: Randomness,
         release_id: bytes,
         side: tuple[SideNote, ...] = (),
+        lost: LostNote | None = None,
         keys: KeyNote | GroupNote | None = None,
         over_time: RowNote | None = None,
     ) -> PrivacyStatement:
@@ -80,6 +83,7 @@ class PrivacyStatement(Stated):
             randomness=randomness,
             release_ids=(release_id,),
             side=side,
+            lost=lost,
             keys=keys,
             over_time=over_time,
         )
@@ -128,6 +132,7 @@ class PrivacyStatement(Stated):
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
+            lost=add_up_lost(self.lost, other.lost, runs(self.release_ids), runs(other.release_ids)),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
             delta=loss.delta,
             keys=self.keys if self.keys == other.keys else None,
@@ -150,6 +155,7 @@ class PrivacyStatement(Stated):
             "disclosed": statement_text.disclosed(self.disclosed),
             "randomness": self.randomness.value,
             "side": [note.as_dict() for note in self.side],
+            "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": _rounded_up(self.delta),
             "keys": None if self.keys is None else self.keys.as_dict(),

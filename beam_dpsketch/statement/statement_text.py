@@ -35,6 +35,7 @@ def facts(statement: Stated) -> dict[str, str]:
         "Bounds enforced on each": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
         **_holds(statement),
+        **_lost(statement),
         **_answers(statement),
         "Noise": f"{_noise(statement, noise)}{source}.",
         **_parts(statement),
@@ -112,15 +113,20 @@ def _choice(statement: Stated) -> str:
 def _holds(statement: Stated) -> dict[str, str]:
     if not statement.side or (statement.over_time is not None and statement.over_time.is_row):
         return {}
-    counts = ", ".join(map(str, statement.side))
+    counts = ", ".join(map(statement.words_of, statement.side))
     again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
     each = " A unit counts once for each window." if again and statement.over_time is not None else ""
     return {"Holds": f"{counts}. Each +- covers the noise with 95 %, and not what the bounds took away.{each}"}
 
 
+def _lost(statement: Stated) -> dict[str, str]:
+    found = statement.lost_share()
+    return {} if found is None else {"Lost to the bounds": f"{found}."}
+
+
 def _parts(statement: Stated) -> dict[str, str]:
     keys: Any = None if statement.keys is None or statement.keys.of_items else statement.keys
-    if not (statement.side or statement.norm_spend or keys) or len(statement.release_ids) > 1:
+    if not (statement.side or statement.lost or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
     parts = [f"{_part(statement.sketch_share)} for the sketch"]
     parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
@@ -130,6 +136,8 @@ def _parts(statement: Stated) -> dict[str, str]:
     parts += [
         f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side
     ]
+    if (lost := statement.lost) is not None:
+        parts.append(f"{_part(lost.shares)} for {lost}")
     return {"Parts of rho": f"{', '.join(parts)}."}
 
 

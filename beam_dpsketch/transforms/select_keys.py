@@ -69,7 +69,7 @@ class SelectKeys(PrivateTransform):
         window_plan = plan_of(pcoll, self._declared)
         self._check_elements(pcoll)
         resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
-        sums = pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise)
+        sums = (pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise))["sums"]
         choice = self._pay(pcoll, resolved).noise(_ChosenAlone).choice
         return (
             sums

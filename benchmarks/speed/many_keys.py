@@ -55,8 +55,8 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     if step == "final":
         return elements | transform
     if step == "bound":
-        return bound_over_windows(elements, declared.reader, declared.sketch_input, plan, None)[0]
-    sums = elements | ExactSums(declared, plan, None)
+        return bound_over_windows(elements, declared.reader, declared.sketch_input, plan, None).values
+    sums = (elements | ExactSums(declared, plan, None))["sums"]
     if step == "sum":
         return sums
     run = beam.pvalue.AsSingleton(draw_run(elements.pipeline))

@@ -201,9 +201,7 @@ def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, cou
         released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(**{counter: None}))),
         released(
             RecordBounds(3, max_keys=2) if counter != "clipped" else NORM,
-            privacy=PrivacySpec(
-                rho=0.5, side_counters=SideCounters(units=None, records=None, weight=None, clipped=None)
-            ),
+            privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(units=None, records=None, weight=None, lost=None)),
         ),
     ]
     for it in without:

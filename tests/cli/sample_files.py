@@ -30,6 +30,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.statement.release_id import part_name
 from beam_dpsketch.transforms import window_file
@@ -38,7 +39,14 @@ from tests.helpers.timeline_rows import released_rows
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "releases"
 HORIZON = Horizon(1_714_521_600, 3600, 6)  # from 2024-05-01T00:00Z on
 PEOPLE = {"bounds": RecordBounds(10), "unit": PrivacyUnit.PRIVACY_ID}
-PER_KEY = {"bounds": RecordBounds(10, max_keys=2), "unit": PrivacyUnit.PRIVACY_ID, "output_cells": 2}
+PER_KEY = {
+    "bounds": RecordBounds(10, max_keys=2),
+    "unit": PrivacyUnit.PRIVACY_ID,
+    "output_cells": 2,
+    "lost_in": LostIn.NOWHERE,
+}
+LOST = (300, 250, 180, 90, 30, 4)
+"""People who lost 1, 2 or 3, 4 to 7 records and so on, of the release of delays."""
 
 
 def write(path: pathlib.Path, elements: Sequence[Any]) -> None:
@@ -53,8 +61,10 @@ def write(path: pathlib.Path, elements: Sequence[Any]) -> None:
 
 
 def side(terms: ReleaseTerms, people: int, records: int) -> np.ndarray:
-    """The exact side counters of a release."""
-    return np.array([people if UNITS in counter.names else records for counter in terms.counters])
+    """The exact side counters of a release, and how many people lost how much, if it tells that."""
+    counts = [people if UNITS in counter.names else records for counter in terms.counters]
+    lost = [] if terms.lost is None else [0, 0, *LOST, *[0] * (terms.lost.bins - 2 - len(LOST))]
+    return np.array(counts + lost)
 
 
 def delays() -> list[Any]:

@@ -84,7 +84,7 @@ units = st.one_of(
 relations = st.sampled_from(NeighboringRelation)
 counters = st.builds(
     lambda rest: SideCounters(**rest),
-    of(**dict.fromkeys(("units", "records", "weight", "clipped"), st.one_of(st.none(), share))),
+    of(**dict.fromkeys(("units", "records", "weight", "lost"), st.one_of(st.none(), share))),
 )
 privacies = st.one_of(
     st.builds(

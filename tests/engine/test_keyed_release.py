@@ -57,7 +57,9 @@ def keyed_release(raw=None, privacy=PRIVACY, keyed=KEYED, side=(), **terms):
     raw = CountSketch(SPEC).accumulate(ITEMS) if raw is None else raw
     terms = ReleaseTerms(privacy, **terms)
     raw = raw.in_units_of(terms.scale_bits)
-    return raw, release_part(raw, np.array(side, dtype=np.int64), terms, keyed)
+    numbers = np.zeros(terms.aside, dtype=np.int64)
+    numbers[: len(side)] = side
+    return raw, release_part(raw, numbers, terms, keyed)
 
 
 def noise(*arguments, **settings):

@@ -318,7 +318,7 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     spec: Any, cells: int, signs: bool, relation: Any
 ) -> None:
     """m = 0.8 kappa / phi with kappa^2 = reading^2 cells c / (2 rho_sketch), where c = 4, 2 or 1."""
-    shares: Any = {"units": 0.1, "records": None, "weight": 0.15, "clipped": 0.2}
+    shares: Any = {"units": 0.1, "records": None, "weight": 0.15, "lost": 0.2}
     privacy = PrivacySpec(RHO, relation=relation, side_counters=SideCounters(**shares))
     auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4), max_weight=5)
     terms = terms_of(privacy, auto)

@@ -154,7 +154,7 @@ def wanted(setting: Setting) -> dict[str, Fraction]:
     shares = {name: getattr(asked, name) or Fraction(0) for name in ("units", "records", "weight")}
     bounds: Any = setting.bounds
     if not isinstance(bounds, RecordBounds):
-        half = (asked.clipped or Fraction(0)) / 2
+        half = (asked.lost or Fraction(0)) / 2
         shares |= {"clipped": half, "scaled": half}
     else:
         weighs = bounds.signed or bounds.max_weight > 1
@@ -191,7 +191,7 @@ def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
 
 def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
     """Return the release, or a row, of a sketch without data."""
-    part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64))
+    part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     (found,) = release_parts([part], Calibration.of(raw.spec, terms), row=0 if isinstance(terms, RowTerms) else None)
     return found
 
@@ -250,7 +250,7 @@ def settings(draw: st.DrawFn) -> Setting:
         side_counters=draw(
             st.none()
             | st.just(SideCounters())
-            | st.builds(SideCounters, units=SHARES, records=SHARES, weight=SHARES, clipped=SHARES)
+            | st.builds(SideCounters, units=SHARES, records=SHARES, weight=SHARES, lost=SHARES)
         ),
     )
     kind = draw(st.sampled_from(["record", "records", "norm", "chosen", "horizon"]))

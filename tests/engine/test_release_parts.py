@@ -63,7 +63,7 @@ def parts_of(spec: Any, terms: ReleaseTerms) -> list[Part]:
     for number, count in enumerate((0, 2, 300, 2)):
         items: list[Any] = [f"{item % 40}" if "Text" in repr(spec) else item % 30 for item in range(count)]
         raw = sketch_input.raw_sketch().accumulate(items)
-        side = np.full(len(terms.counters), count, dtype=np.int64)
+        side = np.full(terms.aside, count, dtype=np.int64)
         found.append(Part(raw, side, bytes([number]), None if number == 2 else b"r" * 16))
     return found
 

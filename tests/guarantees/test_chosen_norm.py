@@ -35,7 +35,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums
 from beam_dpsketch.transforms.steps import norms as norm_choosing
-from beam_dpsketch.transforms.steps.norms import BoundByNorm
+from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
 from tests.helpers import tolerances
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, expected

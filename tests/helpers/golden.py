@@ -38,6 +38,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
 from tests.helpers import by_hand
 
@@ -105,6 +106,7 @@ def good() -> dict[str, ReleasedSketch]:
         **_groups(),
         **_norms(),
         **_side_notes(),
+        **_lost_notes(),
         "count_min_chosen_keys": by_hand.released(
             CountMin,
             SketchSpec(depth=1, width=2),
@@ -185,6 +187,19 @@ def _side_notes() -> dict[str, ReleasedSketch]:
     return {"count_sketch_side_notes": people, "count_min_one_note": records}
 
 
+def _lost_notes() -> dict[str, ReleasedSketch]:
+    """Releases that tell what bounding took: each its own, and that of a run."""
+    spec, share = SketchSpec(depth=1, width=2), Fraction(1, 50)
+    own = LostNote(share=share, sigma_squared=Fraction(567, 2), counts=(17, -3, 1 << 40))
+    kept = by_hand.note("weight", share / 2, Fraction(100), Fraction(10_000), 4900 << 16, scale_bits=16)
+    of_run = LostNote(share=share / 2, sigma_squared=Fraction(567), counts=(1, -(1 << 62), 0, 5), kept=kept)
+    people: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
+    return {
+        "count_min_lost": by_hand.released(CountMin, spec, [[6, 5]], **people, bounds=RecordBounds(2), lost=own),
+        "count_min_lost_by_run": by_hand.released(CountMin, spec, [[7, 4]], **people, bounds=NormBound(9), lost=of_run),
+    }
+
+
 def rows() -> dict[str, TimelineRow]:
     """Rows over time by file name: of both mechanisms, of records, and of people under a norm with side notes."""
     note = by_hand.note("units", Fraction(1, 50), Fraction(6), Fraction(300), -(1 << 40), scale_bits=8)
@@ -251,9 +266,9 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, delta,
-    # keys and over_time, then scale_bits 5 and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(9) + b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, lost,
+    # delta, keys and over_time, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(10) + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -262,6 +277,7 @@ def bad() -> dict[str, bytes]:
     return {
         **_bad_groups(),
         **_bad_sides(),
+        **_bad_lost(),
         **_bad_keys(),
         **_bad_rows(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
@@ -354,6 +370,33 @@ def _bad_sides() -> dict[str, bytes]:
             notes=b"\x02\x00", names=b"\x01\x00\x00", share=half + end + b"\x01\x00\x01" + half
         ),
         "bad_side_spend_without_norm": other(spend=b"\x01\x01\x00\x01\x01\x00\x14"),
+    }
+
+
+def _bad_lost() -> dict[str, bytes]:
+    """The release that tells its own loss, with other numbers than a histogram may have."""
+    body = good()["count_min_lost"].to_bytes()[:-DIGEST_BYTES]
+    parts = {
+        "there": b"\x01",
+        "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
+        "noise": b"\x02\x00\x37\x02\x01\x00\x02",  # 567/2
+        "bins": b"\x03\x00",
+        "counts": b"".join(each.to_bytes(8, "little", signed=True) for each in (17, -3, 1 << 40)),
+        "kept": b"\x00",
+    }
+    note = b"".join(parts.values())
+    assert body.count(note) == 1
+
+    def other(**changes: bytes) -> bytes:
+        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
+
+    return {
+        "bad_lost_cut": other(kept=b""),
+        "bad_lost_half_a_note": other(there=b"\x02"),
+        "bad_lost_few_bins": other(bins=b"\x02\x00", counts=parts["counts"][:16]),
+        "bad_lost_many_bins": other(bins=b"\x41\x00", counts=bytes(8 * 65)),
+        "bad_lost_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
+        "bad_lost_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
     }
 
 

@@ -62,7 +62,7 @@ SPECS: dict[str, Any] = {
 SIDES: dict[str, SideCounters | None] = {
     "usual": SideCounters(),
     "none": None,
-    "lopsided": SideCounters(units=0.5, records=0.01, weight=0.3, clipped=None),
+    "lopsided": SideCounters(units=0.5, records=0.01, weight=0.3, lost=None),
 }
 
 

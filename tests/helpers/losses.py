@@ -119,7 +119,7 @@ def _statement(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
         rows = Counting.of(spec, terms).gather([], bytes(RUN_BYTES + PART_BYTES), bytes(DRAW_BYTES), Randomness.SYSTEM)
         return rows.privacy
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
-    part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64))
+    part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     (released,) = release_parts([part], Calibration.of(spec, terms), row=0 if isinstance(terms, RowTerms) else None)
     return released.privacy
 

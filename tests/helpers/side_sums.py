@@ -32,7 +32,7 @@ Added: TypeAlias = dict[str, Cells]
 
 def counters_of(bounds: Bounds, max_cells: int | None) -> tuple[SideCounter, ...]:
     """Return all side counters."""
-    return side_counters(SideCounters(), bounds, max_cells=max_cells)
+    return side_counters(SideCounters(), bounds, max_cells=max_cells, clips=True)
 
 
 def without_zeros(case: Case) -> Case:

@@ -61,7 +61,7 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     """Return the statement of a release without data."""
     terms, spec = config.terms, config.spec
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
-    part = Part(raw, np.zeros(len(terms.counters), dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
+    part = Part(raw, np.zeros(terms.aside, dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
     row = {} if config.horizon is None else {"row": 0}
     (released,) = release_parts([part], config.resolved.calibrated, **row)
     return released.privacy

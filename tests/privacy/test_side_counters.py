@@ -40,7 +40,7 @@ every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=la
 
 
 def by_name(bounds: Bounds, shares: SideCounters | None = None, **settings: Any) -> dict[str, SideCounter]:
-    found = side_counters(SideCounters() if shares is None else shares, bounds, **settings)
+    found = side_counters(SideCounters() if shares is None else shares, bounds, clips=True, **settings)
     return {name: counter for counter in found for name in counter.names}
 
 
@@ -102,7 +102,7 @@ def test_limits_under_record_bounds(signed: bool) -> None:
     ],
 )
 def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: list[tuple[str, ...]]) -> None:
-    assert [counter.names for counter in side_counters(SideCounters(), bounds)] == groups
+    assert [counter.names for counter in side_counters(SideCounters(), bounds, clips=True)] == groups
     largest = SideCounters(units=0.01, records=0.05, weight=0.02)
     for counter in side_counters(largest, bounds):
         if counter.name not in ("clipped", "scaled"):
@@ -113,9 +113,9 @@ def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: l
 def test_counters_can_be_left_out() -> None:
     assert side_counters(None, NORM) == ()
     assert share_left(()) == 1
-    none = SideCounters(units=None, records=None, weight=None, clipped=None)
+    none = SideCounters(units=None, records=None, weight=None, lost=None)
     assert side_counters(none, NORM) == side_counters(none, RecordBounds(1)) == ()
-    assert set(by_name(NORM, SideCounters(clipped=None, weight=None))) == {"units", "records"}
+    assert set(by_name(NORM, SideCounters(lost=None, weight=None))) == {"units", "records"}
     assert set(by_name(NORM, SideCounters(units=None, records=None, weight=None))) == {"clipped", "scaled"}
     # What is equal by definition comes for nothing.
     assert set(by_name(RecordBounds(1), SideCounters(units=None))) == {"units", "records", "weight"}
@@ -181,7 +181,7 @@ def test_one_unit_can_cost_all_of_rho(relation: NeighboringRelation, max_norm: i
     assert 1 - Fraction(1, 100) < joint_loss(max_norm, rho) / rho <= 1
 
 
-@pytest.mark.parametrize("shares", [{"units": 0}, {"records": 1}, {"weight": -0.1}, {"clipped": 2}])
+@pytest.mark.parametrize("shares", [{"units": 0}, {"records": 1}, {"weight": -0.1}, {"lost": 2}])
 def test_shares_are_between_0_and_1(shares: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be greater than 0 and less than 1"):
         SideCounters(**shares)
@@ -256,7 +256,7 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
         (ReleaseTerms(none), Fraction(1)),
         (ReleaseTerms(every), Fraction(49, 50)),  # units, records and weight are one
         (ReleaseTerms(every).without_side_counters(), Fraction(1)),
-        (ReleaseTerms(every, RecordBounds(2, max_weight=3), **of_people), Fraction(47, 50)),
+        (ReleaseTerms(every, RecordBounds(2, max_weight=3), **of_people), Fraction(23, 25)),
         (ReleaseTerms(every, NORM, **of_people), Fraction(23, 25)),
         (ReleaseTerms(every, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(23, 25) - Fraction(1, 20)),
         (ReleaseTerms(none, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(19, 20)),

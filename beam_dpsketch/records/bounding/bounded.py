@@ -22,11 +22,14 @@ class Bounded(NamedTuple):
     Attributes:
       kept: the records, in columns.
       side: a row for each key and window, with a column for each of `side_names`; `None` without any.
+      lost: the histogram of the weight that their units lost, and for a run the weight kept; `None` if it is not
+        told.
       max_norm: the norm that scaled them, if the data chose it.
     """
 
     kept: pa.Table
     side: pa.Table | None = None
+    lost: np.ndarray | None = None
     max_norm: Fraction | None = None
 
     def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
@@ -42,7 +45,8 @@ class Bounded(NamedTuple):
         """Return items, weights and side counters, over all keys."""
         items = sketch_input.column_keys(self.kept["item"])
         counted = sketch_input.bounded(items, total_weights(self.kept, sketch_input.bounds))
-        return counted._replace(side=self._side_rows(sketch_input).sum(axis=0), max_norm=self.max_norm)
+        side = sketch_input.with_own_bins(self._side_rows(sketch_input).sum(axis=0), self.lost)
+        return counted._replace(side=side, max_norm=self.max_norm)
 
     def by_key(self, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
         """Yield each key with its items, weights and side counters."""
@@ -63,7 +67,7 @@ class Bounded(NamedTuple):
         side_codes = codes[len(self.kept) :]
         for number, (end, group) in enumerate(zip(ends.tolist(), groups, strict=True)):
             side = None if self.side is None else self.side.filter(pa.array(side_codes == number))
-            yield end, Bounded(kept[group], side, self.max_norm)
+            yield end, Bounded(kept[group], side, max_norm=self.max_norm)
 
     def _all_of(self, name: str) -> pa.ChunkedArray:
         tables = [self.kept] if self.side is None else [self.kept, self.side]

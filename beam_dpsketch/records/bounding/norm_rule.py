@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
 from beam_dpsketch.privacy.norm import choice, scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.scaling import TableWeights
@@ -20,6 +21,7 @@ from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
@@ -49,22 +51,42 @@ class NormRule:
         self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
         tables = sketch_input.kind.tables(sketch_input.spec)
         self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
-        self._over_time, self._bits = sketch_input.over_time, sketch_input.scale_bits
+        self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether there is nothing to net: no id has two records. Netting ids of one record each costs much."""
         return max_multiplicity_at_most(unit_hashes, 1)
 
     def prune(self, records: pa.Table) -> pa.Table:
-        return self._net(records).to_table()
+        pruned = self._net(records).to_table()
+        return pruned if self._lost is None else carry(records, pruned)
 
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records with weights in units of 2**-scale_bits, net if any of them is scaled down."""
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
-        kept, sums = self.select_and_count(records)
-        return Bounded(kept, None if sums is None else add_up_units(sums))
+        clean = without_lost(records)
+        kept, sums = self.select_and_count(clean)
+        lost = None if self._lost is None else self._lost_histogram(records, clean, kept, self._lost)
+        return Bounded(kept, None if sums is None else add_up_units(sums), lost)
+
+    def _lost_histogram(self, records: pa.Table, clean: pa.Table, kept: pa.Table, counter: LostCounter) -> np.ndarray:
+        """Return how many ids lost how much, and for a run the weight kept, which is limited."""
+        bits, most = self._bits, self.bounds.max_per_item
+        if most is not None:  # what is above it does not count as lost
+            netted = self._net(clean)
+            magnitudes = pa.array(self._magnitudes(netted))
+            table = netted._replace(records=None).to_table()
+            records = carry(records, table).set_column(table.column_names.index("weight"), "weight", magnitudes)
+        units = UnitWeights.of(records)
+        weights = units.weights << np.int64(bits)
+        lost = UnitWeights(units.units, weights).minus(kept)
+        counts = histogram(lost, counter.bins, bits=bits)
+        if counter.kept is None:
+            return counts
+        numbers = np.arange(len(weights))
+        return np.append(counts, counter.kept.limited(weights - lost, numbers, bits=bits, scale_bits=bits).sum())
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
@@ -115,12 +137,12 @@ class NormRule:
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
             return None
         units = dictionary_codes(records["unit"])
-        totals = _sum_by_code(units[0], records["weight"].to_numpy())
+        totals = sum_by_code(units[0], records["weight"].to_numpy())
         least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
         return units if scaling.fits_untouched(totals, least).all() else None
 
     def _net(self, records: pa.Table) -> NetRecords:
-        netted = net(records, count=self._counts_records)
+        netted = net(without_lost(records), count=self._counts_records)
         if self.bounds.resource_limit is not None:
             # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
             return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
@@ -132,7 +154,7 @@ class NormRule:
 
     def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
         units, max_norm = netted.codes["unit"], self.bounds.max_norm
-        heavy = ~scaling.fits_untouched(_sum_by_code(units, magnitudes), max_norm)[units]
+        heavy = ~scaling.fits_untouched(sum_by_code(units, magnitudes), max_norm)[units]
         factors = np.full(len(units), scaling.NO_SCALING, dtype=np.int64)
         if heavy.any():
             norms, numbers = self._squared_norms(netted.take(heavy), magnitudes[heavy])
@@ -164,12 +186,6 @@ class NormRule:
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
         for table, places in self._sketch_input.kind.cells_of(self._sketch_input.spec, keys):
             yield self._table_weights.numerators[table], places[items]
-
-
-def _sum_by_code(codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    sums = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64)
-    np.add.at(sums, codes, weights)
-    return sums
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:

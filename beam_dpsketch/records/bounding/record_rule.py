@@ -11,16 +11,19 @@ import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, without_lost
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, sample_copies
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
+from beam_dpsketch.records.reading import total_weights
 
 
 class RecordRule:
@@ -33,8 +36,9 @@ class RecordRule:
         counters: tuple[SideCounter, ...] = (),
         selection: SelectionRule | None = None,
         over_time: WindowRows | None = None,
+        lost: LostCounter | None = None,
     ) -> None:
-        self.bounds, self._over_time = bounds, over_time
+        self.bounds, self._over_time, self._lost = bounds, over_time, lost
         self._priorities, self._counters, self._selection = priorities, counters, selection
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
@@ -43,6 +47,11 @@ class RecordRule:
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def prune(self, records: pa.Table) -> pa.Table:
+        if self._lost is None:
+            return self._prune(records)
+        return carry(records, self._prune(without_lost(records)))
+
+    def _prune(self, records: pa.Table) -> pa.Table:
         if self.bounds.signed:
             return self._net(records)
         return self._keep(records) if self._priorities.is_persistent else count_copies(records)
@@ -52,11 +61,18 @@ class RecordRule:
         return self._sample(self._net(records)) if self.bounds.signed else self._keep(records)
 
     def bound(self, records: pa.Table) -> Bounded:
-        kept = self.select(records)
+        kept = self.select(without_lost(records))
+        lost = None if self._lost is None else self._lost_histogram(records, kept, self._lost)
         if not self._counters and self._selection is None:
-            return Bounded(kept)
+            return Bounded(kept, lost=lost)
         sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
-        return Bounded(kept, add_up_units(sums))
+        return Bounded(kept, add_up_units(sums), lost)
+
+    def _lost_histogram(self, records: pa.Table, kept: pa.Table, counter: LostCounter) -> np.ndarray:
+        """Return how many ids lost how much, and for a run the weight kept, which the bounds limit."""
+        lost = UnitWeights.of(records).minus(kept)
+        counts = histogram(lost, counter.bins)
+        return np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
 
     def _net(self, records: pa.Table) -> pa.Table:
         names = [name for name in records.column_names if name != self._priorities.column]

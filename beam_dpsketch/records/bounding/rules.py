@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -22,7 +23,7 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
     """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same."""
     bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
     if isinstance(bounds, RecordBounds):
-        return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time)
+        return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
     assert isinstance(bounds, NormBound)
     return NormRule(bounds, sketch_input, counters, selection)
 
@@ -30,7 +31,7 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
 def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], max_norm: Fraction) -> NormRule:
     """Return the rule of the norm that an `AutoNorm` has chosen."""
     chosen = terms.with_norm(max_norm)
-    return NormRule(chosen.bounds, sketch_input, chosen.counters)
+    return NormRule(chosen.bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters)
 
 
 def gather_tables(rule: Rule, tables: Iterable[pa.Table], most: int) -> pa.Table:

@@ -29,6 +29,7 @@ from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.format import fields
 from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
@@ -112,6 +113,15 @@ _SIDE_NOTE = Object(
         "scale_bits": U8,
     },
 )
+_LOST_NOTE = Object(
+    LostNote,
+    {
+        "share": fields.Exact,
+        "sigma_squared": fields.Exact,
+        "counts": Repeated(I64),
+        "kept": fields.Optional(_SIDE_NOTE),
+    },
+)
 _KEY_NOTE = Object(
     KeyNote,
     {
@@ -152,6 +162,7 @@ _STATEMENT = Object(
         "bounds": _BOUNDS,
         "norm_spend": fields.Optional(fields.Exact),
         "side": Repeated(_SIDE_NOTE),
+        "lost": fields.Optional(_LOST_NOTE),
         "delta": fields.OrZero(fields.Exact),
         "keys": fields.OneOf((_NOTHING, _KEY_NOTE, _GROUP_NOTE)),
         "over_time": fields.OneOf((_NOTHING, _ROW_NOTE, _ANSWER_NOTE)),

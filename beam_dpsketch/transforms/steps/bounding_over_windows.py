@@ -9,6 +9,7 @@ windows of a period, and there is nothing to choose. For unbounded input see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -41,10 +42,24 @@ from beam_dpsketch.transforms.steps.bounding import (
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.steps.norms import BoundByNorm, ChooseNorm
+from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+class Contributions(NamedTuple):
+    """What bounding made of elements.
+
+    Attributes:
+      values: `WeightedItems` in their windows, or (key, `WeightedItems`) per key.
+      max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
+      lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
+    """
+
+    values: beam.PCollection
+    max_norm: beam.PCollection | None = None
+    lost: beam.PCollection | None = None
 
 
 def bound_over_windows(
@@ -53,8 +68,8 @@ def bound_over_windows(
     sketch_input: SketchInput,
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
-) -> tuple[beam.PCollection, beam.PCollection | None]:
-    """Return bounded `WeightedItems` in their windows, or (key, `WeightedItems`) per key; and the norm, if chosen."""
+) -> Contributions:
+    """Bound the records of each privacy id, in all windows that its bounds cover."""
     periods = None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
@@ -81,11 +96,13 @@ def bound_over_windows(
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))
-    bounded = grouped | "Bound" >> bound
+    bounded, lost = grouped | "Bound" >> bound, None
+    if (counter := sketch_input.lost) is not None and counter.of_run:
+        lost = bounded | "LostByRun" >> LostByRun(counter.size)
     if periods is not None:
         own_windows = RestoreWindows(elements.windowing)
         bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
-    return unpack(bounded, reader, sketch_input), norm
+    return Contributions(unpack(bounded, reader, sketch_input), norm, lost)
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:
@@ -107,16 +124,16 @@ class _RuleOverWindows(RecordRule):
         self, bounds: RecordBounds, sketch_input: SketchInput, priorities: Priorities, max_windows: int
     ) -> None:
         counters, selection = sketch_input.counters, sketch_input.selection
-        super().__init__(bounds, priorities, counters, selection, sketch_input.over_time)
+        super().__init__(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:
         """Return whether no id can exceed the bounds; an id with few records is in few windows."""
         return super().keeps_all(units) and max_multiplicity_at_most(units, self._max_windows)
 
-    def prune(self, records: pa.Table) -> pa.Table:
+    def _prune(self, records: pa.Table) -> pa.Table:
         """Shrink a part of the records; keep all windows of signed weights, because one may turn out to be empty."""
-        bounded = self._in_each_window(records, super().prune)
+        bounded = self._in_each_window(records, super()._prune)
         return bounded if self.bounds.signed else self._keep_windows(bounded)
 
     def select(self, records: pa.Table) -> pa.Table:

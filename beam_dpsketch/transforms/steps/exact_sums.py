@@ -13,15 +13,18 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
+from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.norms import stamp
 from beam_dpsketch.transforms.steps.summing import sum_in_state
+from beam_dpsketch.transforms.steps.whole_runs import stamp
 from beam_dpsketch.transforms.windows import create_always, in_time_range
 
 
 class ExactSums(beam.PTransform):
-    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key."""
+    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
+
+    Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
+    """
 
     def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
@@ -33,23 +36,27 @@ class ExactSums(beam.PTransform):
         """What is summed."""
         return self._sketch_input
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+    def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         per_key, sketch_input, selectors = self._declared.is_keyed, self._sketch_input, self._declared.selectors
         elements = in_time_range(pcoll, self._plan.starts)
         reader = self._declared.reader
-        bounded, norm = selectors.privacy_id is not None, None  # bounded records all come as a window ends
+        bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
+        found = Contributions(elements)
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            elements, norm = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
+            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
-            elements = elements | "Key" >> key_records
-        elements = self._with_empty(elements, norm)
+            found = Contributions(elements | "Key" >> key_records)
+        elements = self._with_empty(found.values, found.max_norm)
         elements, fn = sum_in_state(elements, sketch_input, selectors, per_key=per_key, in_state=not bounded)
         if per_key:
-            return elements | "Combine" >> beam.CombinePerKey(fn)
-        combine = beam.CombineGlobally(fn)
-        return elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
+            sums = elements | "Combine" >> beam.CombinePerKey(fn)
+        else:
+            combine = beam.CombineGlobally(fn)
+            sums = elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
+        others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
+        return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
 
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
         """Add one empty contribution for every release that must exist regardless of the data.

@@ -50,7 +50,7 @@ class CountPairs(beam.PTransform):
         reader = declared.reader
         sketch_input = declared.sketch_input
         if declared.privacy_id is not None:
-            counts, _ = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise)
+            counts = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise).values
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
             counts = elements | "Count" >> beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])

@@ -28,6 +28,7 @@ from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
+from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
 
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
@@ -132,14 +133,17 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
     ) -> beam.PCollection:
         """Sum each window exactly, and draw the noise of each sum once."""
-        declared, run = self._declared, {}
-        sums = elements | "ExactSums" >> ExactSums(declared, plan, noise)
+        declared, run = self._declared, dict[str, Any]()
+        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise)
         calibration = self._pay(elements, resolved).noise(Calibration)
         if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
             run = run_input(elements, declared, plan, calibration, noise)
+        if "lost" in exact:
+            draw = DrawLost(calibration, noise, exact.get("max_norm"))
+            run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
         once = ReleaseOnce(calibration, per_key=declared.is_keyed, idempotent_noise=noise)
         return (
-            sums
+            exact["sums"]
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         )
@@ -155,7 +159,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
         declared, per_key = self._declared, self._declared.is_keyed
         exact = ExactSums(declared, plan, noise)
-        sums = elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact
+        sums = (elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact)["sums"]
         calibration, run = self._pay(elements, resolved).noise(Calibration), {}
         if elements.is_bounded:  # on streams `RowsInOrder` names the run
             run = run_input(elements, declared, plan, calibration, noise)

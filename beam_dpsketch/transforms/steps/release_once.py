@@ -55,6 +55,7 @@ class ReleaseOnce(DrawsNoise):
     def start_bundle(self) -> None:
         self._waiting: list[Sum] = []
         self._buffered = 0
+        self._lost: list[int] | None = None
 
     def process(
         self,
@@ -63,8 +64,9 @@ class ReleaseOnce(DrawsNoise):
         window: Any = beam.DoFn.WindowParam,
         timestamp: Any = beam.DoFn.TimestampParam,
         run: bytes | None = None,
+        lost: list[int] | None = None,
     ) -> Iterable[WindowedValue] | None:
-        # element: accumulator, or (key, accumulator)
+        # element: accumulator, or (key, accumulator); lost: of the run, with its noise
         if fires_again_late(pane):
             return []
         if self._named:
@@ -74,12 +76,13 @@ class ReleaseOnce(DrawsNoise):
         place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
         self._waiting.append(Sum(place, accumulator, run, (window, timestamp, pane)))
         self._buffered += accumulator.cells
+        self._lost = lost
         return None if self._buffered < COUNTERS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        waiting = self.run().chosen(self._choice, self._waiting)
+        waiting, lost = self.run().chosen(self._choice, self._waiting), self._lost
         self.start_bundle()
-        for sums, releases in self.run().release(waiting, self._calibration):
+        for sums, releases in self.run().release(waiting, self._calibration, lost):
             outputs = [each.output for each in sums]
             for numbers in _grouped(range(len(sums)), outputs):
                 keys = [sums[number].place.key[0] for number in numbers] if self._per_key else None

@@ -31,7 +31,7 @@ from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps import norms as norm_steps
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.norms import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
+from beam_dpsketch.transforms.steps.whole_runs import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
 from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink

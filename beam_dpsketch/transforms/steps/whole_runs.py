@@ -1,8 +1,9 @@
-"""The steps that choose a norm for all shards of a bounded input, before any of them is scaled.
+"""What is told of all shards of a bounded input at once: the norm that scales them, and what bounding took of them.
 
 Guarantee: each unit is in one bin of the histogram at most: an id, or an id within one period, whose records are all in
 one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run read one norm, and
-it costs what `engine.norms` says. The exact counts are in no message and in no display data.
+it costs what `engine.norms` says. In the same way, all releases of a run tell one histogram of lost weight, where one
+bound covers several of them. The exact counts are in no message and in no display data.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
+from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
@@ -143,3 +145,62 @@ def stamp(value: Any, norm: int) -> Any:
         return value._replace(max_norm=Fraction(norm, GRID))
     key, empty = value
     return key, empty._replace(max_norm=Fraction(norm, GRID))
+
+
+class LostByRun(beam.PTransform):
+    """Turn bounded shards into what the whole run lost, exactly: one element in the global window.
+
+    Args:
+      size: how many numbers a shard counts.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        return (
+            pcoll
+            | "OfShard" >> beam.FlatMap(_counts).with_output_types(list[int])
+            | "AllWindows" >> beam.WindowInto(GlobalWindows())
+            | "AddUp" >> beam.CombineGlobally(AddUpCounts(self._size))
+        )
+
+
+def _counts(bounded: Bounded) -> Iterator[list[int]]:
+    if bounded.lost is not None:
+        yield bounded.lost.tolist()
+
+
+class DrawLost(beam.PTransform):
+    """Add noise to what the run lost, once, and make it final.
+
+    Args:
+      calibration: that of the releases of the run.
+      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
+      max_norm: the norm in sixteenths of a record, if the data chose it.
+    """
+
+    def __init__(
+        self,
+        calibration: DeclaredCalibration,
+        idempotent_noise: IdempotentNoise | None,
+        max_norm: beam.PCollection | None,
+    ) -> None:
+        super().__init__()
+        self._draw = _DrawLost(calibration, idempotent_noise)
+        self._norm = [] if max_norm is None else [beam.pvalue.AsSingleton(max_norm)]
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        drawn = pcoll | "Draw" >> beam.ParDo(self._draw, *self._norm).with_output_types(list[int])
+        return drawn | "MakeFinal" >> beam.Reshuffle().with_output_types(list[int])
+
+
+class _DrawLost(DrawsNoise):
+    def __init__(self, calibration: DeclaredCalibration, idempotent_noise: IdempotentNoise | None) -> None:
+        super().__init__(idempotent_noise)
+        self._calibration = calibration
+
+    def process(self, element: list[int], norm: int | None = None) -> Iterator[list[int]]:
+        max_norm = None if norm is None else Fraction(norm, GRID)
+        yield self.run().draw_lost(np.array(element, dtype=np.int64), self._calibration, max_norm)

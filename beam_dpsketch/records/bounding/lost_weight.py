@@ -1,0 +1,92 @@
+"""What bounding takes from each unit, on the way from its records to what is kept of them.
+
+Guarantee: what a unit lost is a function of its own records and of what is kept of them, in any order and any split.
+Records that are dropped early leave their weight in the column `lost` of a record of the same unit that stays; so does
+what reading clamps. Without anything lost there is no such column. Bounding decides without it.
+
+Weights are not signed here. What is kept of a unit has one record at least.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.records.codec import LOST
+from beam_dpsketch.records.columns import encode_ids
+from beam_dpsketch.records.groups import dictionary_codes
+
+_EXACT = 1 << 53
+
+
+class UnitWeights(NamedTuple):
+    """The weight of each unit of a table: the distinct ids, and int64 of shape (units,)."""
+
+    units: pa.Array
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, records: pa.Table) -> UnitWeights:
+        """Return the weight of each unit, of records and of what they lost."""
+        codes, units = dictionary_codes(records["unit"])
+        return cls(units, sum_by_code(codes, _weights(records) + lost_of(records), len(units)))
+
+    def minus(self, records: pa.Table) -> np.ndarray:
+        """Return what is left of the weight of each unit without that of some of its records."""
+        codes, units = dictionary_codes(records["unit"])
+        kept = sum_by_code(codes, _weights(records), len(units))
+        left = self.weights.copy()
+        left[_places(units, self.units)] -= kept
+        return left
+
+
+def carry(before: pa.Table, after: pa.Table) -> pa.Table:
+    """Return records that are left of others, with the weight of those that are not, and with what these carried."""
+    if LOST not in before.column_names and _weights(before).sum() == _weights(after).sum():
+        return after
+    units = UnitWeights.of(before)
+    lost = units.minus(after)
+    if not lost.any():
+        return after
+    codes, distinct = dictionary_codes(after["unit"])
+    firsts = np.full(len(distinct), len(after))
+    np.minimum.at(firsts, codes, np.arange(len(after)))
+    carried = np.zeros(len(after), dtype=np.int64)
+    carried[firsts] = lost[_places(distinct, units.units)]
+    return after.append_column(LOST, pa.array(carried))
+
+
+def without_lost(records: pa.Table) -> pa.Table:
+    """Return records as bounding sees them."""
+    return records.drop_columns([LOST]) if LOST in records.column_names else records
+
+
+def lost_of(records: pa.Table) -> np.ndarray:
+    """Return what each record carries, int64."""
+    return records[LOST].to_numpy() if LOST in records.column_names else np.zeros(len(records), dtype=np.int64)
+
+
+def sum_by_code(codes: np.ndarray, weights: np.ndarray, size: int | None = None) -> np.ndarray:
+    """Return the sum of the weights of each code, int64, wrapping around."""
+    size = int(codes.max(initial=-1)) + 1 if size is None else size
+    if len(weights) and int(np.abs(weights).max()) * len(weights) < _EXACT:
+        return np.bincount(codes, weights, size).astype(np.int64)
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, codes, weights)
+    return sums
+
+
+def _weights(records: pa.Table) -> np.ndarray:
+    weights = records["weight"].to_numpy()
+    if "copies" not in records.column_names:
+        return weights
+    return weights * pc.fill_null(records["copies"].combine_chunks(), 1).to_numpy()
+
+
+def _places(units: pa.Array, among: pa.Array) -> np.ndarray:
+    if units.type != among.type:  # sampling by a secret encodes ids
+        units, among = encode_ids(units), encode_ids(among)
+    return pc.index_in(units, value_set=among).to_numpy()
