@@ -34,6 +34,10 @@ class UnitWeights(NamedTuple):
         codes, units = dictionary_codes(records["unit"])
         return cls(units, sum_by_code(codes, _weights(records) + lost_of(records), len(units)))
 
+    def of_units(self, units: pa.Array) -> np.ndarray:
+        """Return the weight of some of the units, int64."""
+        return self.weights[_places(units, self.units)]
+
     def minus(self, records: pa.Table) -> np.ndarray:
         """Return what is left of the weight of each unit without that of some of its records."""
         codes, units = dictionary_codes(records["unit"])
@@ -55,7 +59,7 @@ def carry(before: pa.Table, after: pa.Table) -> pa.Table:
     firsts = np.full(len(distinct), len(after))
     np.minimum.at(firsts, codes, np.arange(len(after)))
     carried = np.zeros(len(after), dtype=np.int64)
-    carried[firsts] = lost[_places(distinct, units.units)]
+    carried[firsts] = UnitWeights(units.units, lost).of_units(distinct)
     return after.append_column(LOST, pa.array(carried))
 
 

@@ -8,6 +8,7 @@ and a table has the column `window`, it is within that of `privacy.over_time.len
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +34,25 @@ from beam_dpsketch.records.bounding.side_sums import (
     sums_of_scaled,
     window_numbers,
 )
+from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
+
+
+class ScaledUnits(NamedTuple):
+    """What a norm makes of the weight of each id, without signs, int64 of shape (ids,); but for `net`, scaled.
+
+    Attributes:
+      units: the ids.
+      net: the net weight, of the records that are read.
+      lost: what scaling takes of it, where `max_per_item` allows it.
+      kept: the rest.
+    """
+
+    units: pa.Array
+    net: np.ndarray
+    lost: np.ndarray
+    kept: np.ndarray
 
 
 class NormRule:
@@ -66,38 +84,39 @@ class NormRule:
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
-        clean = without_lost(records)
-        kept, sums = self.select_and_count(clean)
-        lost = None if self._lost is None else self._lost_histogram(records, clean, kept, self._lost)
+        kept, sums, units = self._scale(without_lost(records))
+        lost = None if self._lost is None else self._told(records, units, self._lost)
         return Bounded(kept, None if sums is None else add_up_units(sums), lost)
 
-    def _lost_histogram(self, records: pa.Table, clean: pa.Table, kept: pa.Table, counter: LostCounter) -> np.ndarray:
+    def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
         """Return how many ids lost how much, and for a run the weight kept, which is limited."""
-        bits, most = self._bits, self.bounds.max_per_item
-        if most is not None:  # what is above it does not count as lost
-            netted = self._net(clean)
-            magnitudes = pa.array(self._magnitudes(netted))
-            table = netted._replace(records=None).to_table()
-            records = carry(records, table).set_column(table.column_names.index("weight"), "weight", magnitudes)
-        units = UnitWeights.of(records)
-        weights = units.weights << np.int64(bits)
-        lost = UnitWeights(units.units, weights).minus(kept)
-        counts = histogram(lost, counter.bins, bits=bits)
+        lost = units.lost
+        if LOST in records.column_names or self.bounds.resource_limit is not None:
+            before = UnitWeights.of(records)
+            lost = lost + (before.of_units(units.units) - units.net << np.int64(self._bits))
+        counts = histogram(lost, counter.bins, bits=self._bits)
         if counter.kept is None:
             return counts
-        numbers = np.arange(len(weights))
-        return np.append(counts, counter.kept.limited(weights - lost, numbers, bits=bits, scale_bits=bits).sum())
+        numbers = np.arange(len(units.kept))
+        kept = counter.kept.limited(units.kept, numbers, bits=self._bits, scale_bits=self._bits)
+        return np.append(counts, kept.sum())
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
+        return self._scale(records)[:2]
+
+    def _scale(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
+        """Do as `select_and_count`, and return what becomes of the weight of each unit."""
         counts_aside = bool(self._counters) or self._selection is not None
-        if (units := self._units_in_full(records)) is not None:
+        if (found := self._units_in_full(records)) is not None:
+            units, totals = found
             weights = records["weight"].to_numpy() << np.int64(self._bits)
             in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
             in_full = in_full.select([name for name in in_full.column_names if name != "records"])
+            whole = ScaledUnits(units[1], totals, np.zeros_like(totals), totals << np.int64(self._bits))
             if not counts_aside:
-                return in_full, None
-            return in_full, sums_in_full(
+                return in_full, None, whole
+            sums = sums_in_full(
                 self._counters,
                 self._selection,
                 records,
@@ -106,16 +125,22 @@ class NormRule:
                 bits=self._bits,
                 over_time=self._over_time,
             )
+            return in_full, sums, whole
         netted = self._net(records)
         magnitudes = self._magnitudes(netted)
         factors = self._factors(netted, magnitudes)
-        scaled = np.sign(netted.weights) * scaling.scaled(magnitudes, factors, self._bits)
+        sizes = scaling.scaled(magnitudes, factors, self._bits)
+        scaled = np.sign(netted.weights) * sizes
         kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
+        codes, count = netted.codes["unit"], len(netted.values["unit"])
+        amounts = (np.abs(netted.weights), (magnitudes << np.int64(self._bits)) - sizes, sizes)
+        taken = ScaledUnits(netted.values["unit"], *(sum_by_code(codes, each, count) for each in amounts))
         if not counts_aside:
-            return kept, None
-        return kept, sums_of_scaled(
+            return kept, None, taken
+        sums = sums_of_scaled(
             self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
         )
+        return kept, sums, taken
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
         """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
@@ -128,8 +153,8 @@ class NormRule:
         bins = choice.bin_count(self.bounds.max_weight)
         return choice.histogram(norms, self._denominator(netted), bins)
 
-    def _units_in_full(self, records: pa.Table) -> tuple[np.ndarray, pa.Array] | None:
-        """Return the ids, as `dictionary_codes`, if all records count in full, netted or not; else `None`.
+    def _units_in_full(self, records: pa.Table) -> tuple[tuple[np.ndarray, pa.Array], np.ndarray] | None:
+        """Return the ids, as `dictionary_codes`, and their weights, if all records count in full, netted or not.
 
         For most ids this takes less than netting.
         """
@@ -137,9 +162,9 @@ class NormRule:
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
             return None
         units = dictionary_codes(records["unit"])
-        totals = sum_by_code(units[0], records["weight"].to_numpy())
+        totals = sum_by_code(units[0], records["weight"].to_numpy(), len(units[1]))
         least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
-        return units if scaling.fits_untouched(totals, least).all() else None
+        return (units, totals) if scaling.fits_untouched(totals, least).all() else None
 
     def _net(self, records: pa.Table) -> NetRecords:
         netted = net(without_lost(records), count=self._counts_records)

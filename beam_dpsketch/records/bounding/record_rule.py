@@ -17,13 +17,15 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, without_lost
+from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, sample_copies
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.reading import total_weights
+
+_NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class RecordRule:
@@ -54,25 +56,33 @@ class RecordRule:
     def _prune(self, records: pa.Table) -> pa.Table:
         if self.bounds.signed:
             return self._net(records)
-        return self._keep(records) if self._priorities.is_persistent else count_copies(records)
+        return self._keep(records)[0] if self._priorities.is_persistent else count_copies(records)
 
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records to keep; with signed weights, the column `copies` says how many of each."""
-        return self._sample(self._net(records)) if self.bounds.signed else self._keep(records)
+        return self._select(records)[0]
+
+    def _select(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+        """Return the records to keep, and what each id loses, if that is told and known already."""
+        return (self._sample(self._net(records)), None) if self.bounds.signed else self._keep(records)
 
     def bound(self, records: pa.Table) -> Bounded:
-        kept = self.select(without_lost(records))
-        lost = None if self._lost is None else self._lost_histogram(records, kept, self._lost)
+        kept, lost = self._bounded(records)
         if not self._counters and self._selection is None:
             return Bounded(kept, lost=lost)
         sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
         return Bounded(kept, add_up_units(sums), lost)
 
-    def _lost_histogram(self, records: pa.Table, kept: pa.Table, counter: LostCounter) -> np.ndarray:
-        """Return how many ids lost how much, and for a run the weight kept, which the bounds limit."""
-        lost = UnitWeights.of(records).minus(kept)
+    def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+        """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""
+        clean, counter = without_lost(records), self._lost
+        kept, lost = self._select(clean)
+        if counter is None:
+            return kept, None
+        if lost is None or clean is not records:
+            lost = UnitWeights.of(records).minus(kept)
         counts = histogram(lost, counter.bins)
-        return np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
+        return kept, np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
 
     def _net(self, records: pa.Table) -> pa.Table:
         names = [name for name in records.column_names if name != self._priorities.column]
@@ -95,11 +105,12 @@ class RecordRule:
         names = [name for name in records.column_names if name != "weight"]
         return records.select(names).append_column("weight", pa.array(weights))
 
-    def _keep(self, records: pa.Table) -> pa.Table:
+    def _keep(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+        """Do as `_select`, without signs."""
         units = records["unit"]
         unassigned = self._priorities.is_persistent and self._priorities.column not in records.column_names
         if unassigned and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
-            return records  # faster than assigning priorities
+            return records, _NOTHING  # faster than assigning priorities
         records = self._priorities.assign(records)
         units, partitions, partition_priorities = self._partitions(records)
         positions = selection.select_within_bounds(
@@ -110,7 +121,17 @@ class RecordRule:
             lambda: _contents(records),
             self.bounds,
         )
-        return records if len(positions) == len(records) else records.take(pa.array(positions))
+        if len(positions) == len(records):
+            return records, _NOTHING
+        return records.take(pa.array(positions)), self._dropped(records, units, positions)
+
+    def _dropped(self, records: pa.Table, units: np.ndarray, positions: np.ndarray) -> np.ndarray | None:
+        """Return the weight of each id that is not at some positions."""
+        if self._lost is None:
+            return None
+        left = records["weight"].to_numpy().copy()
+        left[positions] = 0
+        return sum_by_code(units, left)
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return units and partitions as whole numbers, and the priority of each unit's partition.

@@ -136,9 +136,9 @@ class _RuleOverWindows(RecordRule):
         bounded = self._in_each_window(records, super()._prune)
         return bounded if self.bounds.signed else self._keep_windows(bounded)
 
-    def select(self, records: pa.Table) -> pa.Table:
-        """Return the records to keep."""
-        return self._keep_windows(self._in_each_window(records, super().select))
+    def _select(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+        kept = self._in_each_window(records, lambda each: super(_RuleOverWindows, self)._select(each)[0])
+        return self._keep_windows(kept), None
 
     def _in_each_window(self, records: pa.Table, bound: Callable[[pa.Table], pa.Table]) -> pa.Table:
         """Bound with privacy id and window as the unit."""
