@@ -173,9 +173,8 @@ class SketchInput:
 
 
 def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
-    """Return how much of the size of each weight clamping took, int64; of the smallest one 1 too little."""
-    largest = np.iinfo(np.int64).max
-    return np.abs(np.clip(weights, -largest, largest)) - np.abs(clamped)
+    """Return how much clamping took of each weight above 0, int64."""
+    return np.maximum(weights, clamped) - clamped
 
 
 def _check_values(**values_of: Any) -> None:

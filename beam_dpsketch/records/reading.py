@@ -15,7 +15,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
-from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.items import SketchInput, WeightedItems, clamped_by
 from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all
 from beam_dpsketch.records.unused import Unused
 
@@ -167,7 +167,7 @@ def read_table(
         if bounds.has_norm or not bounds.signed:
             clamped = np.clip(values, bounds.min_weight, bounds.max_weight)
             if sketch_input is not None and sketch_input.lost is not None and (values > clamped).any():
-                lost = {LOST: pa.array(np.maximum(values, clamped) - clamped)}
+                lost = {LOST: pa.array(clamped_by(values, clamped))}
             values = clamped
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values), **lost})

@@ -92,5 +92,5 @@ def _weights(records: pa.Table) -> np.ndarray:
 
 def _places(units: pa.Array, among: pa.Array) -> np.ndarray:
     if units.type != among.type:  # sampling by a secret encodes ids
-        units, among = encode_ids(units), encode_ids(among)
+        units, among = (encode_ids(pa.chunked_array([each])) for each in (units, among))
     return pc.index_in(units, value_set=among).to_numpy()
