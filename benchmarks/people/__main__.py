@@ -10,7 +10,8 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice       a norm chosen with a twentieth of rho, compared with the best one: flights, a web log, ports, a text
   choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
   choice-trees the same for trees, with several item shares: none suits all data
-  lost         what a norm takes away, and how much of that `clipped_share()` sees: flights, a web log
+  lost         what bounds take away, and what `lost()` and `records()` of 100 releases say: flights, a web log,
+               latencies, ports
   listed       people for each page of a known list
   cost         time to bound a record, one shard; `benchmarks.speed.bounding_cost` runs pipelines
 
@@ -133,10 +134,13 @@ def _listed(people: People) -> ListedItems:
     return ListedItems(range(int(people.items.max()) + 1))
 
 
-def measure_lost() -> None:
+def measure_lost(trace: Path | None) -> None:
     """Print the table of each data set."""
-    lost.measure(data.flights_by("dest"), [30, 75, 150, 300])
-    lost.measure(data.web_log(), [30, 75, 150, 300, 600])
+    lost.measure(data.flights_by("dest"), [30, 75, 150], [30, 100, 300])
+    lost.measure(data.web_log(), [5, 10, 20, 30, 50, 75, 150], [5, 30])
+    lost.measure(data.latencies(), [2, 3, 5, 10, 20], [5])
+    if trace is not None:
+        lost.measure(data.trace_ports(trace), [2, 5, 10, 30, 100], [10])
 
 
 def measure_cost(trace: Path | None) -> None:
@@ -161,7 +165,7 @@ def main() -> None:
         "choice": lambda: measure_choice(known.trace, known.text),
         "choice-keys": lambda: measure_choice_for_keys(known.trace),
         "choice-trees": lambda: measure_choice_for_trees(known.trace, known.text),
-        "lost": measure_lost,
+        "lost": lambda: measure_lost(known.trace),
         "listed": lambda: listed.measure(data.web_log(), releases=20),
         "cost": lambda: measure_cost(known.trace),
     }

@@ -1,46 +1,115 @@
-"""What a norm takes away of people's records, and how much of that `clipped_share()` sees."""
+"""What bounds take of people's records, and what `lost()` and `records()` of releases say of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms
-from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import CLIPPED, SCALED, WEIGHT
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.side_sums import add_up_units
+from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms, SketchSpec
+from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.records.items import SketchInput
 from benchmarks.people.bounded import DELTA, EPSILON, SKETCH, Counted
 from benchmarks.people.data import People
-from benchmarks.table import Table
+from benchmarks.table import Bar, Table
 
-_DEVIATIONS = 1.96
+RELEASES = 100
+_SMALL = SketchSpec(depth=1, width=2)  # its counters are not asked
+_HEADS = (
+    "bound",
+    "lost",
+    "over",
+    "told",
+    "estimate",
+    "of truth",
+    "error",
+    "at least",
+    "holds",
+    "at most",
+    "holds",
+    "records",
+)
 
 
-def measure(people: People, norms: Sequence[int | Fraction]) -> None:
-    """Print one line for each norm; nothing of it is private."""
-    counted, count = Counted(people, SKETCH), len(np.unique(people.units))
+class Told(NamedTuple):
+    """What releases of one bound say.
+
+    Attributes:
+      lost: the share that was lost.
+      over: how many units lost a quarter of a record, or more.
+      shares: what each release says: estimate, lower and upper end, of shape (releases, 3).
+      records: in which part of the releases the interval of `records()` holds all records.
+    """
+
+    lost: float
+    over: int
+    shares: np.ndarray
+    records: float
+
+    @property
+    def bars(self) -> list[Bar]:
+        """What is demanded, where enough units lost anything."""
+        at_least = self.shares[:, 1]
+        told = self.shares[~np.isnan(self.shares[:, 0])]
+        found = [Bar(float(np.mean(at_least <= self.lost)), ">=", 0.95, " (at least)"), Bar(self.records, ">=", 0.93)]
+        if self.over >= 500 and len(told):
+            wrong = abs(float(np.median(told[:, 0])) / self.lost - 1)
+            found.append(Bar(wrong, "<=", 0.2 if self.over >= 1000 else 0.3, " (median)"))
+            found.append(Bar(float(np.mean(told[:, 2] >= self.lost)), ">=", 0.8, " (at most)"))
+        return found
+
+
+def tell(people: People, counted: Counted, bounds: Bounds) -> Told:
+    """Release the side counters of people under these bounds, again and again."""
     privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE)
+    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    sketch_input = SketchInput(SKETCH, bounds, terms.counters, lost=terms.lost)
+    found = rule_of(sketch_input, RandomPriorities()).bound(counted.records)
+    side, total = found.to_items(sketch_input).side, len(people.units)
+    kept = found.kept["weight"].to_numpy().sum() / (1 << terms.scale_bits)
+    shares, records = [], 0
+    for _ in range(RELEASES):
+        released = release_part(SketchInput(_SMALL, bounds).raw_sketch(), side, terms)
+        lost, interval = released.lost(), released.records()
+        shares.append((lost.estimate, lost.at_least, 1.0 if math.isnan(lost.at_most) else lost.at_most))
+        records += interval.lower <= total <= interval.upper
+    assert found.lost is not None
+    return Told(1 - kept / total, int(found.lost.sum()), np.array(shares), records / RELEASES)
+
+
+def measure(people: People, norms: Sequence[int], most: Sequence[int]) -> None:
+    """Print one line for each norm, and for each number of records."""
+    counted = Counted(people, SKETCH)
     title = (
-        f"{people}\nLost: the part of all records that scaling took away. Seen: what `clipped_share()` says without\n"
-        f"noise. Noise: how far a release may be off, in 95 % of releases, {privacy.relation.name}. Scaled: units."
+        f"{people}\nLost: the part of all records that the bound took (n: norm, r: records). Over: units that lost any.\n"
+        f"Told: in how many of {RELEASES} releases `lost()` has an estimate; else it says how much was lost at least.\n"
+        "Estimate, at least, at most: medians, and the largest error of an estimate. Holds: in how many releases the\n"
+        "truth is on the right side. Records: in how many `records()` holds."
     )
-    table = Table(title, ("norm", "lost", "seen", "noise", "scaled", "of all"), (-8, -10, -10, -14, -10), bar=0)
-    for norm in norms:
-        bound = NormBound(norm)
-        terms = ReleaseTerms(privacy, bound, unit=PrivacyUnit.PRIVACY_ID)
-        rule = NormRule(bound, SketchInput(SKETCH, bound), terms.counters)
-        kept, sums = rule.select_and_count(counted.records)
-        totals = add_up_units(sums)
-        clipped, weight, scaled = (totals[name][0].as_py() for name in (CLIPPED, WEIGHT, SCALED))
-        lost = 1 - kept["weight"].to_numpy().sum() / (len(people.units) << SCALE_BITS)
-        counter = next(each for each in terms.counters if CLIPPED in each.names)
-        variance = counter.sigma_squared(privacy.rho, privacy.relation)
-        noise = _DEVIATIONS * math.sqrt(variance) * (1 << SCALE_BITS) / (clipped + weight)
-        units, seen = scaled >> SCALE_BITS, clipped / (clipped + weight)
-        cells = (f"{norm:g}", f"{lost:.1%}", f"{seen:.1%}", f"+- {noise:.1%}", f"{units:,}", f"{units / count:.2%}")
-        table.row(*cells)
+    table = Table(title, _HEADS, (-7, -8, -8, -6, -10, -10, -8, -10, -7, -9, -7, -9), bar=70)
+    for bounds in (*map(NormBound, norms), *map(RecordBounds, most)):
+        told = tell(people, counted, bounds)
+        estimates = told.shares[~np.isnan(told.shares[:, 0])]
+        name = f"{'n' if bounds.has_norm else 'r'} {bounds.size}"
+        middle = np.median(estimates, axis=0) if len(estimates) else np.full(3, math.nan)
+        low = told.shares[:, 1]
+        cells = (
+            name,
+            f"{told.lost:.1%}",
+            f"{told.over:,}",
+            f"{len(estimates)}",
+            f"{middle[0]:.1%}" if len(estimates) else "",
+            f"{middle[0] / told.lost:.2f}" if len(estimates) else "",
+            f"{np.abs(estimates[:, 0] - told.lost).max():.1%}" if len(estimates) else "",
+            f"{np.median(low):.1%}",
+            f"{np.mean(low <= told.lost):.0%}",
+            f"{middle[2]:.1%}" if len(estimates) else "",
+            f"{np.mean(estimates[:, 2] >= told.lost):.0%}" if len(estimates) else "",
+            f"{told.records:.0%}",
+        )
+        table.row(*cells, bars=told.bars)

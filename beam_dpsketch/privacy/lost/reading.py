@@ -6,7 +6,8 @@ The lower end. A unit in a bin lost the smallest loss of that bin or more. So th
 losses, are a lower bound plus noise whose variance is known. The end is the largest of these bounds over all bins, each
 failing with the same part of the probability. So it holds with the confidence asked for, on all data.
 
-The estimate. The highest bin that shows above the noise is the last one whose units are counted. Within a bin, losses
+The estimate. The highest bin that shows above the noise is the last one whose units are counted: by three standard
+deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a bin, losses
 are taken to follow a power whose exponent the neighbours give. Above, heavy units are rare, and few can lose much:
 their counts are taken to go on as a power of the loss, up to some end. All exponents and ends are weighed by how well
 they fit the noisy counts from three bins before the last one shown. The estimate is the median of the totals that they
@@ -30,7 +31,7 @@ import numpy as np
 from beam_dpsketch.privacy.lost.histogram import least_losses
 
 _NORMAL = NormalDist()
-_DEVIATIONS = 3  # from which on a bin shows above the noise
+_DEVIATIONS, _BELOW, _ALONE = 3, 4, 5  # from which on a bin shows, with the bin below it, or alone
 _TOLD = 25  # standard deviations: fewer units do not say how losses go on
 _FITTED = 4  # bins up to the last one that shows, to which a power is fitted
 _RELATIVE_ERROR = 0.1  # of a count as a power of the loss
@@ -66,7 +67,8 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
     deviations = _NORMAL.inv_cdf(1 - (1 - confidence) / len(losses))
     ends = np.cumsum(counts * losses) - deviations * sigma * np.sqrt(np.cumsum(losses**2))
     at_least = max(0.0, float(ends.max()))
-    shown = np.flatnonzero(counts > _DEVIATIONS * sigma)
+    near = np.append(0, counts[:-1]) > _BELOW * sigma
+    shown = np.flatnonzero(counts > np.where(near, _DEVIATIONS, _ALONE) * sigma)
     if not len(shown) or counts[: shown[-1] + 1].sum() < _TOLD * sigma:
         return LostWeight(at_least, math.nan, math.inf)
     last = int(shown[-1])
@@ -74,10 +76,10 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
     seen, low = counts[: last + 1], losses[: last + 1]
     weights = low * _mean(slopes)
     total, above = float(seen @ weights), _tails(counts, losses, last, sigma)
-    estimate = total + _quantile(*above, 0.5)
+    estimate = max(total + _quantile(*above, 0.5), at_least)
     noise = _NORMAL.inv_cdf(_UPPER_SHARE) * sigma * math.sqrt(float(weights @ weights))
     highest = max(float(np.maximum(seen, 0) @ (low * _mean(slopes + _STEEPER))), estimate)
-    return LostWeight(min(at_least, estimate), estimate, highest + _quantile(*above, _UPPER_SHARE) + noise)
+    return LostWeight(at_least, estimate, highest + _quantile(*above, _UPPER_SHARE) + noise)
 
 
 def _slopes(counts: np.ndarray) -> np.ndarray:
