@@ -86,7 +86,7 @@ def measure(people: People, norms: Sequence[int], most: Sequence[int]) -> None:
     """Print one line for each norm, and for each number of records."""
     counted = Counted(people, SKETCH)
     title = (
-        f"{people}\nLost: the part of all records that the bound took (n: norm, r: records). Over: units that lost any.\n"
+        f"{people}\nLost: the part of all records that the bound took (n: norm, r: records). Over: units that lost.\n"
         f"Told: in how many of {RELEASES} releases `lost()` has an estimate; else it says how much was lost at least.\n"
         "Estimate, at least, at most: medians, and the largest error of an estimate. Holds: in how many releases the\n"
         "truth is on the right side. Records: in how many `records()` holds."

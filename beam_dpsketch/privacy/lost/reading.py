@@ -7,11 +7,11 @@ losses, are a lower bound plus noise whose variance is known. The end is the lar
 failing with the same part of the probability. So it holds with the confidence asked for, on all data.
 
 The estimate. The highest bin that shows above the noise is the last one whose units are counted: by three standard
-deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a bin, losses
-are taken to follow a power whose exponent the neighbours give. Above, heavy units are rare, and few can lose much:
-their counts are taken to go on as a power of the loss, up to some end. All exponents and ends are weighed by how well
-they fit the noisy counts from three bins before the last one shown. The estimate is the median of the totals that they
-give.
+deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a
+bin, losses are taken to follow a power whose exponent the neighbours give. Above, heavy units are rare, and few can
+lose much: their counts are taken to go on as a power of the loss, up to some end. All exponents and ends are weighed by
+how well they fit the noisy counts from three bins before the last one shown. The estimate is the median of the totals
+that they give.
 
 The upper end is the 95 % quantile of these totals, with losses near the upper ends of their bins, and with noise added.
 It holds if the heaviest units go on as the others do. No number that hides one unit can say more: one unit alone may
