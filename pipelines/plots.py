@@ -50,7 +50,7 @@ def plot_frequencies(
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.add_subplot()
-        plot_top_k(_not_negative(frequencies), axes, look=look)
+        plot_top_k(_not_negative(frequencies), axes=axes, look=look)
         _intervals(axes, places + 0.24, others, GREY, other_label)
         axes.plot(places, exact, "D", color=ORANGE, markersize=8, label="exact (public data only)")
         axes.plot(
@@ -88,7 +88,7 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
         grid = figure.subplots(2, len(shares), sharex=True, sharey="row", height_ratios=(3, 2), squeeze=False)
         for (airport, each), (above, below) in zip(shares.items(), grid.T, strict=True):
             look = Look(value="", weight="flights", interval_name="95 % interval")
-            plot_cdf(delays.tolist(), each.released, above, look=look)
+            plot_cdf(each.released, delays.tolist(), axes=above, look=look)
             _exact_steps(above, delays, 100 * each.flights, 100 * each.kept)
             estimate, lower, upper = (100 * (values - each.flights) for values in np.array([*each.released]).T)
             below.fill_between(delays, lower, upper, step="post", color=BLUE, alpha=0.25, linewidth=0)
@@ -117,7 +117,7 @@ def plot_so_far(path: str, panels: Mapping[str, SoFar], *, title: str) -> None:
         grid = figure.subplots(len(panels), 1, sharex=True, height_ratios=(2, 3), squeeze=False)
         for (name, shares), axes in zip(panels.items(), grid[:, 0], strict=True):
             look = Look(value="", weight=f"flights over 15 minutes\nlate, {name}, %", interval_name="95 % interval")
-            plot_timeline(shares.days.tolist(), shares.released, axes, look=look)
+            plot_timeline(shares.released, shares.days.tolist(), axes=axes, look=look)
             dots = {"markersize": size, "markeredgecolor": "white", "markeredgewidth": size / 10}
             axes.plot(shares.days, shares.exact, "o", color=ORANGE, label="exact (public data only)", **dots)
         axes.set_xlabel("days since the start")

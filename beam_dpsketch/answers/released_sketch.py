@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -33,16 +34,24 @@ Self = TypeVar("Self", bound="ReleasedSketch")
 KINDS: dict[str, type[ReleasedSketch]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
+DRAWERS: dict[str, Callable[..., Any]] = {}
+"""Who draws a "release" and a "timeline"; `plots`, which stands above, enters its functions."""
+
 
 class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     """A private release of a sketch. Made by `release()`, `from_bytes()` or a transform, not by hand.
 
     All answers are about the records that bounding kept. Methods take one item or many; see `ItemAnswers`.
+
+    Attributes:
+      made_as: the `kind` of settings that makes such releases: "frequencies", "quantiles" or "top_k".
     """
 
     name: ClassVar[str]
     is_row: ClassVar[bool] = False
     raw_type: ClassVar[type[RawSketch]]
+    made_as: ClassVar[str] = "frequencies"
+    _usual_picture: ClassVar[str] = "top_k"
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
@@ -115,6 +124,31 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         if candidates is None:
             return self._search(confidence)[:k]
         return self._frequencies(as_many(candidates)[0], confidence).largest(k)
+
+    def plot(
+        self,
+        kind: str | None = None,
+        what: Any = None,
+        *,
+        candidates: Many | None = None,
+        axes: Any = None,
+        look: Any = None,
+    ) -> Any:
+        """Draw answers with their intervals; return the matplotlib axes.
+
+        Args:
+          kind: of question: "cdf", "histogram", "top_k" or "items". If not given, the cdf of a release for quantiles,
+            and the `top_k` of others.
+          what: values of the cdf, edges or the number of bins, the k of `top_k`, or items; the usual ones if not given.
+          candidates: see `top_k`.
+          axes: where to draw; `None` makes a new figure: save it by `released.plot().figure.savefig("plot.png")`.
+          look: a `beam_dpsketch.plots.Look`: names, confidence and colour.
+
+        Raises `ValueError` where the release does not answer, and `ImportError` without matplotlib:
+        `pip install 'beam-dpsketch[plot]'`.
+        """
+        kind = self._usual_picture if kind is None else kind
+        return DRAWERS["release"](self, kind, what, candidates=candidates, axes=axes, look=look)
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:

@@ -142,6 +142,11 @@ def micros_of(value: Any) -> Any:
         return None
 
 
+def from_micros(micros: int) -> datetime.datetime:
+    """Return a time from microseconds since 1970, in UTC."""
+    return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
 def to_micros(**time: Any) -> int:
     """Return the one argument, a `datetime`, a Beam `Timestamp` or seconds, as microseconds since 1970."""
     ((name, value),) = time.items()

@@ -34,26 +34,33 @@ class Look:
     """How answers are named and drawn.
 
     Args:
-      value: what the values or items are, with their unit: "delay, minutes".
-      weight: what is counted: "flights".
+      value: what the values or items are, with their unit: "delay, minutes". A release does not know; "value" or
+        "item" if not given.
+      weight: what is counted: "flights"; "records" if not given, or "weight" of a release where records weigh.
       confidence: that of the intervals, as they were asked for, in (0, 1).
       name: what the estimates are called in a legend.
       interval_name: what the intervals are called there; "95 % intervals", with the confidence, if not given.
       series: which colour and dashes, from 0 on; answers on the same axes take different ones.
-      upright: whether the bars of items stand; lying ones leave more room for names.
+      upright: whether bars stand; if not given, those of items lie, which leaves room for names, and bins stand.
     """
 
-    value: str = "value"
-    weight: str = "records"
+    value: str | None = None
+    weight: str | None = None
     confidence: float = 0.95
     name: str = "private estimate"
     interval_name: str | None = None
     series: int = 0
-    upright: bool = False
+    upright: bool | None = None
 
     def __post_init__(self) -> None:
         _validate.open_unit_interval(confidence=self.confidence)
         _validate.whole_fields(self, "series", low=0, high=1 << 31)
+
+    def or_else(self, **usual: Any) -> Look:
+        """Return the same, with what a picture usually has where nothing is given."""
+        return dataclasses.replace(
+            self, **{name: value for name, value in usual.items() if getattr(self, name) is None}
+        )
 
     @property
     def colour(self) -> str:
@@ -93,7 +100,7 @@ def axes_for(axes: Axes | None) -> Axes:
 
 def add_legend(axes: Axes) -> None:
     """Put the legend of a new figure below it."""
-    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    add_common_legend(axes.figure, [axes])
 
 
 def draw_band(axes: Axes, places: np.ndarray, lower: Any, upper: Any, look: Look, step: str | None = None) -> None:

@@ -78,6 +78,8 @@ def text(value: Any) -> str:
     >>> text("a" * 50), text("$x$")
     ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', '\\$x\\$')
     """
+    if isinstance(value, datetime.datetime):
+        return value.strftime("%Y-%m-%d" if not (value.hour or value.minute) else "%Y-%m-%d %H:%M")
     shown = value.hex() if isinstance(value, bytes) else str(value)
     shown = shown if len(shown) <= MAX_TEXT else f"{shown[: MAX_TEXT - 1]}…"
     if not shown.isprintable():

@@ -40,7 +40,7 @@ def bars(axes: Any) -> list[tuple[float, ...]]:
 
 
 def test_a_cdf_has_steps_at_the_shares_inside_their_band() -> None:
-    axes = plot_cdf([0, 10, 20], SHARES, look=Look(value="delay, minutes", weight="flights", confidence=0.9))
+    axes = plot_cdf(SHARES, [0, 10, 20], look=Look(value="delay, minutes", weight="flights", confidence=0.9))
     (curve,) = axes.lines
     assert curve.get_drawstyle() == "steps-post"
     assert curve.get_xdata().tolist() == [0, 10, 20]
@@ -67,16 +67,16 @@ def test_items_have_bars_and_intervals_in_their_order(upright: bool) -> None:
 
 
 def test_bins_of_one_width_lie_on_their_scale_and_others_side_by_side() -> None:
-    axes = plot_histogram([0, 10, 20, 29], WEIGHTS)
+    axes = plot_histogram(WEIGHTS, [0, 10, 20, 29])
     assert [(bar[0], bar[2]) for bar in bars(axes)] == [(0, 10), (10, 10), (20, 9)]
     assert lines(axes)[0] == ((5, 5), (5, 15))
-    axes = plot_histogram([-100, 0, 1, 1000], WEIGHTS, look=Look(upright=True))
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["-100 to\n0", "0 to\n1", "1 to\n1,000"]
+    axes = plot_histogram(WEIGHTS, [-100, 0, 1, 1000], look=Look(upright=True))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["-100 to\n0", "0 to\n1", "1 to\n1,000 incl."]
     assert {round(bar[2], 6) for bar in bars(axes)} == {0.7}
 
 
 def test_an_estimate_outside_its_interval_is_drawn_where_it_is() -> None:
-    axes = plot_histogram([0, 1, 2, 3], WEIGHTS)
+    axes = plot_histogram(WEIGHTS, [0, 1, 2, 3])
     assert lines(axes)[2] == ((2.5, 31), (2.5, 40))
     assert bars(axes)[2][3] == 30
 
@@ -88,14 +88,14 @@ def test_bounds_that_are_infinite_are_left_out() -> None:
 
 def test_few_windows_have_intervals_and_many_a_band_and_values_may_be_times() -> None:
     times = [DAY + datetime.timedelta(hours=hour) for hour in range(3)]
-    axes = plot_timeline(times, WEIGHTS)
+    axes = plot_timeline(WEIGHTS, times)
     assert len(lines(axes)) == 3
     many = np.arange(40.0)
-    axes = plot_timeline(many, Intervals(many, many - 1, many + 1))
+    axes = plot_timeline(Intervals(many, many - 1, many + 1), many)
     assert lines(axes) == []
     assert len(axes.collections) == 1
     quantiles = Intervals(times, times, [each + datetime.timedelta(hours=1) for each in times])
-    axes = plot_timeline([0, 1, 2], quantiles)
+    axes = plot_timeline(quantiles, [0, 1, 2])
     axes.figure.draw_without_rendering()
     assert "00:00" in axes.get_yticklabels()[0].get_text() or "May" in axes.get_yticklabels()[0].get_text()
 
@@ -103,7 +103,7 @@ def test_few_windows_have_intervals_and_many_a_band_and_values_may_be_times() ->
 def test_series_on_the_same_axes_differ_in_colour_dashes_and_marker() -> None:
     axes = None
     for series in range(len(COLOURS)):
-        axes = plot_timeline([0, 1, 2], WEIGHTS, axes, look=Look(series=series, name=f"{series}"))
+        axes = plot_timeline(WEIGHTS, [0, 1, 2], axes=axes, look=Look(series=series, name=f"{series}"))
     assert axes is not None
     named = [line for line in axes.lines if line.get_label().isdecimal()]
     assert len({line.get_color() for line in named}) == len(COLOURS)
@@ -112,7 +112,7 @@ def test_series_on_the_same_axes_differ_in_colour_dashes_and_marker() -> None:
 
 
 def test_addresses_are_marked_as_addresses() -> None:
-    axes = plot_cdf(["10.0.0.0", ipaddress.IPv4Address("10.0.1.0"), "10.0.2.0"], SHARES)
+    axes = plot_cdf(SHARES, ["10.0.0.0", ipaddress.IPv4Address("10.0.1.0"), "10.0.2.0"])
     axes.figure.draw_without_rendering()
     assert any(label.get_text().startswith("10.0.1.") for label in axes.get_xticklabels())
 
@@ -128,16 +128,16 @@ def test_any_item_can_be_drawn(item: Any) -> None:
 
 def test_equal_answers_give_equal_bytes() -> None:
     for kind in ("png", "svg", "pdf"):
-        first, second = (to_bytes(plot_cdf([0, 10, 20], SHARES).figure, kind) for _ in range(2))
+        first, second = (to_bytes(plot_cdf(SHARES, [0, 10, 20]).figure, kind) for _ in range(2))
         assert first == second
-        assert first != to_bytes(plot_cdf([0, 10, 21], SHARES).figure, kind)
+        assert first != to_bytes(plot_cdf(SHARES, [0, 10, 21]).figure, kind)
 
 
 def test_panels_share_one_legend() -> None:
     figure, grid = panel_grid(3, 2, (4, 3))
     assert len(grid) == 3
     for axes in grid:
-        plot_cdf([0, 10, 20], SHARES, axes)
+        plot_cdf(SHARES, [0, 10, 20], axes=axes)
     add_common_legend(figure, grid)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["95 % intervals", "private estimate"]
     assert len(figure.axes) == 4
@@ -147,10 +147,10 @@ def test_panels_share_one_legend() -> None:
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: plot_cdf([0, 1], SHARES),
-        lambda: plot_cdf([], Intervals(*[np.zeros(0)] * 3)),
-        lambda: plot_histogram([0, 1, 2], WEIGHTS),
-        lambda: plot_timeline([0, 1], WEIGHTS),
+        lambda: plot_cdf(SHARES, [0, 1]),
+        lambda: plot_cdf(Intervals(*[np.zeros(0)] * 3), []),
+        lambda: plot_histogram(WEIGHTS, [0, 1, 2]),
+        lambda: plot_timeline(WEIGHTS, [0, 1]),
         lambda: plot_top_k(frequencies()),
         lambda: Look(confidence=1.0),
         lambda: Look(series=-1),
@@ -163,7 +163,7 @@ def test_what_does_not_fit_together_is_refused(draw: Any) -> None:
 
 def test_values_without_an_order_are_refused_and_not_shown() -> None:
     with pytest.raises(TypeError, match="values must be numbers, times or IPv4 addresses") as caught:
-        plot_cdf(["sesame", "b", "c"], SHARES)
+        plot_cdf(SHARES, ["sesame", "b", "c"])
     assert "sesame" not in str(caught.value)
 
 
@@ -174,13 +174,13 @@ from beam_dpsketch import Intervals
 from beam_dpsketch.plots import plot_cdf
 assert "matplotlib" not in sys.modules
 answers = Intervals(*np.array([[0.1], [0.0], [0.2]]))
-plot_cdf([1], answers).figure.savefig("/dev/null", format="png")
+plot_cdf(answers, [1]).figure.savefig("/dev/null", format="png")
 assert "matplotlib.pyplot" not in sys.modules
 for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
     del sys.modules[name]
 sys.modules["matplotlib"] = None
 try:
-    plot_cdf([1], answers)
+    plot_cdf(answers, [1])
 except ImportError as error:
     print(error)
 """

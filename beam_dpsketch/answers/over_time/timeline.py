@@ -9,8 +9,9 @@ Sources: see `root_decoder` and `decoders`.
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,9 +20,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released_sketch import DRAWERS, ReleasedSketch
 from beam_dpsketch.answers.rows import Many
-from beam_dpsketch.domains.timestamps import to_micros
+from beam_dpsketch.domains.timestamps import from_micros, to_micros
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
@@ -93,6 +94,39 @@ class SketchTimeline:
         """
         return self._answer(self._coefficients(first, last))
 
+    def each_window(
+        self, first: int = 0, last: int | None = None, *, so_far: bool = False
+    ) -> Iterator[tuple[datetime.datetime, ReleasedSketch]]:
+        """Yield when each window opens, in UTC, and its release; `so_far`, when it closes, and that of all up to it.
+
+        Args:
+          first: the first window.
+          last: the last one; of all that are available if not given.
+          so_far: whether each release is about all windows from 0 on.
+        """
+        last = max(0, self.available - 1) if last is None else last
+        self._coefficients(first, last)
+        for window in range(first, last + 1):
+            released = self.prefix(window) if so_far else self.between(window, window)
+            yield from_micros(self._horizon.edges(window)[so_far]), released
+
+    def plot(
+        self,
+        kind: str = "records",
+        what: Any = None,
+        *,
+        windows: tuple[int, int] | None = None,
+        so_far: bool = False,
+        axes: Any = None,
+        look: Any = None,
+    ) -> Any:
+        """Draw answers about each window with their intervals, as lines; return the matplotlib axes.
+
+        The arguments are those of `beam_dpsketch.plots.plot_timeline`: `timeline.plot("items", ["Oslo", "Rome"])`.
+        Raises `ImportError` without matplotlib: `pip install 'beam-dpsketch[plot]'`.
+        """
+        return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
+
     def prefix(self, last: int) -> ReleasedSketch:
         """Return the release of everything from the start of the horizon to the end of a window."""
         return self.between(0, last)
@@ -152,7 +186,12 @@ class SketchTimeline:
         available = self.available
         if last >= available:
             known = f"windows 0 to {available - 1} are available" if available else "no window is available"
-            raise ArgumentError("", f"windows {first} to {last} are not all released yet: {known}", "E710")
+            waiting = ", and later rows wait for it" if len(self._rows) > self._closed else ""
+            raise ArgumentError(
+                "",
+                f"windows {first} to {last} are not all released yet: {known}; row {self._closed} is missing{waiting}",
+                "E710",
+            )
         coefficients = np.zeros(available)
         coefficients[first : last + 1] = 1.0
         return coefficients

@@ -6,7 +6,7 @@ The columns of answers and of privacy: names, and types by the domain of a relea
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_dpsketch import _validate
@@ -25,8 +25,8 @@ class Ask:
       kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records" or
         "privacy_units".
       what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
-        items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain.
-        The last three kinds have `None`.
+        items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain,
+        and of a histogram for that many bins over it. The last three kinds have `None`.
       confidence: of each interval, in (0, 1).
       candidates: what `top_k` chooses from, for releases that cannot search; public.
 
@@ -59,6 +59,11 @@ class Ask:
         """Return whether a release, or a kind of release, has answers to this kind of question."""
         return hasattr(released, self.entry.method)
 
+    def refusal(self, released: ReleasedSketch, spelled: Callable[[Kind], str] = str) -> str:
+        """Return in words that a release does not answer, and what it does answer; `spelled` names questions."""
+        others = (spelled(kind) for kind, entry in KINDS.items() if hasattr(released, entry.method))
+        return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
+
     def answer(self, released: ReleasedSketch) -> Answered:
         """Return one row for each part of the question.
 
@@ -68,7 +73,7 @@ class Ask:
           ValueError, TypeError: the release does not answer such a question, or not about such values.
         """
         if not self.is_answered_by(released):
-            raise ArgumentError("", f"a release of kind {released.name} does not answer {self.kind}", "E718")
+            raise ArgumentError("", self.refusal(released), "E718")
         return self.entry.asked(released, self.what, self.confidence, self.candidates)
 
 

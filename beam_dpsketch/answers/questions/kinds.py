@@ -92,6 +92,9 @@ class QuestionKind:
     side_counter: str | None = None
 
 
+_MANY = 20
+
+
 def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = None) -> list[Any]:
     """Return the last value of each of some equal parts of a domain; all values of a smaller one.
 
@@ -101,6 +104,18 @@ def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = N
     parts = min(parts, size)
     ends = [first + size * part // parts - 1 for part in range(1, parts + 1)]
     return domain.values(np.array(ends, dtype=np.uint64))
+
+
+def even_edges(domain: Domain, bins: int) -> list[Any]:
+    """Return the edges of bins over a domain that hold equally many values, but for the last one.
+
+    That one is shorter. If the others hold many values, it may have one more, as `histogram` counts its end.
+    """
+    step = max(1, -(-(domain.size - 1) // bins))
+    if step > _MANY or domain.scale is not None:
+        return domain.values(np.array([*range(0, domain.size - 1, step), domain.size - 1], dtype=np.uint64))
+    before, last = domain.values(np.array([max(0, domain.size - 2), domain.size - 1], dtype=np.uint64))
+    return [*domain.values(np.arange(0, domain.size, step, dtype=np.uint64)), last + (last - before)]
 
 
 def _quantiles(released: Any, shares: Sequence[float], confidence: float, _: None) -> Answered:
@@ -116,7 +131,8 @@ def _ranges(released: Any, pairs: Sequence[Any], confidence: float, _: None) -> 
     return _between(lows, highs, released.range_interval(lows, highs, confidence))
 
 
-def _histogram(released: Any, edges: Sequence[Any], confidence: float, _: None) -> Answered:
+def _histogram(released: Any, edges: Any, confidence: float, _: None) -> Answered:
+    edges = even_edges(released.spec.domain, edges) if isinstance(edges, int) else edges
     return _between(edges[:-1], edges[1:], released.histogram(edges, confidence))
 
 

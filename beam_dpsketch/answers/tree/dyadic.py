@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_many
+from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.estimators.comparing import changed_leaves, leaf_bounds
@@ -46,7 +46,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     counters; by the one of these that is "chosen"; or as in the "paper". Intervals are always of the chosen fit.
     """
 
-    name = "quantiles"
+    name = made_as = "quantiles"
+    _usual_picture = "cdf"
     raw_type = DyadicCountSketch
     _known_total: float | None = None
 
@@ -168,13 +169,21 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         return as_asked(self._intervals(self._chosen.ranks.range_bounds(lows, highs, confidence)), single)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
-        """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds."""
-        positions, _ = self._positions(edges=edges)
-        if len(positions) < 2 or (positions[1:] <= positions[:-1]).any():
+        """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds.
+
+        So over days, the edges Monday, Tuesday and Wednesday make a bin of one day and a bin of two. A last edge after
+        the end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
+        """
+        listed = as_many(edges)[0]
+        positions, _ = self._positions(edges=listed)
+        starts, ends, is_inside = positions[:-1], positions[1:].copy(), self.spec.domain.is_inside
+        falls = ends <= starts
+        if [*map(is_inside, as_list(listed)[-2:])] == [True, False]:
+            falls[-1] = ends[-1] < starts[-1]
+        if not len(ends) or falls.any():
             raise ArgumentError("edges", "must be at least two different values of the domain, ascending", "E717")
-        ends = positions[1:].copy()
         ends[:-1] -= np.uint64(1)
-        return self._intervals(self._chosen.ranks.range_bounds(positions[:-1], ends, confidence))
+        return self._intervals(self._chosen.ranks.range_bounds(starts, ends, confidence))
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
         """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.

@@ -29,7 +29,7 @@ class ReleasedPrefixTree(ReleasedTree):
     narrower intervals, than `estimate` and `interval` give: there each item is read on its own, whoever else is asked.
     """
 
-    name = "top_k"
+    name = made_as = "top_k"
     raw_type = PrefixTree
     _expansion_deviations = EXPANSION_DEVIATIONS
 

@@ -130,21 +130,12 @@ def _of_rows(rows: RunRows, horizon: Horizon, windows: tuple[int, int] | None, s
     timeline = rows.timeline(horizon)
     first, last = windows or (0, timeline.available - 1)
     _check_number(last - first + 1)
-    found = []
-    for window in range(first, last + 1):
-        try:
-            released = timeline.prefix(window) if so_far else timeline.between(window, window)
-        except ValueError as error:
-            raise AnswerError.of(error) from None
-        found.append(Moment(_time(horizon.edges(window)[so_far]), released))
-    if not found:
+    if first > last:
         raise AnswerError("--windows FIRST LAST must be ascending")
-    return found
-
-
-def _time(micros: int) -> datetime.datetime:
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-    return epoch + datetime.timedelta(microseconds=micros)
+    try:
+        return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
+    except ValueError as error:
+        raise AnswerError.of(error) from None
 
 
 def _check_number(windows: int) -> None:

@@ -27,13 +27,15 @@ from beam_dpsketch.cli.output import add_output_options, output_kind, write_outp
 from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
+from beam_dpsketch.plots.asking import counted
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
+from beam_dpsketch.plots.pictures import show_growth
 from beam_dpsketch.plots.scales import places_of, text
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 
 MAX_PANELS = 12
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
-_TAIL = 0.005
 
 
 class Names(NamedTuple):
@@ -77,33 +79,29 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
 
 def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
-    values = [row["value"] for row in rows]
-    plot_cdf(values, _intervals(rows), axes, look=_look(panel, names, "value"))
-    shares, places = np.array([row["estimate"] for row in rows]), places_of(values)
-    moving = np.flatnonzero((shares > _TAIL) & (shares < 1 - _TAIL))
-    if names.whole_domain and len(moving):
-        first, last = max(moving[0] - 1, 0), min(moving[-1] + 1, len(places) - 1)
-        room = 0.03 * (places[last] - places[first])
-        axes.set_xlim(max(places[0], places[first] - room), min(places[-1], places[last] + room))
+    shares, values = _intervals(rows), [row["value"] for row in rows]
+    plot_cdf(shares, values, axes=axes, look=_look(panel, names))
+    if names.whole_domain:
+        show_growth(axes, places_of(values), np.array(shares.estimate))
 
 
 def _draw_top(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
     answers = _intervals(rows)
     frequencies = Frequencies([shown(row["item"]) for row in rows], answers.estimate, answers.lower, answers.upper)
-    plot_top_k(frequencies, axes, look=_look(panel, names, ""))
+    plot_top_k(frequencies, axes=axes, look=_look(panel, names))
 
 
 def _draw_histogram(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
     edges = [*(row["range_low"] for row in rows), rows[-1]["range_high"]]
-    plot_histogram(edges, _intervals(rows), axes, look=_look(panel, names, "value"))
+    plot_histogram(_intervals(rows), edges, axes=axes, look=_look(panel, names))
 
 
 def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
-    times = "end of the window, from the start (UTC)" if names.so_far else "start of the window (UTC)"
+    times = WINDOW_ENDS if names.so_far else WINDOW_STARTS
     axis = (names.value or "value") if names.drawing.axis == "value" else names.drawing.axis
-    weight = axis or names.weight or _counted(panel.released)
+    weight = axis or names.weight or counted(panel.released)
     for number, rows in enumerate(panel.series):
         look = Look(
             value=times,
@@ -112,24 +110,18 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
             name=names.drawing.line.format(**{**rows[0], "item": text(shown(rows[0].get("item")))}),
             series=number,
         )
-        plot_timeline([row["time"] for row in rows], _intervals(rows), axes, look=look)
+        plot_timeline(_intervals(rows), [row["time"] for row in rows], axes=axes, look=look)
 
 
 _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "lines": _draw_over_time}
 
 
-def _look(panel: Panel, names: Names, value: str) -> Look:
+def _look(panel: Panel, names: Names) -> Look:
     return Look(
-        value=_escaped(names.value or value),
-        weight=_escaped(names.weight or _counted(panel.released)),
+        value=None if names.value is None else _escaped(names.value),
+        weight=_escaped(names.weight or counted(panel.released)),
         confidence=names.confidence,
-        upright=names.drawing.form == "histogram",
     )
-
-
-def _counted(released: ReleasedSketch) -> str:
-    bounds = released.privacy.bounds
-    return "weight" if bounds.has_weights or bounds.has_norm else "records"
 
 
 def _intervals(rows: Sequence[dict[str, Any]]) -> Intervals:

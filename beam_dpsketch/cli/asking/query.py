@@ -158,7 +158,7 @@ def answer(
     Raises `AnswerError` where the release does not answer, and `UsageError` where a value is not one of its domain.
     """
     if not ask.is_answered_by(released):
-        raise AnswerError(f"a release of kind {released.name} does not answer --{ask.entry.option}")
+        raise AnswerError(ask.refusal(released, lambda kind: f"--{KINDS[kind].option}"))
     ask = _with_values(ask, released, item_type, quiet)
     try:
         rows, answers = ask.answer(released)
