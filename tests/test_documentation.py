@@ -249,6 +249,12 @@ def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
     assert "Items: those whose count with noise is" in output
 
 
+def test_releases_of_a_stream_are_read_from_files():
+    """The noise of a record has a deviation below 3: 60 is far more than 7 of them."""
+    found = map(float, printed_by(fenced("## Out of a stream, and back", STREAMS)).split())
+    assert [*found] == pytest.approx([515, 485], abs=60)
+
+
 def test_every_block_that_is_said_to_be_executed_can_be():
     for text in (README, STREAMS, OVER_TIME, PEOPLE, TWO_RELEASES, KEYS, GROUPED_COUNTS, FRAMES):
         blocks = re.findall(r"<!-- executed by \S+ -->\n```python\n(.*?)```", text, re.DOTALL)
