@@ -12,6 +12,9 @@ demo are replaced.
 """
 
 import math
+import os
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -179,6 +182,8 @@ def main(argv: list[str] | None = None) -> None:
         title=f"Private and exact arrival delays; the norm of an aircraft is at most {max_norm}\n{privacy}",
     )
     print(f"\nPlots: {', '.join(plots)}")
+    command = os.path.relpath(Path(sys.executable).with_name("dpsketch"))
+    print(f"Ask the releases more: {command} inspect {known.output}, or {command} query --help")
 
 
 if __name__ == "__main__":

@@ -273,6 +273,7 @@ def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert re.search(rf"^  {airport} +exact +bounded +private", printed, flags=re.MULTILINE)
     rho = float(8 * PrivacySpec(epsilon=20, delta=1e-6).rho)
     assert f"All 8 releases of this demo together cost the sum of their rho, {rho:.3g}: epsilon" in printed
+    assert f"dpsketch inspect {tmp_path}, or " in printed
     for plot in ("top_destinations.png", "delay_cdf.png"):
         assert (tmp_path / plot).read_bytes().startswith(b"\x89PNG")
 
