@@ -33,6 +33,7 @@ from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
+_SEPARATORS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
 
 
@@ -60,10 +61,17 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
     for argument, field in columns.items():
         if field not in names:
             words = f"is not in the first line of {path!a}, which must name the columns"
-            raise ConfigError(PATHS[argument], f"{field!r} {words}{nearest(field, names, columns)}", "E810")
+            hint = _other_separator(names) or nearest(field, names, columns)
+            raise ConfigError(PATHS[argument], f"{field!r} {words}{hint}", "E810")
         if names.count(field) > 1:
             raise ConfigError(PATHS[argument], f"{field!r} is in the first line of {path!a} twice", "E810")
     return pa.schema([*column_types(declared).items()])
+
+
+def _other_separator(names: Sequence[str]) -> str:
+    """Return a hint where one name holds what separates columns elsewhere."""
+    found = [word for mark, word in _SEPARATORS.items() if len(names) == 1 and mark in names[0]]
+    return f"; it has no comma and a {found[0]}: write the file with commas between columns" if found else ""
 
 
 def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -5,17 +5,28 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from beam_dpsketch.cli.csv_files import CsvFile, convert, declared_schema
 from beam_dpsketch.cli.text import UsageError
-from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ENDINGS = (".parquet", ".csv")
 _ROWS = 1 << 17
+
+
+class Position(NamedTuple):
+    """How far reading is, in bytes and in files; it depends on the sizes of files alone."""
+
+    read: int
+    total: int
+    done: int
+    files: int
+
+
+OnRead: TypeAlias = Callable[[Position], None]
 
 
 class Input(NamedTuple):
@@ -25,13 +36,13 @@ class Input(NamedTuple):
     reader: pa.RecordBatchReader
 
 
-def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: Callable[[float], None]) -> Input:
+def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> Input:
     """Return the rows of files, with the columns that a release reads where they are there.
 
     Args:
       names: paths, and patterns with wildcards; all of one kind, by their ending.
       declared: the release.
-      on_read: is called with the share of the input that is read, 0 to 1. It depends on the sizes of files alone.
+      on_read: is called after each batch.
 
     Raises `UsageError` for files that cannot be read as one table, `ConfigError`, and `OSError`.
     """
@@ -40,15 +51,7 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: Callable[[f
     endings = {os.path.splitext(path)[1].lower() for path in paths}
     if len(endings) != 1 or not endings <= set(ENDINGS):
         raise UsageError(f"the files to release must all end with {' or all with '.join(ENDINGS)}")
-    kind = _Parquet if endings == {".parquet"} else _Csv
-    try:
-        source = kind(paths, declared)
-    except (UsageError, ConfigError):
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
-        if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
-            raise
-        raise UsageError(f"these are no {endings.pop()[1:]} files that can be read, or one is damaged") from None
+    source = (_Parquet if endings == {".parquet"} else _Csv)(paths, declared)
     return Input(paths, pa.RecordBatchReader.from_batches(source.schema, source.batches(on_read)))
 
 
@@ -56,10 +59,8 @@ class _Parquet:
     """Parquet files whose columns have the same types."""
 
     def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
-        import pyarrow.parquet as pq  # only here: it takes time to import
-
         self._paths = paths
-        self._files = [pq.ParquetFile(path, pre_buffer=True) for path in paths]
+        self._files = [_open_parquet(path) for path in paths]
         schemas = [_wanted(file.schema_arrow, declared) for file in self._files]
         self.schema, self._names = schemas[0], {*schemas[0].names}
         for path, schema in zip(paths, schemas, strict=True):
@@ -69,17 +70,18 @@ class _Parquet:
                     'and "7" here would count as two; write them alike'
                 )
 
-    def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
-        total = sum(file.metadata.num_rows for file in self._files) or 1
-        read = 0
-        for path, file in zip(self._paths, self._files, strict=True):
+    def batches(self, on_read: OnRead) -> Iterator[pa.RecordBatch]:
+        sizes = [*map(os.path.getsize, self._paths)]
+        for done, (path, file) in enumerate(zip(self._paths, self._files, strict=True)):
+            rows, read = file.metadata.num_rows, 0
             try:
                 for batch in file.iter_batches(_ROWS, columns=self.schema.names):
                     # A name with a dot also stands for a field of a nested column, which comes along.
                     columns = [batch.column(n) for n, name in enumerate(batch.schema.names) if name in self._names]
                     yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
                     read += len(batch)
-                    on_read(read / total)
+                    before = sum(sizes[:done]) + sizes[done] * read // rows
+                    on_read(Position(before, sum(sizes), done + (read == rows), len(sizes)))
             except (pa.ArrowException, OSError):  # the message may hold bytes of the file
                 raise UsageError(f"{path}: a part of it cannot be read, or it is damaged") from None
 
@@ -92,14 +94,25 @@ class _Csv:
         for path, file in self._files.items():
             self.schema = declared_schema(path, file.header(), declared)
 
-    def batches(self, on_read: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
-        total, before = sum(map(os.path.getsize, self._files)) or 1, 0
-        for path, file in self._files.items():
+    def batches(self, on_read: OnRead) -> Iterator[pa.RecordBatch]:
+        sizes = [*map(os.path.getsize, self._files)]
+        for done, file in enumerate(self._files.values()):
             for batch, read in file.batches(self.schema.names):
                 columns = [convert(text, each.type) for text, each in zip(batch.columns, self.schema, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
-                on_read((before + read) / total)
-            before += os.path.getsize(path)
+                on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == sizes[done]), len(sizes)))
+
+
+def _open_parquet(path: str) -> Any:
+    import pyarrow.parquet as pq  # only here: it takes time to import
+
+    try:
+        return pq.ParquetFile(path, pre_buffer=True)
+    except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
+        if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+            raise
+        words = "cannot be read as Parquet, or is damaged" if os.path.getsize(path) else "is empty"
+        raise UsageError(f"{path}: {words}") from None
 
 
 def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:

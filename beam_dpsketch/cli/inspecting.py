@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_dpsketch.cli.output import add_format, print_rows
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
-from beam_dpsketch.cli.text import DONE, printable, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, printable, write
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.statement.statement_text import round_up
@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line a release."""
-    stored, nothing = read_all(arguments.files)
+    stored, nothing, damaged = read_all(arguments.files)
+    for error in damaged:
+        note(error)
     rows = [*map(describe, stored), *map(_describe_nothing, nothing)]
     said = [(each.title, each.released.privacy, str(each.released.privacy)) for each in stored]
     said += [(each.path, each.spent.privacy, str(each.spent)) for each in nothing]
@@ -40,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.privacy and arguments.format == "table":
         for title, _, words in said:
             write(sys.stdout, f"\n{printable(title)}:\n{words}\n")
-    return DONE
+    return WRONG_USAGE if damaged else DONE
 
 
 def describe(stored: Stored) -> dict[str, Any]:

@@ -1,60 +1,62 @@
 """`dpsketch run`: make a release of Parquet or CSV files, in this process and without Beam.
 
 Guarantee: that of `release_frame`. Before the noise is drawn, the command says what the release will spend, and refuses
-an output that it could not write. Messages hold no value of a record, and no count of them: the per cent that are read
-say how far reading is in the files.
+an output that it could not write. Messages hold no value of a record, and no count of them: progress is in
+bytes and files.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 import time
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
-from beam_dpsketch.cli.files import open_files
+from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX
-from beam_dpsketch.cli.text import DONE, UsageError, note
+from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note
 from beam_dpsketch.config import ConfigError
-from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.errors import AllAtOnce, ElementsWarning
 from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
+from beam_dpsketch.records.release_spec import ReleaseSpec
 
-_QUIET_SECONDS, _STEP = 5.0, 10
+_QUIET_SECONDS, _STEP = 2.0, 10
 _HAS_COST = ", and has cost budget"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet or CSV files, or patterns with wildcards")
-    parser.add_argument("--output", required=True, metavar=f"X{SUFFIX}", help="the file of the release")
+    parser.add_argument("--output", metavar=f"X{SUFFIX}", help="the file of the release")
     parser.add_argument("--replace", action="store_true", help="replace the release in this file, which stays spent")
+    parser.add_argument("--progress", action="store_true", help="say how much is read, also where nobody looks on")
     add_settings_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write one release, or one of each key."""
-    declared = read_config(arguments)
-    _check_output(arguments.output, replace=arguments.replace)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ElementsWarning)
-        try:
-            found = open_files(arguments.files, declared, Progress())
-            refuse_input(arguments.output, found.paths)
-            note(f"releasing {in_words(declared)}")
-            released = release_frame(found.reader, declared)
-        except (ConfigError, TypeError, ValueError) as error:
-            raise UsageError.of(error) from None
-    for warning in caught:
-        note(warning.message)
-    elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
-    nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
-    _write(arguments.output, [*elements, *nothing], replace=arguments.replace)
+    with AllAtOnce() as checks:
+        checks.do(_check_output, arguments.output, replace=arguments.replace)
+        declared = checks.do(read_config, arguments)
+    assert declared is not None  # or it was refused
+    try:
+        elements, nothing = _released(arguments, declared)
+    except KeyboardInterrupt:
+        raise AnswerError(f"interrupted: {arguments.output} was not written, so nothing was spent") from None
+    try:
+        _write(arguments.output, [*elements, *nothing], replace=arguments.replace)
+    except KeyboardInterrupt:
+        raise AnswerError(
+            f"interrupted while writing {arguments.output}: if it is new, it is whole and has cost budget; else "
+            "nothing was spent"
+        ) from None
     if nothing:
         note(
             f"no key was chosen, so {arguments.output} holds no release, but what this run has spent: `dpsketch spent`"
@@ -64,7 +66,28 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _check_output(path: str, *, replace: bool) -> None:
+def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[list[Any], list[Any]]:
+    """Return the releases, and what was spent where no key was chosen."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ElementsWarning)
+        try:
+            found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
+            refuse_input(arguments.output, found.paths)
+            note(f"releasing {in_words(declared)}")
+            released = release_frame(found.reader, declared)
+        except (ConfigError, TypeError, ValueError) as error:
+            raise UsageError.of(error) from None
+    for warning in caught:
+        note(warning.message)
+    elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
+    nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
+    return elements, nothing
+
+
+def _check_output(path: str | None, *, replace: bool) -> None:
+    if path is None:
+        raise UsageError(f"--output is missing: the file of the release, X{SUFFIX}")
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     check_output(path, replace=replace, which=_HAS_COST)
@@ -84,13 +107,15 @@ def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
 
 
 class Progress:
-    """Says how much of the input is read, every ten per cent, from five seconds on."""
+    """Says how much of the input is read, every ten per cent: if it is asked for, or from two seconds on a terminal."""
 
-    def __init__(self) -> None:
-        self._start, self._said = time.monotonic(), 0
+    def __init__(self, *, asked: bool) -> None:
+        waits = 0.0 if asked else _QUIET_SECONDS if is_terminal(sys.stderr) else math.inf
+        self._from, self._said = time.monotonic() + waits, 0
 
-    def __call__(self, share: float) -> None:
-        step = int(share * 100) // _STEP * _STEP
-        if step > self._said and time.monotonic() - self._start > _QUIET_SECONDS:
+    def __call__(self, at: Position) -> None:
+        step = at.read * 100 // max(at.total, 1) // _STEP * _STEP
+        if step > self._said and time.monotonic() >= self._from:
             self._said = step
-            note(f"read {step} % of the input")
+            read, total = (f"{size / 1e6:,.1f}" for size in (at.read, at.total))
+            note(f"read {read} of {total} MB ({step} %), {at.done} of {at.files} file(s) to the end")

@@ -9,7 +9,8 @@ from beam_dpsketch.cli.asking.values import read_open_share
 from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.output import add_format, print_rows
 from beam_dpsketch.cli.stored import add_files, read_all
-from beam_dpsketch.cli.text import DONE, note
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note
+from beam_dpsketch.errors import FormatError
 from beam_dpsketch.statement.accounting import Spent, add_up
 from beam_dpsketch.statement.statement_text import round_up
 
@@ -27,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line for each unit and relation, and what it means."""
-    stored, nothing = read_all(arguments.files)
+    stored, nothing, damaged = read_all(arguments.files)
+    for error in damaged:
+        note(FormatError(f"{error.message}; what it has spent is not in these sums"))
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     print_rows([_row(each, arguments.delta) for each in spent], arguments)
     note(
@@ -36,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if len(spent) > 1:
         note("lines with different units or relations are promises of different kinds, and do not add up to one number")
-    return DONE
+    return WRONG_USAGE if damaged else DONE
 
 
 def _row(spent: Spent, delta: float | None) -> dict[str, Any]:

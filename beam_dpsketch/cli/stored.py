@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.answers.release_file import read_elements
 from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
+from beam_dpsketch.errors import FormatError, together
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import runs
 
@@ -56,7 +57,9 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
 
     Raises `AnswerError` where files hold no release.
     """
-    stored, nothing = read_all(names)
+    stored, nothing, damaged = read_all(names)
+    if damaged:
+        raise together(damaged)
     for each in nothing:
         note(f"{each.path}: no key was chosen, so it holds no release; `dpsketch spent` says what the run cost")
     if not stored:
@@ -64,20 +67,27 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
     return stored
 
 
-def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing]]:
-    """Return all releases that files hold, in the order of their names, and the runs that have none among them.
+def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing], list[FormatError]]:
+    """Return all releases that files hold, in the order of their names, the runs that have none, and what is damaged.
 
     Args:
       names: paths, patterns with wildcards, and folders, which stand for all release files in them and below.
 
-    Raises `UsageError` where a name stands for no file, `FormatError` for another kind of file, and `OSError`.
+    Raises `UsageError` where a name stands for no file, and `OSError`. A damaged file, or another kind of file, is
+    returned as its error.
     """
     paths = {os.path.realpath(path): path for name in names for path in _paths(name)}  # a file that is named twice
-    found = [(path, element) for path in paths.values() for element in read_elements(path)]
+    found: list[tuple[str, Any]] = []
+    damaged = []
+    for path in paths.values():
+        try:
+            found += [(path, element) for element in read_elements(path)]
+        except FormatError as error:
+            damaged.append(error)
     stored = [_stored(path, element) for path, element in found if not isinstance(element, Unreleased)]
     known = runs([release_id for each in stored for release_id in each.released.privacy.release_ids])
     nothing = [Nothing(path, each) for path, each in found if isinstance(each, Unreleased)]
-    return stored, [each for each in nothing if not runs(each.spent.privacy.release_ids) & known]
+    return stored, [each for each in nothing if not runs(each.spent.privacy.release_ids) & known], damaged
 
 
 def window_of(path: str) -> str | None:

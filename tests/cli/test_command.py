@@ -136,6 +136,20 @@ def test_folders_stand_for_all_releases_in_them_and_below(tmp_path: Path) -> Non
     assert len(twice) == 1
 
 
+def test_a_damaged_file_is_told_and_the_others_are_added_up(tmp_path: Path) -> None:
+    write(tmp_path / "b.dpsketch", by_hand.SKETCH)
+    for name in ("a.dpsketch", "c.dpsketch"):
+        (tmp_path / name).write_bytes(b"damaged")
+    for command, words in (("spent", "what it has spent is not in these sums"), ("inspect", "release_id")):
+        code, printed = run(command, str(tmp_path))
+        assert code == 2
+        assert all(f"{name}.dpsketch is not a file of releases, or a damaged one" in printed for name in "ac")
+        assert by_hand.SKETCH.privacy.relation.name in printed
+        assert words in printed
+    code, printed = run("query", str(tmp_path), "--total-weight")
+    assert (code, printed.count("is not a file of releases")) == (2, 2)
+
+
 @pytest.mark.parametrize("name", ["x-20240501T000000Z-2024050T010000Z", "x-20249901T000000Z-20240501T010000Z", "x"])
 def test_names_without_a_window_have_none(name: str) -> None:
     assert stored.window_of(f"{name}.dpsketch") is None

@@ -19,7 +19,7 @@ from beam_dpsketch import ReleasedSketch, read_releases
 from beam_dpsketch.cli import csv_files
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.cli.csv_files import FLOAT, INTEGER, TEXT, TIME, column_types, convert
-from beam_dpsketch.cli.files import open_files
+from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.config import ConfigError, read_release
 from tests.cli.consoles import run
 
@@ -108,7 +108,10 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("visits.parquet other.parquet", "", "has other columns than"),
         ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
         ("twice.csv", "", "is in the first line of 'twice.csv' twice"),
-        ("damaged.parquet", "", "no parquet files that can be read"),
+        ("damaged.parquet", "", "damaged.parquet: cannot be read as Parquet, or is damaged"),
+        ("empty.parquet", "", "empty.parquet: is empty"),
+        ("semicolons.csv", "", "it has no comma and a semicolon: write the file with commas between columns"),
+        ("tabs.csv", "", "it has no comma and a tab"),
         ("damaged.csv", "", "damaged.csv: has no first line, which must name the columns"),
     ],
 )
@@ -119,7 +122,10 @@ def test_mistakes_are_one_line_before_anything_is_written(files: str, options: s
     pq.write_table(pa.table({"person": list(range(9)), "delay": [1] * 9}), "other.parquet")
     pa.csv.write_csv(pa.table({"person": ["a"]}), "other.csv")
     Path("damaged.parquet").write_bytes(f"PAR1{SECRET}".encode())
-    Path("damaged.csv").write_bytes(b"")
+    for name in ("damaged.csv", "empty.parquet"):
+        Path(name).write_bytes(b"")
+    for name, mark in {"semicolons.csv": ";", "tabs.csv": "\t"}.items():
+        Path(name).write_text(f"person{mark}delay{mark}{SECRET}\n")
     Path("headless.csv").write_text(f"{SECRET},7\npersons,dely\n")
     Path("twice.csv").write_text("person,delay,person\na,1,b\n")
     code, printed = run("run", *files.split(), *OPTIONS, *options.split())
@@ -305,27 +311,56 @@ def test_a_field_is_read_alike_next_to_any_other(kind: pa.DataType, texts: list[
         assert alone == others, text
 
 
-def test_the_share_that_is_read_depends_on_the_files_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    given, shares = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay"), []
+def test_how_much_is_read_depends_on_the_files_alone() -> None:
+    given, found = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay"), []
     for name in ("visits.csv", "visits.parquet"):
         write(name)
-        shares.clear()
+        found.clear()
         shutil.copy(name, f"more.{name}")
-        found = open_files([name, f"more.{name}"], given, shares.append)
-        assert found.reader.read_all().num_rows == 400
-        assert shares == sorted(shares)
-        assert shares[-1] == 1
+        size = Path(name).stat().st_size
+        assert open_files([name, f"more.{name}"], given, found.append).reader.read_all().num_rows == 400
+        assert found == [(size, 2 * size, 1, 2), (2 * size, 2 * size, 2, 2)]
 
 
-def test_progress_is_said_on_long_input_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("asked", "on_terminal", "said"),
+    [
+        (True, False, ["9.0 of 70.0 MB (10 %)", "15.0 of 70.0 MB (20 %)", "22.0 of 70.0 MB (30 %)"]),
+        (False, True, ["20.0 of 70.0 MB (20 %)", "22.0 of 70.0 MB (30 %)"]),
+        (False, False, []),
+    ],
+)
+def test_progress_is_said_if_asked_or_on_a_terminal_after_a_while(
+    asked: bool, on_terminal: bool, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 1.0, 9.0, 10.0, 11.0])
+    clock = iter([0.0, 1.0, 1.5, 9.0, 10.0])
     monkeypatch.setattr(command.time, "monotonic", lambda: next(clock))
-    said = command.Progress()
-    for share in (0.2, 0.3, 0.31, 0.399, 0.45):
-        said(share)
-    assert capsys.readouterr().err.splitlines() == [
-        "dpsketch: read 30 % of the input",
-        "dpsketch: read 40 % of the input",
-    ]
+    monkeypatch.setattr(command, "is_terminal", lambda _: on_terminal)
+    progress = command.Progress(asked=asked)
+    for read in (9, 15, 20, 22):
+        progress(Position(read * 10**6, 70 * 10**6, 1, 2))
+    lines = [f"dpsketch: read {words}, 1 of 2 file(s) to the end" for words in said]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    write("visits.csv")
+    code, printed = run("run", "visits.csv")
+    assert code == 2
+    told = ["output", "kind", "item", "epsilon and --delta", "privacy-id"]
+    assert [f"--{name} " in line for name, line in zip(told, printed.splitlines(), strict=True)] == [True] * 5
+    assert "--max-norm is missing" in printed
+
+
+def test_an_interrupted_run_says_what_it_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    write("visits.csv")
+    for name, words in {
+        "_write": "interrupted while writing",
+        "release_frame": "was not written, so nothing was spent",
+    }.items():
+        monkeypatch.setattr(command, name, interrupt)
+        code, printed = run("run", "visits.csv", *OPTIONS)
+        assert (code, words in printed) == (1, True)

@@ -109,12 +109,20 @@ def test_options_mean_settings(line: str, settings: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "give --config FILE, or options"),
-        (SPEND, "--kind is missing: one of frequencies"),
+        ("", "--kind is missing: one of frequencies"),
+        (SPEND, "--kind is missing: one of frequencies, quantiles, top_k; a file of settings has it too, --config"),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
         (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing next to --epsilon"),
-        (f"{COUNT} {SPEND}", "--privacy-id is missing"),
-        (f"{COUNT} {SPEND} --privacy-id p", "--max-norm is missing"),
+        (
+            f"{COUNT} {SPEND}",
+            "--privacy-id is missing: the column that says whose a record is; or take --unit record; --max-norm is",
+        ),
+        (f"{COUNT} {SPEND} --max-norm 3", "--privacy-id is missing"),
+        (
+            f"{COUNT} {SPEND} --privacy-id p",
+            "--max-norm is missing: how many records of one item of an id count in full; or auto",
+        ),
+        (f"{TOP.replace('--max', '')} --privacy-id p", "--max-norm is missing"),
         (f"{COUNT} {SPEND} {PEOPLE} --unit record", "--privacy-id and --unit exclude each other"),
         (f"{COUNT} {SPEND} {PEOPLE} --max-per-key 2", "--max-norm and --max-per-key exclude"),
         (f"{COUNT} {SPEND} {PEOPLE} --rho 1", "--epsilon and --rho exclude each other"),
@@ -130,6 +138,11 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys secret.bin", "--public-keys must be a file of text in UTF-8"),
         (f"{COUNT} {SPEND} {PEOPLE} --public-keys empty.txt", "--public-keys must be a file with one item a line"),
         (f"{TOP} {PEOPLE}", ""),
+        ("--kind top_k --k 9", "--item is missing"),
+        (
+            f"--kind top_k --k 9 --item a {SPEND} {PEOPLE}",
+            "--domain is missing: which values there can be, as '{type: ",
+        ),
         (f"{TOP} {PEOPLE} --k 0", "--k: must be at least 1, got 0"),
         (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing; the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),

@@ -133,7 +133,7 @@ def test_a_run_that_chose_no_key_leaves_what_it_spent(engine: Engine, tmp_path: 
     transform.check([row])
     with beam.Pipeline(runner=engine.runner, options=PipelineOptions([*engine.options])) as pipeline:
         pipeline | beam.Create([row]) | transform | WriteReleases(str(tmp_path / "part"))
-    stored, (nothing,) = read_all([str(tmp_path)])
+    stored, (nothing,), _ = read_all([str(tmp_path)])
     assert (stored, nothing.spent.privacy.rho) == ([], PRIVACY.rho)
 
 

@@ -66,7 +66,7 @@ def write(transform: Any, rows: list[Any], prefix: Path, runner: str = FN_API) -
 
 
 def spent(folder: Path) -> list[Spent]:
-    stored, nothing = read_all([str(folder)])
+    stored, nothing, _ = read_all([str(folder)])
     return add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
 
 

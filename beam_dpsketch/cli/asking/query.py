@@ -28,6 +28,7 @@ from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, not
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 
+_FEW = 20
 _MAX_WINDOW = (1 << 17) - 1
 FORMS: Mapping[Takes, dict[str, Any]] = {
     Takes.SHARES: {"nargs": "+", "type": read_share, "action": "extend"},
@@ -173,6 +174,12 @@ def answer(
     return rows
 
 
+def _steps(ends: tuple[Any, ...], domain: Domain) -> int:
+    """Return how many steps of a domain lie between two values; 0 for one."""
+    positions, _ = domain.index(ends)
+    return int(positions[-1]) - int(positions[0])
+
+
 def _with_values(ask: Ask, released: ReleasedSketch, item_type: ItemType | None, quiet: bool) -> Ask:
     """Return a question about values of a release in place of texts; say how many lie outside its domain."""
     domain = getattr(released.spec, "domain", None)
@@ -181,6 +188,20 @@ def _with_values(ask: Ask, released: ReleasedSketch, item_type: ItemType | None,
         read = read_values(texts, released, item_type)
         if not quiet and isinstance(domain, Domain) and (outside := count_outside(read, domain)):
             note(f"{outside} value(s) lie outside the domain, which moves them to its nearest end")
+        return read
+
+    def edges(texts: list[str]) -> tuple[Any, ...]:
+        read = values(texts)
+        if (
+            not quiet
+            and isinstance(domain, Domain)
+            and 0 < _steps(read[-2:], domain) < _FEW
+            and domain.is_inside(read[-1])
+        ):
+            note(
+                "each bin ends before the next one, and the last bin holds its end too, so it is one value longer; an "
+                "edge after the end of the domain avoids it"
+            )
         return read
 
     def ranges(pairs: list[list[str]]) -> tuple[Any, ...]:
@@ -198,7 +219,7 @@ def _with_values(ask: Ask, released: ReleasedSketch, item_type: ItemType | None,
 
     readers: Mapping[Takes, Callable[[Any], Any]] = {
         Takes.VALUES: values,
-        Takes.EDGES: values,
+        Takes.EDGES: edges,
         Takes.RANGES: ranges,
         Takes.PARTS: parts,
     }

@@ -79,12 +79,12 @@ _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in rever
 """How the command names a setting that has an option."""
 
 _MISSING = {
-    "kind": f"--kind is missing: one of {', '.join(KINDS)}",
+    "kind": f"--kind is missing: one of {', '.join(KINDS)}; a file of settings has it too, --config FILE",
     "item": "--item is missing: the column that is counted",
     "privacy": "--epsilon and --delta are missing, or --rho: what the release may spend",
     "privacy.delta": "--delta is missing next to --epsilon: less than 1 / the number of people, as 1e-6",
     "unit": "--privacy-id is missing: the column that says whose a record is; or take --unit record",
-    "unit.bounds": "--max-norm is missing: how many records of one item of an id count in full; or auto",
+    "unit.bounds": "--max-norm is missing: how many records of one item of an id count in full",
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing: how many values are wanted",
     "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
@@ -107,12 +107,10 @@ def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
     """Return what the options of `add_settings_options` declare, checked together; raise `UsageError`."""
     given = _given(arguments)
     settings = {} if arguments.config is None else read_settings_file(arguments.config)
-    if not given and arguments.config is None:
-        raise UsageError("give --config FILE, or options such as --kind, --item, --epsilon and --privacy-id")
     try:
         return read_release(merged(settings, arguments))
     except ConfigError as error:
-        raise UsageError.of(error, lambda each: _in_words_of_options(each, given, arguments.config)) from None
+        raise UsageError.of(error, lambda each: _in_words_of_options(each, given, arguments)) from None
 
 
 def read_settings_file(path: str) -> Settings:
@@ -194,10 +192,10 @@ def _remove(settings: Settings, path: list[str], option: _Option) -> None:
     settings.pop(path[-1], None)
 
 
-def _in_words_of_options(error: RefusalError, given: Mapping[str, str], file: str | None) -> str:
+def _in_words_of_options(error: RefusalError, given: Mapping[str, str], arguments: argparse.Namespace) -> str:
     """Return a message about settings that names the option in place of the path, where one was given."""
-    path, message = error.argument, error.words
-    if file is None and path not in given and (missing := _missing(path, given)):
+    path, message, file = error.argument, error.words, arguments.config
+    if file is None and path not in given and (missing := _missing(path, given, arguments.kind)):
         return missing
     covering = _covering(path, given)
     if covering:
@@ -208,10 +206,15 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], file: st
     return f"{', '.join(below) or path}: {message}"
 
 
-def _missing(path: str, given: Mapping[str, str]) -> str | None:
-    """Return which option is missing, where a setting is and there is no file."""
+def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | None:
+    """Return which options are missing, where a setting is and there is no file."""
+    bounds = _MISSING["unit.bounds"] + "; or auto" * (kind == "frequencies")
     if path == "unit" and "unit.privacy_id" in given:
-        path = "unit.bounds"
+        return bounds
+    if path == "unit" and not any(each.startswith("unit.") for each in given):
+        return f"{_MISSING['unit']}; {bounds}"
+    if path == "domain" and kind == "top_k":
+        return f"{_MISSING['domain']}, or '{{type: text, max_bytes: 16}}'"
     of_bounds = path.startswith("unit.") and path.endswith(".max_weight")
     return _MISSING.get("unit.*.max_weight" if of_bounds else path)
 
