@@ -392,6 +392,11 @@ def test_histogram_bins_end_before_the_next_edge_and_the_last_with_its_own() -> 
     assert [each.estimate for each in bins] == pytest.approx([300, 700])
     assert all(each.lower < each.estimate < each.upper for each in bins)
     assert released.histogram([0, 9])[0].estimate == pytest.approx(1000)
+    days = released.histogram(range(11))  # ends after the domain, so that the last value has a bin of its own
+    assert days.estimate.tolist() == pytest.approx(released.range_count(range(10), range(10)))
+    for edges in ([12, 11], [9, 8], [8, 9, 9], [9, -1]):
+        with pytest.raises(ValueError, match="edges must be at least two different values of the domain, ascending"):
+            released.histogram(edges)
     assert [each.estimate for each in released.histogram(list(range(10)))] == pytest.approx(
         [100, 0, 0, 0, 200, 300, 0, 0, 400]
     )
