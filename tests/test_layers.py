@@ -15,7 +15,7 @@ MAX_LINES = 300
 
 LAYERS = [
     {"errors"},
-    {"_validate", "_columns"},
+    {"_validate", "_columns", "_showing"},
     {"hashing", "domains"},
     {"sketches", "privacy"},
     {"records", "statement"},

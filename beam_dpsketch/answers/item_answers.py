@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
 
 
@@ -58,6 +59,7 @@ class ItemAnswers(ABC):
         """Return the estimates and bounds of an array, a column or a list of items."""
 
 
+@shown_plainly
 class Change(NamedTuple):
     """One item with its weights before and after, and its change with bounds for the true one."""
 

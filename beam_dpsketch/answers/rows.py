@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.side_notes import Interval
@@ -34,6 +35,7 @@ Self = TypeVar("Self", bound="Rows[Any]")
 _SHOWN, _SHOWN_IN_TABLE = 5, 100
 
 
+@shown_plainly
 class Frequency(NamedTuple):
     """One item with its estimated total weight and bounds for the true one."""
 

@@ -9,12 +9,12 @@ import sys
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.cli.output import add_format, print_rows
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, printable, write
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
-from beam_dpsketch.statement.statement_text import round_up
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 

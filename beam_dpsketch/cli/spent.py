@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.cli.asking.values import read_open_share
 from beam_dpsketch.cli.inspecting import DELTA_DIGITS, RHO_DIGITS, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.output import add_format, print_rows
@@ -12,7 +13,6 @@ from beam_dpsketch.cli.stored import add_files, read_all
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.statement.accounting import Spent, add_up
-from beam_dpsketch.statement.statement_text import round_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

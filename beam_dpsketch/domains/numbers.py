@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -147,7 +149,14 @@ class FloatDomain(Domain):
         return f"numbers {self.low:g} to {self.high:g} in steps of {self.resolution:g}"
 
     def values(self, indices: np.ndarray) -> list[float]:
-        return np.minimum(self.low + indices.astype(np.float64) * self.resolution, self.high).tolist()
+        values = self.low + indices.astype(np.float64) * self.resolution
+        return np.minimum(np.round(values, self._decimals), self.high).tolist()
+
+    @functools.cached_property
+    def _decimals(self) -> int:
+        """How many decimals the grid is written with, so that 598 steps of 0.1 are 59.8; none are cut."""
+        exponents = (Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
+        return max(0, *(-int(exponent) for exponent in exponents))
 
 
 def _to_float(value: Any) -> float:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
@@ -23,6 +24,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Groups:
     """Count each item for itself, and release those whose noisy count exceeds a threshold: a method of `PrivateTopK`.

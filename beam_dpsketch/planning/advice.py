@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.planning.expected_error import noise_detection, noise_half_width, noise_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -36,6 +37,7 @@ _ERRORS: dict[Purpose, Callable[[Any, Sequence[Fraction]], float]] = {
 }
 
 
+@shown_plainly
 class ErrorAt(NamedTuple):
     """An error, and the setting that gives it: a bound, or an epsilon."""
 
@@ -43,6 +45,7 @@ class ErrorAt(NamedTuple):
     error: float
 
 
+@shown_plainly
 class Needed(NamedTuple):
     """How much must count for a wanted error.
 
@@ -59,6 +62,7 @@ class Needed(NamedTuple):
     each: int | Fraction
 
 
+@shown_plainly
 class Advice(NamedTuple):
     """What a release costs and needs, from the noise alone.
 

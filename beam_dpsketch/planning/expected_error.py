@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.flat import noise_offset
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
@@ -137,6 +138,7 @@ _CONFIDENCE = 0.95
 _MAX_VALUES = 100_000
 
 
+@shown_plainly
 class Detection(NamedTuple):
     """The weights that a search finds with probabilities of 95 % and 50 %, and how many made-up values reach 95 %."""
 
@@ -145,6 +147,7 @@ class Detection(NamedTuple):
     reaching: int = 0
 
 
+@shown_plainly
 class Errors(NamedTuple):
     """How wrong estimates are on made-up data: the root mean square, and half the mean width of a 95 % interval."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.expected_error import Detection, Errors
@@ -30,6 +31,7 @@ from beam_dpsketch.statement.showing import html_table
 USELESS_SHARE = 0.1
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """A release before it is made, with what to expect of it; `print` it.

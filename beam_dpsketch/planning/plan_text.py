@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
-from beam_dpsketch.statement.statement_text import round_up
 
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration, calibrate
 from beam_dpsketch.errors import ArgumentError
@@ -107,6 +108,7 @@ _MIN_WIDTH = 16
 _USUAL_ROWS = 5
 
 
+@shown_plainly
 class DistanceError(NamedTuple):
     """How wrong a distance between two releases will be.
 

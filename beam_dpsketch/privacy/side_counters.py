@@ -67,6 +67,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
@@ -82,6 +83,7 @@ ROOM = 4
 _MAX_SIZE = (1 << 61) - 1
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
     """Which parts of rho pay for counting units, records, weight, and what bounding takes away.

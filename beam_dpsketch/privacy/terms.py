@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -38,6 +39,7 @@ class Disclosure(enum.Flag):
     WINDOWS = 2
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class ReleaseTerms(Generic[Limit]):
     """What a release promises, and to whom.
@@ -182,6 +184,7 @@ class ReleaseTerms(Generic[Limit]):
         return 4**self.scale_bits
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowTerms(ReleaseTerms):
     """What all rows of a horizon promise together; the unit is one over the horizon.

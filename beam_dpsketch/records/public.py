@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains.timestamps import to_micros
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
@@ -112,6 +113,7 @@ class AssumePublicKeys(Keys):
             )
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class KeySelection(Keys):
     """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.

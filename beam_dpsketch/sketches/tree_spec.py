@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import cells
@@ -27,6 +28,7 @@ _EXACT_ARITIES = (4, 8, 16)
 _MIN_COLUMNS = 16
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Level:
     """One level of a tree.

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.zcdp import Loss
@@ -32,6 +33,7 @@ Distinct: TypeAlias = dict[frozenset[bytes], PrivacyStatement]
 """Statements by the ids of the releases that they are about."""
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Spent:
     """The loss of several releases together, for one unit under one relation.

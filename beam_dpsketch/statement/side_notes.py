@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.gaussian_bounds import noise_margin
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
@@ -27,6 +28,7 @@ MAX_VALUE, MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
 MAX_DENOMINATOR = 1 << 7000  # what the format has room for
 
 
+@shown_plainly
 class Interval(NamedTuple):
     """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
 
@@ -35,6 +37,7 @@ class Interval(NamedTuple):
     upper: Any
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideNote:
     """One side counter of a release: a noisy number, and what `privacy.side_counters` says of it.

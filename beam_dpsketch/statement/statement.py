@@ -10,6 +10,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -187,7 +188,7 @@ class PrivacyStatement(Stated):
     def shown_loss(self) -> str:
         """rho, and delta unless it is 0, in a few digits, rounded up."""
         shown = {"rho": self.rho, **({"delta": self.delta} if self.delta else {})}
-        return ", ".join(f"{name}={statement_text.round_up(value, 6):g}" for name, value in shown.items())
+        return ", ".join(f"{name}={round_up(value, 6):g}" for name, value in shown.items())
 
     def __str__(self) -> str:
         return "\n".join(f"{heading}: {words}" for heading, words in statement_text.facts(self).items())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Randomness, change_factor
 from beam_dpsketch.privacy.side_counters import UNITS
@@ -46,14 +46,6 @@ def facts(statement: Stated) -> dict[str, str]:
 def disclosed(what: Disclosure) -> list[str]:
     """Name what is published without noise."""
     return [words for flag, words in _DISCLOSED.items() if flag in what]
-
-
-def round_up(value: Fraction | float, digits: int) -> float:
-    """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
-    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
-    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
-    rounded = float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
-    return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
 
 
 def _loss(statement: Stated) -> str:

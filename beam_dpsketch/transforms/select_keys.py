@@ -14,6 +14,7 @@ import apache_beam as beam
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError
@@ -26,7 +27,6 @@ from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.statement.statement_text import round_up
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.statement import PrivacyStatement
-from beam_dpsketch.statement.statement_text import round_up
 
 
 @dataclasses.dataclass(frozen=True)

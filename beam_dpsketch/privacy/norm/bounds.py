@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import (
@@ -43,6 +44,7 @@ class NormLimit(ContributionLimit):
         return f"scaled down to {length}, over all {reach}{period}; {in_full}{said}; {self._weights()}"
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class NormBound(NormLimit, Bounds):
     """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
@@ -126,6 +128,7 @@ class NormBound(NormLimit, Bounds):
         return f"the length of at most {self.shown_norm} record(s) of one item", in_full
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True)
 class AutoNorm(NormLimit):
     """Choose the `max_norm` of a `NormBound` from the data; a part of rho pays for the choice.

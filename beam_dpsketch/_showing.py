@@ -1,0 +1,47 @@
+"""How numbers are shown in few digits: losses rounded up, and fields of value objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import math
+from fractions import Fraction
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", bound=type)
+_WHOLE_FROM, _WHOLE_TO = 1e6, 1e16
+
+
+def round_up(value: Fraction | float, digits: int) -> float:
+    """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    rounded = float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+    return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
+
+
+def plain(value: Any) -> str:
+    """Return what `repr` does, with six digits of a fraction or a float."""
+    if isinstance(value, (Fraction, float)):
+        number = float(value)
+        return f"{number:.0f}" if _WHOLE_FROM <= abs(number) < _WHOLE_TO else f"{number:.6g}"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{name!r}: {plain(each)}' for name, each in value.items())}}}"
+    if type(value) is tuple:
+        return f"({', '.join(map(plain, value))}{',' * (len(value) == 1)})"
+    return repr(value)
+
+
+def shown_plainly(kind: Kind) -> Kind:
+    """Give a dataclass or a named tuple a `repr` with plain numbers."""
+    kind.__repr__ = _repr  # type: ignore[method-assign, assignment]
+    return kind
+
+
+def _repr(fields: Any) -> str:
+    if dataclasses.is_dataclass(fields):
+        names = [field.name for field in dataclasses.fields(fields) if field.repr]
+    else:
+        names = fields._fields
+    said = ", ".join(f"{name}={plain(getattr(fields, name))}" for name in names)
+    return f"{type(fields).__qualname__}({said})"
