@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def whole(*, low: int, high: int, **arguments: Any) -> None:
@@ -65,6 +69,21 @@ def exact(**arguments: Any) -> Fraction:
         # numpy integers would survive in a Fraction and overflow in arithmetic.
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(repr(float(value)))
+
+
+def by_keyword(names: str) -> Callable[[Method], Method]:
+    """Refuse numbers without a name: whoever writes `PrivacySpec(2)` means epsilon as often as rho."""
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def checked(self: Any, *unnamed: Any, **named: Any) -> Any:
+            if unnamed:
+                raise ArgumentTypeError("", f"a number must be given by its name: say {names}", "E114")
+            return method(self, **named)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
 
 
 def _check_whole(name: str, value: Any, low: int, high: int) -> None:

@@ -125,7 +125,7 @@ def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
     """What all releases that are charged one after the other cost together."""
     rho = sum(released.privacy.rho for released in releases)
     print(f"\nAll {len(releases)} releases of this demo together cost the sum of their rho, {float(rho):.3g}: ", end="")
-    print(f"epsilon = {PrivacySpec(rho).epsilon(delta):.3g} at delta = {delta:g}.")
+    print(f"epsilon = {PrivacySpec(rho=rho).epsilon(delta):.3g} at delta = {delta:g}.")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -67,8 +67,8 @@ def count_and_measure(
     """Departures to two private releases for each declared window: of destinations, and of delays."""
     in_windows = departures | beam.WindowInto(FixedWindows(windows.size, offset=DAWN % windows.size))
     declared = TimeRange(windows.start, windows.end)
-    of_destinations = budget.spend(budget.remaining * DESTINATIONS_SHARE)
-    of_delays = budget.spend(budget.remaining)
+    of_destinations = budget.spend(share=DESTINATIONS_SHARE)
+    (of_delays,) = budget.split(1)
     destinations = PrivateFrequencies(SPEC, of_destinations, item="dest", unit=DEPARTURES, windows=declared)
     delays = PrivateQuantiles(DOMAIN, of_delays, item="dep_delay", unit=DELAYS, windows=declared)
     return in_windows | destinations.check([MADE_UP]), in_windows | delays.check([MADE_UP])
@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     candidates = airport_codes(known.candidates)
     windows = Windows(dawn(known.start), known.window_hours * HOUR, known.days * DAY // (known.window_hours * HOUR))
 
-    budget = PrivacyBudget(known.privacy.rho, delta=known.delta)
+    budget = PrivacyBudget(rho=known.privacy.rho, delta=known.delta)
     departures = pipeline | ReadDepartures(known.input, windows.start, windows.end)
     destinations, delays = count_and_measure(departures, budget, windows)
     destinations | "WriteDestinations" >> WriteReleases(f"{known.output}-destinations", overwrite=known.overwrite)

@@ -32,7 +32,7 @@ WITHOUT_CODES = {
     "privacy/keep_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
     "privacy/terms.py": "of units that transforms make",
-    "privacy/budget.py": "copies of a budget",
+    "privacy/ledger.py": "copies of a budget",
     "privacy/keyed_randomness.py": "copies of a secret",
     "domains": "texts, which readers refuse in their own words",
     "hashing": "parts of bytes and columns",

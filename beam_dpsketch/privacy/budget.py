@@ -1,4 +1,4 @@
-"""How much privacy a release may spend, and the ledger of a pipeline that makes several.
+"""How much privacy a release may spend.
 
 rho (zero-concentrated differential privacy) is what is spent and adds up; (epsilon, delta) is derived from it. rho
 is an exact fraction, so parts of a budget sum to the whole and not to a little more. A part of a budget pays for one
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation
@@ -31,6 +33,8 @@ class PrivacySpec:
     Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the second run of one
     pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are not seen, and nor
     are runs with a spec from no budget: pay for each. What they release says so, and rho adds when it is combined.
+
+    Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
@@ -54,10 +58,11 @@ class PrivacySpec:
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
+    @_validate.by_keyword("rho=..., or epsilon=..., delta=...")
     def __init__(
         self,
-        rho: Fraction | float | None = None,
         *,
+        rho: Fraction | float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -126,9 +131,19 @@ class PrivacySpec:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _unpickled(*{**fields, **changes}.values())
 
+    def part(self, rho: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
+        """Return a part of this budget, which pays for one release; that takes its delta from the budget."""
+        spent = self._with(rho=rho, given_epsilon=None)
+        object.__setattr__(spent, "_purpose", _Purpose(take_delta))
+        return spent
+
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
         object.__setattr__(changed, "_purpose", self._purpose)
         return changed
+
+    def __repr__(self) -> str:
+        loss = loss_in_words(self.rho, self.epsilon(self.shown_delta), self.shown_delta)
+        return f"<PrivacySpec of {loss}, {self.relation.name}>"
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -147,7 +162,7 @@ def _unpickled(
     side_counters: SideCounters | None,
     given_epsilon: float | None,
 ) -> PrivacySpec:
-    spec = PrivacySpec(rho, delta=delta, relation=relation, side_counters=side_counters)
+    spec = PrivacySpec(rho=rho, delta=delta, relation=relation, side_counters=side_counters)
     object.__setattr__(spec, "given_epsilon", given_epsilon)
     return spec
 
@@ -155,8 +170,8 @@ def _unpickled(
 class _Purpose:
     """The one release that a part of a budget pays for."""
 
-    def __init__(self, budget: PrivacyBudget) -> None:
-        self._budget = budget
+    def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
+        self._take_delta = take_delta
         self._lock = threading.Lock()
         self._release: Any = None
 
@@ -164,7 +179,7 @@ class _Purpose:
         """Name the release, and take its delta; refuse a second one."""
         with self._lock:
             if self._release is None:
-                self._budget._take_delta(delta)
+                self._take_delta(delta)
                 self._release = release
             elif self._release != release:
                 raise BudgetExceededError(
@@ -175,80 +190,6 @@ class _Purpose:
                 )
 
 
-class PrivacyBudget:
-    """The rho of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
-
-    A template that runs every day needs a budget for every day, which the code that starts it must keep.
-
-    Takes the arguments of `PrivacySpec`, and
-
-      keys_delta: the sum of the deltas of all `KeySelection` and `Groups` that it may pay for. With epsilon and delta,
-        it is a part of this delta.
-
-    >>> budget = PrivacyBudget(rho=1.0)
-    >>> budget.spend(0.25).rho, budget.remaining
-    (Fraction(1, 4), Fraction(3, 4))
-    """
-
-    def __init__(
-        self,
-        rho: Fraction | float | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
-        keys_delta: Fraction | float = 0,
-    ) -> None:
-        total = PrivacySpec(rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
-        self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
-        self._total = total.losing(self._keys_delta)
-        self._remaining = self._total.rho
-        self._lock = threading.Lock()
-
-    @property
-    def remaining(self) -> Fraction:
-        """The rho not yet spent."""
-        return self._remaining
-
-    @property
-    def remaining_keys_delta(self) -> Fraction:
-        """The part of keys_delta not yet spent; a `KeySelection` spends its delta when its transform is applied."""
-        return self._keys_delta
-
-    def _take_delta(self, delta: Fraction) -> None:
-        with self._lock:
-            if delta > self._keys_delta:
-                raise BudgetExceededError(
-                    "",
-                    f"delta={float(delta):g} of $KeySelection or $Groups exceeds the {float(self._keys_delta):g} that "
-                    "is left for them in the budget; give PrivacyBudget a larger keys_delta",
-                    "E104",
-                )
-            self._keys_delta -= delta
-
-    def spend(self, rho: Fraction | float) -> PrivacySpec:
-        """Take rho out of the budget for one transform; `BudgetExceededError` if less is left."""
-        total = self._total
-        spent = PrivacySpec(rho, delta=total.shown_delta, relation=total.relation, side_counters=total.side_counters)
-        with self._lock:
-            if spent.rho > self._remaining:
-                raise BudgetExceededError(
-                    "",
-                    f"rho={float(spent.rho):g} exceeds the {float(self._remaining):g} left of a budget of "
-                    f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
-                    "budget",
-                    "E103",
-                )
-            self._remaining -= spent.rho
-        object.__setattr__(spent, "_purpose", _Purpose(self))
-        return spent
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a PrivacyBudget can be neither copied nor pickled, because a copy could be spent again; keep it where the "
-            "pipeline is built, in a function, and give transforms what spend() returns"
-        )
-
-    def __repr__(self) -> str:
-        return f"<PrivacyBudget of rho={float(self._total.rho):g}, {float(self._remaining):g} left>"
+def loss_in_words(rho: Fraction, epsilon: float, delta: float) -> str:
+    """Return a loss in a few digits, rounded up."""
+    return f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g}, rho = {round_up(rho, 6):g}"

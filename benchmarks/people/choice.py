@@ -67,7 +67,7 @@ class Setting:
     @property
     def rest(self) -> Fraction:
         """What the choice and the usual side counters leave for the sketch."""
-        terms = ReleaseTerms(PrivacySpec(self.rho, relation=self.relation), _AUTO, unit=PrivacyUnit.PRIVACY_ID)
+        terms = ReleaseTerms(PrivacySpec(rho=self.rho, relation=self.relation), _AUTO, unit=PrivacyUnit.PRIVACY_ID)
         return self.rho * sketch_share(SKETCH, terms)
 
 

@@ -70,7 +70,7 @@ class Judge(ABC):
         self, raw: Sequence[RawSketch], norm: int | Fraction, relation: NeighboringRelation, rho: Fraction
     ) -> float:
         """Return the error of a release."""
-        spec = PrivacySpec(rho, relation=relation)
+        spec = PrivacySpec(rho=rho, relation=relation)
         terms = ReleaseTerms(spec, _AUTO.bound(norm), unit=PrivacyUnit.PRIVACY_ID)
         return self._of([release(each, terms) for each in raw])
 

@@ -44,7 +44,7 @@ def underestimates():
         raw = CountMin(SketchSpec(kind="count_min", depth=spec.depth, width=spec.width, seed=seed)).accumulate(
             np.repeat(items, 3)
         )
-        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000), relation=ADD_OR_REMOVE_ONE)))
+        released = release(raw, ReleaseTerms(PrivacySpec(rho=Fraction(1, 1000), relation=ADD_OR_REMOVE_ONE)))
         for guarantee, counts in found.items():
             estimates = released.estimate(items, guarantee=guarantee, failure_probability=0.1)
             counts.append(estimates < truth)
@@ -212,7 +212,7 @@ def test_centred_is_less_noisy_than_a_count_sketch_under_replacement_only(data):
         for seed in range(40):
             spec = SketchSpec(kind=kind.name, depth=5, width=1024, seed=seed)
             raw = kind(spec).accumulate_keys(items, weights)
-            released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 40_000), relation=relation)))
+            released = release(raw, ReleaseTerms(PrivacySpec(rho=Fraction(1, 40_000), relation=relation)))
             squares.append(np.mean((released.estimate(items, **method) - weights) ** 2))
         return np.mean(squares)
 

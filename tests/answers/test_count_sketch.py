@@ -90,7 +90,7 @@ def test_the_estimate_is_the_huber_mean_of_signed_cells_also_of_an_even_number(d
 def test_an_interval_is_the_same_in_every_copy_of_a_release_and_around_the_estimate():
     spec = SketchSpec(depth=5, width=64)
     raw = CountSketch(spec).accumulate(range(300), coverage.WEIGHTS["Zipf"])
-    released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 100)), RecordBounds(1, max_weight=1)))
+    released = release(raw, ReleaseTerms(PrivacySpec(rho=Fraction(1, 100)), RecordBounds(1, max_weight=1)))
     again = type(released).from_bytes(released.to_bytes())
     for confidence in (0.5, 0.95, 1 - 0.05 / 100_000):
         found = released.interval([1, 2], confidence)
@@ -177,7 +177,7 @@ def test_lists_of_the_largest_favour_what_noise_raised_and_divided_failure_cover
     spec, truth = SketchSpec(depth=5, width=1 << 13), 50
     for seed in range(100):
         raw = CountSketch(dataclasses.replace(spec, seed=seed)).accumulate(items, [truth] * len(items))
-        released = release(raw, ReleaseTerms(PrivacySpec(Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
+        released = release(raw, ReleaseTerms(PrivacySpec(rho=Fraction(1, 1000)), RecordBounds(1, max_weight=1)))
         listed += sum(each.lower <= truth <= each.upper for each in released.top_k(5, items))
         found = released.interval(items, 1 - 0.05 / len(items))
         all_hold += bool(((found.lower <= truth) & (truth <= found.upper)).all())

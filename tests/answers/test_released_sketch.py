@@ -55,7 +55,7 @@ BASES = {
 
 @functools.cache
 def released(kind: type[ReleasedSketch]) -> ReleasedSketch:
-    return release(RAW[kind](), ReleaseTerms(PrivacySpec(1.0)))
+    return release(RAW[kind](), ReleaseTerms(PrivacySpec(rho=1.0)))
 
 
 def items(kind: type[ReleasedSketch]) -> list[Any]:
@@ -118,7 +118,7 @@ def test_reprs_are_short_and_html_is_escaped(kind: type[ReleasedSketch]) -> None
 
 def test_what_differs_is_named_where_releases_do_not_fit() -> None:
     flat = released(ReleasedCountSketch)
-    other = release(CountSketch(SketchSpec(depth=5, width=64, seed=3)), ReleaseTerms(PrivacySpec(1.0)))
+    other = release(CountSketch(SketchSpec(depth=5, width=64, seed=3)), ReleaseTerms(PrivacySpec(rho=1.0)))
     with pytest.raises(IncompatibleSketchError, match=r"these differ in width, seed \[dpsketch-E705\]$"):
         flat.combine(other)
     with pytest.raises(IncompatibleSketchError, match=r"these differ in kind \[dpsketch-E705\]$"):

@@ -92,7 +92,7 @@ def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringR
     names = ["units", "records", "weight"] + (["clipped", "scaled"] if bounds is NORM else [])
     held, mean_missed, share_missed, half_held = dict.fromkeys(names, 0), 0, 0, 0
     for _ in range(times):
-        it = released(bounds, exact=EXACT, privacy=PrivacySpec(0.01, relation=relation, side_counters=shares))
+        it = released(bounds, exact=EXACT, privacy=PrivacySpec(rho=0.01, relation=relation, side_counters=shares))
         found = {"units": it.privacy_units(), "records": it.records(), "weight": it.total_weight()}
         if bounds is NORM:
             clipped = it.clipped_share()

@@ -93,7 +93,7 @@ privacies = st.one_of(
         small,
         of(relation=relations, side_counters=st.one_of(st.none(), counters)),
     ),
-    st.builds(lambda rho, rest: PrivacySpec(rho, **rest), share, of(relation=relations, delta=small)),
+    st.builds(lambda rho, rest: PrivacySpec(rho=rho, **rest), share, of(relation=relations, delta=small)),
 )
 keys = st.one_of(
     st.builds(PublicKeys, st.lists(items, min_size=1, max_size=4), name),

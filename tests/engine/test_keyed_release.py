@@ -46,7 +46,7 @@ KEYED = KeyedRandomness(SECRET, b"context")
 
 
 def spending(rho, relation=REPLACE_ONE):
-    return PrivacySpec(rho, relation=relation, side_counters=None)
+    return PrivacySpec(rho=rho, relation=relation, side_counters=None)
 
 
 PRIVACY = spending(0.01)
@@ -110,7 +110,7 @@ def test_the_test_finds_what_the_noise_does_not_depend_on(changed, monkeypatch):
 
 def counting(rho=Fraction(1, 100), **shares):
     shares = {"units": 0.02, "records": 0.04, "weight": 0.02, **shares}
-    return PrivacySpec(rho, relation=REPLACE_ONE, side_counters=SideCounters(**shares))
+    return PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=SideCounters(**shares))
 
 
 PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}

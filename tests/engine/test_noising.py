@@ -47,7 +47,7 @@ ID_BOUNDS = RecordBounds(max_per_key=3, max_keys=2, max_weight=4)
 )
 def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relation, squared_sensitivity):
     raw = raw_of(kind, SPEC).accumulate(["a"], [4])
-    privacy = PrivacySpec(0.1, relation=relation)
+    privacy = PrivacySpec(rho=0.1, relation=relation)
     answer = release(
         raw, ReleaseTerms(privacy, ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, window_count=3, disclosed=Disclosure.KEYS)
     )
@@ -56,7 +56,7 @@ def test_the_statement_says_what_was_asked_and_what_noise_that_took(kind, relati
     assert answer.spec is raw.spec
     assert statement.rho == Fraction(1, 10)
     assert statement.sigma_squared == Fraction(squared_sensitivity * 3) / (2 * Fraction(1, 10))
-    alone = PrivacySpec(0.1, relation=relation, side_counters=None)
+    alone = PrivacySpec(rho=0.1, relation=relation, side_counters=None)
     assert statement.sigma_squared_per_level == calibrate(
         raw.spec, ReleaseTerms(alone, ID_BOUNDS, unit=PrivacyUnit.PRIVACY_ID, window_count=3)
     )

@@ -124,7 +124,7 @@ def test_the_noise_has_the_variance_that_is_stated(rho: Any) -> None:
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @every_spec
 def test_the_noise_is_that_of_bounds_of_as_many_records(name: str, relation: NeighboringRelation) -> None:
-    privacy = PrivacySpec(Fraction(1, 3), relation=relation, side_counters=None)
+    privacy = PrivacySpec(rho=Fraction(1, 3), relation=relation, side_counters=None)
     of_norm = calibrate(SPECS[name], terms(privacy, NormBound(20)))
     assert of_norm == calibrate(SPECS[name], terms(privacy, RecordBounds(20)))
     with pytest.raises(ValueError, match=r"sigma would exceed 2\*\*34; lower the bounds"):

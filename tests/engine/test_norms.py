@@ -41,7 +41,7 @@ KEYED = KeyedRandomness(SECRET, b"context")
 SPEC = SketchSpec(depth=5, width=1024, seed=3)
 RHO = Fraction(1, 10**6)
 _AUDITED_RHO = Fraction(1, 100)
-PRIVACY = PrivacySpec(RHO, side_counters=None)
+PRIVACY = PrivacySpec(rho=RHO, side_counters=None)
 MANY_BINS = AutoNorm(max_weight=1 << 31)
 COUNTS = np.arange(bin_count(1 << 31), 0, -1) * 50_000
 
@@ -60,7 +60,7 @@ def any_norm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("shares", [None, SideCounters()])
 @pytest.mark.parametrize("rho", [RHO, Fraction(1, 10), Fraction(2)])
 def test_the_noise_of_a_chosen_norm_fits_into_counters(rho: Fraction, shares: SideCounters | None) -> None:
-    terms = terms_of(PrivacySpec(rho, side_counters=shares))
+    terms = terms_of(PrivacySpec(rho=rho, side_counters=shares))
     norm = choose_norm(np.full(62, 1 << 60), SPEC, terms, KEYED)
     calibrate(SPEC, terms.with_norm(norm))
     with pytest.raises(ValueError, match=r"max_norm must be at most|sigma would exceed"):
@@ -86,7 +86,7 @@ def binomial_tails(successes: int, trials: int, probability: float) -> float:
 
 def alarms(relation: Any, spend: Fraction) -> list[int]:
     """Return the places, in sigmas, where the draws are more or less frequent than correct noise makes them."""
-    terms = terms_of(PrivacySpec(_AUDITED_RHO, relation=relation, side_counters=None), AutoNorm(spend))
+    terms = terms_of(PrivacySpec(rho=_AUDITED_RHO, relation=relation, side_counters=None), AutoNorm(spend))
     changed = 1 if relation is ADD_OR_REMOVE_ONE else 2
     sigma_squared = changed / (2 * spend * _AUDITED_RHO)
     sigma, reached = math.sqrt(sigma_squared), calibrate_choice(SPEC, terms).scaled_units
@@ -197,7 +197,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "other side counters": with_privacy(side_counters=SideCounters(units=0.03)),
     "spend": with_auto(spend=0.1),
     "spend at the same sigma": {
-        "terms": terms_of(PrivacySpec(RHO / 2, side_counters=None), AutoNorm(Fraction(1, 10), max_weight=1 << 31))
+        "terms": terms_of(PrivacySpec(rho=RHO / 2, side_counters=None), AutoNorm(Fraction(1, 10), max_weight=1 << 31))
     },
     "item share": with_auto(item_share=0.08),
     "weights": with_auto(max_weight=(1 << 31) - 1),
@@ -319,7 +319,7 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
 ) -> None:
     """m = 0.8 kappa / phi with kappa^2 = reading^2 cells c / (2 rho_sketch), where c = 4, 2 or 1."""
     shares: Any = {"units": 0.1, "records": None, "weight": 0.15, "lost": 0.2}
-    privacy = PrivacySpec(RHO, relation=relation, side_counters=SideCounters(**shares))
+    privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=SideCounters(**shares))
     auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4), max_weight=5)
     terms = terms_of(privacy, auto)
     found = calibrate_choice(spec, terms)
@@ -364,7 +364,7 @@ MARK = 86_753_090_123
         ({"terms": terms_of(bounds=NormBound(5))}, TypeError, "bounds must be a AutoNorm, got NormBound"),
         ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be a AutoNorm, got RecordBounds"),
         ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 where a norm is chosen"),
-        ({"terms": terms_of(PrivacySpec(100, side_counters=None))}, ValueError, "rho must be at most"),
+        ({"terms": terms_of(PrivacySpec(rho=100, side_counters=None))}, ValueError, "rho must be at most"),
         (
             {"spec": TreeSpec.for_memory(IntegerDomain(0, 99), 4000)},
             ValueError,

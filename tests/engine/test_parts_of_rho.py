@@ -245,7 +245,7 @@ def specs(draw: st.DrawFn) -> Any:
 def settings(draw: st.DrawFn) -> Setting:
     """Any combination."""
     privacy = PrivacySpec(
-        draw(st.fractions(Fraction(1, 10**6), Fraction(1, 10), max_denominator=10**9)),
+        rho=draw(st.fractions(Fraction(1, 10**6), Fraction(1, 10), max_denominator=10**9)),
         relation=draw(st.sampled_from(NeighboringRelation)),
         side_counters=draw(
             st.none()
@@ -319,10 +319,13 @@ def everyday() -> Iterator[Setting]:
         bounds, NeighboringRelation, [SketchSpec(width=8), ListedItems(["a", "b"]), *trees]
     ):
         for cells, windows in ((1, 1), (None, 1), (3, 2)):
-            yield Setting(spec, PrivacySpec(Fraction(1, 7), relation=relation), bound, unit, cells, windows)
+            yield Setting(spec, PrivacySpec(rho=Fraction(1, 7), relation=relation), bound, unit, cells, windows)
         if not isinstance(bound, AutoNorm):
             keys = bound.max_keys if isinstance(bound, RecordBounds) else 7
-            privacy, rule = PrivacySpec(Fraction(1, 7), relation=relation), SelectionRule(delta=DELTA, max_keys=keys)
+            privacy, rule = (
+                PrivacySpec(rho=Fraction(1, 7), relation=relation),
+                SelectionRule(delta=DELTA, max_keys=keys),
+            )
             yield Setting(spec, privacy, bound, unit, None, 2, selection=rule)
 
 

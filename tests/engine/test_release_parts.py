@@ -153,8 +153,8 @@ def test_a_part_of_a_budget_pays_for_one_release() -> None:
     parts = [Part(raw, np.zeros(1, dtype=np.int64), bytes([number])) for number in range(2)]
     budget = PrivacyBudget(rho=1.0)
     with pytest.raises(BudgetExceededError, match="has paid for another release"):
-        release_parts(parts, Calibration.of(raw.spec, ReleaseTerms(budget.spend(0.5))))
-    assert len(release_parts(parts[:1], Calibration.of(raw.spec, ReleaseTerms(budget.spend(0.5))))) == 1
+        release_parts(parts, Calibration.of(raw.spec, ReleaseTerms(budget.spend(rho=0.5))))
+    assert len(release_parts(parts[:1], Calibration.of(raw.spec, ReleaseTerms(budget.spend(rho=0.5))))) == 1
 
 
 def test_parts_of_another_spec_are_refused() -> None:

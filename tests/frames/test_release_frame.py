@@ -213,7 +213,7 @@ def test_an_empty_table_gives_what_must_exist_regardless_of_the_data(table: Any)
 def test_a_part_of_a_budget_pays_for_one_call() -> None:
     budget = PrivacyBudget(rho=1)
     config = ReleaseSpec(
-        ItemFrequencies(SketchSpec(width=32)), budget.spend(0.5), PrivacyId("person", NormBound(1)), item="city"
+        ItemFrequencies(SketchSpec(width=32)), budget.spend(rho=0.5), PrivacyId("person", NormBound(1)), item="city"
     )
     for wrong in (TABLE.rename_columns(["person", "town"]), [1]):
         with pytest.raises((ConfigError, TypeError)):
@@ -227,13 +227,13 @@ def test_chosen_keys_take_their_delta_from_the_budget() -> None:
     budget = PrivacyBudget(rho=1, keys_delta=1e-8)
     config = ReleaseSpec(
         ItemFrequencies(SketchSpec(width=32)),
-        budget.spend(0.5),
+        budget.spend(rho=0.5),
         PrivacyId("person", NormBound(1, max_keys=1)),
         item="city",
         keys=KeySelection(1e-8, "city"),
     )
     release_frame(TABLE, config)
-    assert budget.remaining_keys_delta == 0
+    assert budget.remaining.keys_delta == 0
 
 
 @pytest.mark.parametrize("form", [lambda table: table, pa.Table.to_pandas], ids=["arrow", "pandas"])

@@ -42,7 +42,7 @@ AGAIN = pytest.raises(BudgetExceededError, match=r"paid for another release alre
 
 
 def spent() -> PrivacySpec:
-    return PrivacyBudget(rho=1.0).spend(0.5)
+    return PrivacyBudget(rho=1.0).spend(rho=0.5)
 
 
 def frequencies(privacy: PrivacySpec) -> beam.PTransform:
@@ -149,7 +149,7 @@ def built(transform: Any) -> beam.Pipeline:
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", PAID)
 def test_a_pipeline_that_a_budget_pays_for_runs_once(name: str) -> None:
-    pipeline = built(PAID[name](PrivacyBudget(rho=1.0, delta=1e-6, keys_delta=1e-7).spend(0.5)))
+    pipeline = built(PAID[name](PrivacyBudget(rho=1.0, delta=1e-6, keys_delta=1e-7).spend(rho=0.5)))
     pipeline.run().wait_until_finish()
     with RUN_AGAIN:
         pipeline.run()

@@ -46,7 +46,7 @@ from tests.helpers.streams import in_windows
 KEYS = ["a", "b", "without data"]
 RHO = Fraction(1, 2)
 NORM = Fraction(86_753, 16)
-PRIVACY = PrivacySpec(RHO, relation=REPLACE_ONE)
+PRIVACY = PrivacySpec(rho=RHO, relation=REPLACE_ONE)
 AUTO = AutoNorm(max_weight=9)
 LEFT = 1 - Fraction(1, 20) - 4 * Fraction(1, 50)
 """The part of rho for the counters of the sketch."""
@@ -212,7 +212,7 @@ def alarms(relation: Any) -> set[str]:
     """What is wrong with the noise of one run, whose norm is chosen: 16 b^2 / (2 rho) for one replaced."""
     transform = PrivateFrequencies(
         WIDE,
-        PrivacySpec(RHO, relation=relation),
+        PrivacySpec(rho=RHO, relation=relation),
         item="item",
         unit=PrivacyId("user", AutoNorm()),
         keys=PublicKeys(["a", "b"], "key"),
@@ -246,7 +246,7 @@ def side_alarms() -> set[str]:
     """The side counters whose noise is not as their notes say, of 400 keys without data."""
     keys = PublicKeys([f"key {number}" for number in range(400)], "key")
     transform = PrivateFrequencies(
-        ListedItems(["a"]), PrivacySpec(Fraction(1, 1000)), unit=PrivacyId("user", NormBound(5)), keys=keys
+        ListedItems(["a"]), PrivacySpec(rho=Fraction(1, 1000)), unit=PrivacyId("user", NormBound(5)), keys=keys
     )
     notes = [note for _, released in run([], transform) for note in released.privacy.side]
     found = set()

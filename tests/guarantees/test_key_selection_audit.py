@@ -58,7 +58,7 @@ def fresh_choices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def selecting(unit: Any, delta: float, relation: Any = ADD_OR_REMOVE_ONE) -> Any:
     """A transform whose votes have this variance in one window; in two, or where one is replaced, twice that."""
     rho = Fraction(GRID**2, VARIANCE)
-    privacy = PrivacySpec(rho, delta=0.5, relation=relation, side_counters=None)
+    privacy = PrivacySpec(rho=rho, delta=0.5, relation=relation, side_counters=None)
     keys = KeySelection(delta, "key", share=Fraction(1, 2))
     weight = {"weight": "n"} if isinstance(unit, Record) else {}
     return PrivateFrequencies(ListedItems([1]), privacy, unit=unit, keys=keys, item="item", **weight)

@@ -111,7 +111,7 @@ class Mechanism:
         self.toy, self.relation, self.rho = toy, relation, float(rho)
         rule = SelectionRule(delta=DELTA, max_keys=toy.max_keys, share=Fraction(1, 2), min_units=min_units)
         terms = ReleaseTerms(
-            PrivacySpec(2 * rho, relation=relation, side_counters=None),
+            PrivacySpec(rho=2 * rho, relation=relation, side_counters=None),
             toy.bounds,
             unit=PrivacyUnit.PRIVACY_ID,
             window_count=toy.max_windows,

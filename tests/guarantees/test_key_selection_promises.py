@@ -76,13 +76,13 @@ def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settin
             "max_keys must be left out without KeySelection",
         ),
         (
-            lambda: PrivateFrequencies(SPEC, PrivacySpec(1), unit=PrivacyId("user", NormBound(5, max_keys=2))),
+            lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(5, max_keys=2))),
             "max_keys must be left out without KeySelection",
         ),
         (lambda: per_key(delta=1e-6), "delta must be above 1e-06, the delta of KeySelection"),
-        (lambda: per_key(PrivacySpec(1, delta=1e-11)), "delta must be above 1e-10, the delta of KeySelection"),
+        (lambda: per_key(PrivacySpec(rho=1, delta=1e-11)), "delta must be above 1e-10, the delta of KeySelection"),
         (lambda: per_key(PrivacySpec(epsilon=1, delta=1e-10)), "delta must be above 1e-10, the delta of KeySelection"),
-        (lambda: PrivacyBudget(1, keys_delta=1e-6), "delta must be above 1e-06"),
+        (lambda: PrivacyBudget(rho=1, keys_delta=1e-6), "delta must be above 1e-06"),
     ],
     ids=[
         "deletions of records",
@@ -103,7 +103,7 @@ def test_what_cannot_be_promised_is_refused(make: Callable[[], Any], words: str)
 
 
 def test_without_beam_no_keys_are_chosen() -> None:
-    terms = ReleaseTerms(PrivacySpec(1), selection=SelectionRule(delta=DELTA, max_keys=1))
+    terms = ReleaseTerms(PrivacySpec(rho=1), selection=SelectionRule(delta=DELTA, max_keys=1))
     with pytest.raises(ValueError, match="selection must be None: only transforms choose keys"):
         release(raw_type(SPEC)(SPEC), terms)
 
@@ -159,12 +159,12 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
     unit, total = Fraction(1, 10**8), sum(deltas)
     delta = float(unit * (total + rest))
     budget = PrivacyBudget(epsilon=epsilon, delta=delta, keys_delta=unit * total)
-    share, spent, lost = budget.remaining / len(deltas), Fraction(0), Fraction(0)
+    share, spent, lost = budget.remaining.rho / len(deltas), Fraction(0), Fraction(0)
     for part in deltas:
-        spec = budget.spend(share)
+        spec = budget.spend(rho=share)
         spec.losing(unit * part).paying_for(object(), unit * part)
         spent, lost = spent + spec.rho, zcdp.composed_delta(lost, unit * part)
-    assert budget.remaining == budget.remaining_keys_delta == 0
+    assert budget.remaining.rho == budget.remaining.keys_delta == 0
     assert lost <= unit * total
     assert zcdp.epsilon(rho=spent, delta=zcdp.left_of_delta(delta, lost)) <= epsilon * (1 + 1e-12)
 
@@ -189,23 +189,23 @@ def elements() -> beam.PCollection:
 
 def test_a_budget_pays_for_keys_once_for_each_transform() -> None:
     budget, rows = PrivacyBudget(rho=1, keys_delta=2 * DELTA), elements()
-    first = per_key(budget.spend(0.25))
+    first = per_key(budget.spend(rho=0.25))
     first.explain()
-    assert budget.remaining_keys_delta == 2 * DELTA  # nothing is applied yet
+    assert budget.remaining.keys_delta == 2 * DELTA  # nothing is applied yet
     _ = rows | "first" >> first
-    assert budget.remaining_keys_delta == DELTA
+    assert budget.remaining.keys_delta == DELTA
     with pytest.raises(BudgetExceededError, match="paid for another release already"):
         _ = rows | "again" >> first
-    _ = rows | "second" >> per_key(budget.spend(0.25))
-    assert budget.remaining_keys_delta == 0
-    third = per_key(budget.spend(0.25))
+    _ = rows | "second" >> per_key(budget.spend(rho=0.25))
+    assert budget.remaining.keys_delta == 0
+    third = per_key(budget.spend(rho=0.25))
     with pytest.raises(BudgetExceededError, match=r"delta=1e-10 of KeySelection or Groups exceeds the 0 that is left"):
         _ = rows | "third" >> third
-    _ = rows | "public" >> per_key(budget.spend(0.25), unit=Record(), keys=PublicKeys(["a"], "key"))
+    _ = rows | "public" >> per_key(budget.spend(rho=0.25), unit=Record(), keys=PublicKeys(["a"], "key"))
 
 
 def test_a_budget_without_delta_for_keys_pays_for_none() -> None:
-    transform = per_key(PrivacyBudget(rho=1).spend(1))
+    transform = per_key(PrivacyBudget(rho=1).spend(rho=1))
     with pytest.raises(BudgetExceededError, match="give PrivacyBudget a larger keys_delta"):
         _ = elements() | transform
 

@@ -148,7 +148,7 @@ def test_bytes_that_cannot_be_decoded_are_not_shown(data):
 @pytest.mark.parametrize("spec", [SPEC, KEYED], ids=["murmur3", "blake2b"])
 def test_nothing_printed_shows_an_item_a_weight_or_a_counter(kind, spec):
     raw = raw_of(kind, spec).accumulate([TEXT, NUMBER], [NUMBER, NUMBER])
-    released = release(raw, ReleaseTerms(PrivacySpec(1), RecordBounds(1, max_weight=1 << 31)))
+    released = release(raw, ReleaseTerms(PrivacySpec(rho=1), RecordBounds(1, max_weight=1 << 31)))
     for it in (raw, released, raw.spec, released.privacy):
         _check(repr(it) + str(it) + f"{it}")
 
@@ -165,12 +165,12 @@ def test_refused_merges_show_no_counter_and_no_key(kind):
 @pytest.mark.parametrize("kind", strategies.KINDS)
 def test_refused_releases_show_no_counter(kind):
     raw = raw_of(kind, SPEC).accumulate([TEXT], [NUMBER])
-    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(1))))
-    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(10**9), RecordBounds(1))))
+    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(rho=1))))
+    _check_refused(lambda: release(raw, ReleaseTerms(PrivacySpec(rho=10**9), RecordBounds(1))))
     _check_refused(lambda: release(raw, ReleaseTerms(1.0)))
-    norm = ReleaseTerms(PrivacySpec(1), NormBound(1, max_weight=1 << 31), unit=PrivacyUnit.PRIVACY_ID)
+    norm = ReleaseTerms(PrivacySpec(rho=1), NormBound(1, max_weight=1 << 31), unit=PrivacyUnit.PRIVACY_ID)
     assert "raw must hold weights" in _check_refused(lambda: release(raw, norm))
-    bare = ReleaseTerms(PrivacySpec(1), NormBound(1), unit=PrivacyUnit.PRIVACY_ID)
+    bare = ReleaseTerms(PrivacySpec(rho=1), NormBound(1), unit=PrivacyUnit.PRIVACY_ID)
     assert "max_weight" in _check_refused(lambda: release(raw.in_units_of(16), bare))
     _check(repr(release(raw, norm)) + str(release(raw, norm).privacy))
 

@@ -55,7 +55,7 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
     "chosen norm": (
         lambda: PrivateFrequencies(
             SPEC,
-            PrivacySpec(Fraction(1, 10**4)),
+            PrivacySpec(rho=Fraction(1, 10**4)),
             unit=WEEK,
             keys=PublicKeys(["k1", "k29", "none"], "key"),
             item="item",

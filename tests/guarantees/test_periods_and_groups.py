@@ -287,7 +287,7 @@ def worst_of_choices(
 
     def make() -> Any:
         return PrivateFrequencies(
-            spec, PrivacySpec(RHO, relation=relation), unit=unit, item="item", weight="n", **declared
+            spec, PrivacySpec(rho=RHO, relation=relation), unit=unit, item="item", weight="n", **declared
         )
 
     inputs = [[*OTHERS, *each] for each in units(windowing, period, len(name))]

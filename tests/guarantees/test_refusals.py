@@ -275,7 +275,7 @@ def test_rho_and_epsilon_must_be_finite_and_positive(value: float) -> None:
     with pytest.raises(ValueError, match="epsilon must be finite and greater than 0"):
         PrivacySpec(epsilon=value, delta=1e-6)
     with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
-        PrivacyBudget(rho=1.0).spend(value)
+        PrivacyBudget(rho=1.0).spend(rho=value)
 
 
 @pytest.mark.parametrize("value", [*NOT_POSITIVE, 1, 1.0, 2])

@@ -105,7 +105,7 @@ UNITS: dict[str, tuple[Any, Sequence[list[Visit]]]] = {
 def test_a_unit_costs_at_most_rho_and_nearly_so(name: str, which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several units, the worst costs nine tenths of what the sketch may spend; none costs more than all of it."""
     unit, changes = UNITS[name]
-    transform = frequencies(unit=unit, privacy=PrivacySpec(RHO), mechanism=which)
+    transform = frequencies(unit=unit, privacy=PrivacySpec(rho=RHO), mechanism=which)
     without = rows(monkeypatch, bounded(transform, OTHERS))
     found = [losses(rows(monkeypatch, bounded(transform, [*OTHERS, *each])), without, which) for each in changes]
     print(name, which, found)
@@ -117,7 +117,7 @@ def test_a_unit_costs_at_most_rho_and_nearly_so(name: str, which: Mechanism, mon
 @pytest.mark.slow
 def test_every_window_of_a_record_costs_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gains make all columns about equally long."""
-    transform = frequencies(privacy=PrivacySpec(RHO))
+    transform = frequencies(privacy=PrivacySpec(rho=RHO))
     without = rows(monkeypatch, bounded(transform, OTHERS))
     for window in range(WINDOWS):
         sketch, _ = losses(rows(monkeypatch, bounded(transform, [*OTHERS, *at(window)])), without, "binned")
@@ -128,7 +128,7 @@ def test_every_window_of_a_record_costs_nearly_the_same(monkeypatch: pytest.Monk
 def test_a_mistaken_length_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if noise were for the first row of a window, and not for all rows that hold it."""
     monkeypatch.setattr(BinnedRoot, "squared_length", property(lambda self: (self.gains[0] << self.weight_bits) ** 2))
-    transform = frequencies(privacy=PrivacySpec(RHO))
+    transform = frequencies(privacy=PrivacySpec(rho=RHO))
     without = rows(monkeypatch, bounded(transform, OTHERS))
     (row, *_) = without.values()
     change = rows(monkeypatch, bounded(transform, [*OTHERS, *at(0)]))
@@ -143,7 +143,7 @@ def test_a_replaced_record_costs_at_most_rho(which: Mechanism, monkeypatch: pyte
     spec = SketchSpec(depth=2, width=2)
     vectors = {f"item {i}": CountSketch(spec).accumulate([f"item {i}"]).to_vector().tolist() for i in range(200)}
     other = next(item for item, each in vectors.items() if each == [-value for value in vectors["item 0"]])
-    transform = frequencies(spec, PrivacySpec(RHO, relation=REPLACE_ONE), mechanism=which)
+    transform = frequencies(spec, PrivacySpec(rho=RHO, relation=REPLACE_ONE), mechanism=which)
     first, second, moved = (
         rows(monkeypatch, bounded(transform, [*OTHERS, *at(window, item=item)]))
         for window, item in ((0, "item 0"), (0, other), (WINDOWS - 1, other))
@@ -169,7 +169,7 @@ def test_a_unit_of_two_keys_costs_at_most_rho_over_both(
 ) -> None:
     """The same windows in both keys."""
     transform = per_key(
-        PublicKeys(["x", "y"], "item"), unit=unit, privacy=PrivacySpec(RHO), mechanism=which, item="who"
+        PublicKeys(["x", "y"], "item"), unit=unit, privacy=PrivacySpec(rho=RHO), mechanism=which, item="who"
     )
     without = rows(monkeypatch, bounded(transform, OTHERS))
     change = [visit for key in "xy" for visit in over((0, 1), item=key, count=count)]
@@ -189,7 +189,7 @@ def test_a_unit_of_a_stream_costs_at_most_rho(
     unit: PrivacyId, which: Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its first four windows, each filled to its bound; what comes later is dropped."""
-    transform = frequencies(unit=unit, privacy=PrivacySpec(RHO), mechanism=which)
+    transform = frequencies(unit=unit, privacy=PrivacySpec(rho=RHO), mechanism=which)
 
     def released(change: list[Visit]) -> dict[Any, Any]:
         visits = [(visit, visit.time) for visit in [*VISITS[4:], *change]]

@@ -200,7 +200,7 @@ def random_units(case: Case) -> list[Unit]:
 
 def added(case: Case, relation: NeighboringRelation, units: list[Unit]) -> tuple[list[dict[Any, Any]], ReleasedSketch]:
     """What each unit adds to each side counter, by counter and place; and one of the releases."""
-    privacy = PrivacySpec(RHO, relation=relation)
+    privacy = PrivacySpec(rho=RHO, relation=relation)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         branches = []

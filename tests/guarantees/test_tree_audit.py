@@ -39,7 +39,7 @@ LEVELS = (
 )
 SPEC = TreeSpec(domain=DOMAIN, levels=LEVELS)
 RHO = Fraction(1, 50)
-PRIVACY = PrivacySpec(RHO, relation=REPLACE_ONE, side_counters=None)
+PRIVACY = PrivacySpec(rho=RHO, relation=REPLACE_ONE, side_counters=None)
 SIGMA_SQUARED = (Fraction(2, 2) / (RHO / 6), Fraction(4 * 4, 2) / (RHO / 3), Fraction(2 * 2, 2) / (RHO / 2))
 """Delta^2 / (2 rho_l) with Delta^2 = 2, 4 depth and 2 depth under REPLACE_ONE."""
 KEYS = ["first", "second"]

@@ -63,7 +63,7 @@ def measure(
     found = {name: Coverage(np.zeros(len(queries), dtype=np.int64), 0.0, releases) for name in intervals}
     for seed in range(releases):
         raw = raw_of(kind, dataclasses.replace(spec, seed=seed)).accumulate_keys(items.astype(np.uint64), weights)
-        released = release(raw, ReleaseTerms(PrivacySpec(rho, relation=ADD_OR_REMOVE_ONE)))
+        released = release(raw, ReleaseTerms(PrivacySpec(rho=rho, relation=ADD_OR_REMOVE_ONE)))
         for name, interval in intervals.items():
             bounds = interval(released, queries)
             found[name].misses += (truth < bounds.lower) | (truth > bounds.upper)

@@ -24,7 +24,7 @@ def joint_loss(max_norm: int, rho: Fraction) -> Fraction:
     records = [(Place(0, b"", 0, item), 1 << 20) for item in items for _ in range(_COPIES)]
     (added,) = side_sums.side_sums(sketch_input, counters, records).values()
     change = norms.change(_WIDE, norms.bounded(sketch_input, records).items())
-    terms = ReleaseTerms(PrivacySpec(rho, side_counters=SideCounters()), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(PrivacySpec(rho=rho, side_counters=SideCounters()), bounds, unit=PrivacyUnit.PRIVACY_ID)
     ((table,), (noise,)) = change, calibrate(_WIDE, terms)
     spent = [Fraction(sum(each**2 for each in table.values()), UNIT**2) / (2 * noise)]
     for counter in counters:

@@ -57,7 +57,7 @@ class Kept(NamedTuple):
 def kept_of(setting: Setting) -> list[Kept]:
     """Return all that counts of all units, aside and in sketches."""
     every = SideCounters() if setting.kind != "groups" else None
-    plan = setting.plan(PrivacySpec(RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
+    plan = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
     found = list(_counted(setting, plan))
     if plan.rows is None:
         return found
@@ -131,7 +131,7 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     groups = {_encode(*unit): (_protected(each, plan), each.end) for unit, each in zip(bounded, records, strict=True)}
     if not joint:
         table = table.drop_columns(["window"])
-    sketch_input = dataclasses.replace(setting.declared(PrivacySpec(RHO)).sketch_input, over_time=plan.rows)
+    sketch_input = dataclasses.replace(setting.declared(PrivacySpec(rho=RHO)).sketch_input, over_time=plan.rows)
     if isinstance(bounds, AutoNorm):
         yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
         terms, bounds = terms.with_norm(NORM), bounds.bound(NORM)
@@ -181,7 +181,7 @@ def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:
 
 def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what records count that are units of their own."""
-    counted = setting.declared(PrivacySpec(RHO)).sketch_input
+    counted = setting.declared(PrivacySpec(rho=RHO)).sketch_input
     sketch_input = dataclasses.replace(counted, counters=plan.terms.counters, selection=_selection(setting, plan))
     for number, key, end, item, weight in records:
         clamped = sketch_input.clamp(np.array([weight]))

@@ -105,7 +105,7 @@ class Setting(NamedTuple):
 
     def is_possible(self) -> bool:
         """Return whether the transforms accept it."""
-        privacy = PrivacySpec(RHO, relation=ADD_OR_REMOVE_ONE)
+        privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE)
         try:
             self.declared(privacy).count.calibrate(self.plan(privacy).terms)
         except (ValueError, WindowingError, TypeError):

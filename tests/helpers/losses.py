@@ -49,7 +49,7 @@ class Run:
     """
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
-        privacy = PrivacySpec(RHO, relation=relation, side_counters=sides)
+        privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
         plan = setting.plan(privacy)
         noise: dict[Any, Fraction] = {}
         terms = plan.terms

@@ -253,7 +253,7 @@ def distance(first: Change, second: Change) -> Change:
 def loss(sketch_input: SketchInput, added: Change, relation: NeighboringRelation, rho: Fraction) -> Fraction:
     """Return the loss of a change of all counters, in zCDP, at the noise that a sketch with all of rho draws."""
     terms = ReleaseTerms(
-        PrivacySpec(rho, relation=relation, side_counters=None), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID
+        PrivacySpec(rho=rho, relation=relation, side_counters=None), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID
     )
     noise = calibrate(sketch_input.spec, terms)
     squares = [sum(value * value for value in table.values()) for table in added]

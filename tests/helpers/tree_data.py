@@ -67,7 +67,7 @@ class Covered:
 
 def covered(values: np.ndarray, domain: IntegerDomain, rho: float, spec: TreeSpec, questions: int = 199) -> Covered:
     """Of one release: ranks at true quantiles, quantiles, and ranges between random values of the data."""
-    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(rho)))
+    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(rho=rho)))
     shares = np.arange(1, questions + 1) / (questions + 1)
     at = values[np.ceil(shares * len(values)).astype(int) - 1]
     ranks = np.searchsorted(values, at, side="right")

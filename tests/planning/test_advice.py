@@ -269,7 +269,7 @@ def test_ranks_are_at_most_as_wrong_as_advised_and_half_as_wrong_at_least(depth:
     """
     domain = IntegerDomain(0, 1023)
     spec = TreeSpec.for_memory(domain) if depth is None else TreeSpec.paper_layout(domain, depth=depth, width=64)
-    terms = ReleaseTerms(PrivacySpec(0.5))
+    terms = ReleaseTerms(PrivacySpec(rho=0.5))
     values = np.arange(500) * 7919 % 97
     exact = np.searchsorted(np.sort(values), np.arange(1024), side="right")
     raw = DyadicCountSketch(spec).accumulate(values)

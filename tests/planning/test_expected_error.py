@@ -42,7 +42,7 @@ def _expand_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_closed_form_is_the_mean_variance_over_all_positions(size, arity, total):
     """The variances are themselves tested against a dense covariance matrix in `test_least_squares`."""
     spec = TreeSpec.for_memory(IntegerDomain(0, size - 1), 10**6, arity=arity)
-    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
+    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(rho=0.5), ONE_RECORD))
     levels = tree_levels(spec, np.zeros(spec.cells, dtype=np.int64), tuple(map(float, sigma_squared)))
     tree = CumulativeTree(levels, fitted_tree(levels, total=total), size=size, total=total)
     mean = tree.variances.rank_variance(np.arange(size, dtype=np.uint64)).mean()
@@ -58,12 +58,12 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
     The planted factors are more than ten away from these limits too.
     """
     size, spec = 256, TreeSpec.for_memory(IntegerDomain(0, 255), 10**6, arity=4)
-    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(0.5), ONE_RECORD))
+    sigma_squared = calibrate(spec, ReleaseTerms(PrivacySpec(rho=0.5), ONE_RECORD))
     truth = np.bincount(np.arange(500) * 7919 % 97, minlength=size)
     raw = DyadicCountSketch(spec).accumulate(np.repeat(np.arange(size), truth))
     squares = []
     for _ in range(600):
-        noisy = release(raw, ReleaseTerms(PrivacySpec(0.5))).counters
+        noisy = release(raw, ReleaseTerms(PrivacySpec(rho=0.5))).counters
         tree = fitted_tree(tree_levels(spec, noisy, tuple(map(float, sigma_squared))), total=total)
         squares.append(np.mean((np.cumsum(tree[-1].fitted) - np.cumsum(truth)) ** 2))
     measured = math.sqrt(np.mean(squares))

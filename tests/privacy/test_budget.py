@@ -34,22 +34,22 @@ from beam_dpsketch.privacy import zcdp
     ],
 )
 def test_rho_is_the_fraction_that_its_decimal_spelling_says(given_rho, exact):
-    rho = PrivacySpec(given_rho).rho
+    rho = PrivacySpec(rho=given_rho).rho
     assert rho == exact
     assert (type(rho), type(rho.numerator), type(rho.denominator)) == (Fraction, int, int)
 
 
 @pytest.mark.parametrize("rho", [0, -1, -0.5, math.nan, math.inf, 10**400, Fraction(-1, 3)])
-@pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget, lambda rho: PrivacyBudget(1.0).spend(rho)])
+@pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget, PrivacyBudget(rho=1.0).spend])
 def test_a_rho_that_is_not_positive_and_finite_is_refused(make, rho):
     with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
-        make(rho)
+        make(rho=rho)
 
 
 @pytest.mark.parametrize("rho", ["1", True, 1j, [1]])
 def test_a_rho_that_is_not_a_number_is_refused(rho):
     with pytest.raises(TypeError, match="rho must be a number"):
-        PrivacySpec(rho)
+        PrivacySpec(rho=rho)
 
 
 @pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget])
@@ -57,26 +57,26 @@ def test_rho_or_epsilon_and_delta(make):
     with pytest.raises(ValueError, match="exactly one of rho and epsilon must be given"):
         make()
     with pytest.raises(ValueError, match="exactly one of rho and epsilon must be given"):
-        make(0.1, epsilon=1, delta=1e-6)
+        make(rho=0.1, epsilon=1, delta=1e-6)
     with pytest.raises(ValueError, match="delta must be given with epsilon"):
         make(epsilon=1)
 
 
 def test_the_relation_must_be_one():
     with pytest.raises(TypeError, match="relation must be a NeighboringRelation, got str"):
-        PrivacySpec(1.0, relation="replace one")
+        PrivacySpec(rho=1.0, relation="replace one")
 
 
 def test_the_default_relation_is_add_or_remove_one():
-    assert PrivacySpec(1.0).relation is ADD_OR_REMOVE_ONE
-    assert PrivacyBudget(1.0).spend(0.5).relation is ADD_OR_REMOVE_ONE
+    assert PrivacySpec(rho=1.0).relation is ADD_OR_REMOVE_ONE
+    assert PrivacyBudget(rho=1.0).spend(rho=0.5).relation is ADD_OR_REMOVE_ONE
 
 
 def test_a_spec_is_frozen_and_compared_by_value():
-    spec = PrivacySpec(0.5)
+    spec = PrivacySpec(rho=0.5)
     with pytest.raises(dataclasses.FrozenInstanceError):
         spec.rho = Fraction(1)
-    assert spec == PrivacySpec(Fraction(1, 2)) != PrivacySpec(0.5, relation=REPLACE_ONE)
+    assert spec == PrivacySpec(rho=Fraction(1, 2)) != PrivacySpec(rho=0.5, relation=REPLACE_ONE)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (8.0, 1e-3)])
@@ -85,17 +85,17 @@ def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
     assert zcdp.delta(rho=spec.rho, epsilon=epsilon) <= delta
     assert epsilon * (1 - 1e-6) < spec.epsilon(delta) <= epsilon * (1 + 1e-12)
     assert spec.relation is ADD_OR_REMOVE_ONE
-    assert PrivacyBudget(epsilon=epsilon, delta=delta).remaining == spec.rho
+    assert PrivacyBudget(epsilon=epsilon, delta=delta).remaining.rho == spec.rho
 
 
 def test_the_delta_that_was_asked_for_travels_with_the_spec():
     budget = PrivacyBudget(epsilon=1.0, delta=1e-7)
-    spent = budget.spend(0.01)
+    spent = budget.spend(rho=0.01)
     asked = PrivacySpec(epsilon=1.0, delta=1e-7)
     for spec in (asked, spent, spent.paying_for("visits"), *map(pickle.loads, map(pickle.dumps, (asked, spent)))):
         assert spec.shown_delta == 1e-7
-    assert PrivacySpec(0.01).shown_delta == PrivacyBudget(1.0).spend(0.01).shown_delta == 1e-6
-    assert PrivacySpec(0.01, delta=1e-9) != PrivacySpec(0.01)
+    assert PrivacySpec(rho=0.01).shown_delta == PrivacyBudget(rho=1.0).spend(rho=0.01).shown_delta == 1e-6
+    assert PrivacySpec(rho=0.01, delta=1e-9) != PrivacySpec(rho=0.01)
 
 
 @pytest.mark.parametrize("delta", [0, 1, 2])
@@ -107,51 +107,104 @@ def test_a_delta_outside_the_unit_interval_is_refused(delta):
 @given(parts=st.lists(st.floats(1e-6, 10), min_size=1, max_size=20))
 def test_parts_that_sum_to_the_budget_can_all_be_spent_and_nothing_more(parts):
     exact = [Fraction(repr(part)) for part in parts]
-    budget = PrivacyBudget(sum(exact), relation=ADD_OR_REMOVE_ONE)
+    budget = PrivacyBudget(rho=sum(exact), relation=ADD_OR_REMOVE_ONE)
     for part, expected in zip(parts, exact, strict=True):
-        spent = budget.spend(part)
+        spent = budget.spend(rho=part)
         assert (spent.rho, spent.relation) == (expected, ADD_OR_REMOVE_ONE)
-    assert budget.remaining == 0
+    assert budget.remaining.rho == 0
     with pytest.raises(BudgetExceededError):
-        budget.spend(Fraction(1, 10**30))
+        budget.spend(rho=Fraction(1, 10**30))
 
 
 def test_ten_tenths_are_one():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(rho=1.0)
     for _ in range(10):
-        budget.spend(0.1)
-    assert budget.remaining == 0
+        budget.spend(rho=0.1)
+    assert budget.remaining.rho == 0
+
+
+@pytest.mark.parametrize("make", [PrivacySpec, PrivacyBudget, PrivacyBudget(rho=1.0).spend])
+def test_a_number_without_its_name_is_refused(make):
+    with pytest.raises(TypeError, match=r"a number must be given by its name: say .*rho="):
+        make(2)
+
+
+@given(ratios=st.lists(st.integers(1, 1000), min_size=1, max_size=12), as_floats=st.booleans())
+def test_shares_are_the_ratios_that_floats_stand_for_and_sum_to_the_whole(ratios, as_floats):
+    budget, whole = PrivacyBudget(epsilon=1, delta=1e-6), sum(ratios)
+    rho = budget.remaining.rho
+    for ratio in ratios:
+        share = ratio / whole if as_floats else Fraction(ratio, whole)
+        assert budget.spend(share=share).rho == rho * Fraction(ratio, whole)
+    assert budget.remaining.rho == 0
+    with pytest.raises(BudgetExceededError):
+        budget.spend(share=1e-9)
+
+
+def test_a_share_is_at_most_the_whole_and_stands_alone():
+    budget = PrivacyBudget(rho=2.0)
+    with pytest.raises(ValueError, match=r"share must be at most 1, got 1.5"):
+        budget.spend(share=1.5)
+    for both in ({}, {"rho": 1, "share": 1}):
+        with pytest.raises(ValueError, match="exactly one of share and rho must be given"):
+            budget.spend(**both)
+    assert budget.spend(share=1).rho == 2
+
+
+@given(parts=st.integers(1, 50), spent=st.fractions(Fraction(1, 100), Fraction(99, 100)))
+def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
+    budget = PrivacyBudget(rho=1.0, relation=REPLACE_ONE, delta=1e-9, side_counters=None)
+    first = budget.spend(share=spent)
+    specs = budget.split(parts)
+    assert sum((each.rho for each in specs), first.rho) == 1
+    assert {each.rho for each in specs} == {(1 - first.rho) / parts}
+    assert {(each.relation, each.shown_delta, each.side_counters) for each in specs} == {(REPLACE_ONE, 1e-9, None)}
+    assert all(each.paying_for(number) == first._with(rho=each.rho) for number, each in enumerate(specs))
+    with pytest.raises(BudgetExceededError, match="nothing is left"):
+        budget.split(parts)
+
+
+def test_what_is_left_speaks_in_epsilon_and_rho():
+    budget = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7)
+    assert budget.remaining.epsilon == pytest.approx(2, rel=1e-9)
+    assert repr(budget.remaining) == "<epsilon = 2 at delta = 1e-06, rho = 0.0874039, delta = 1e-07 for keys>"
+    budget.spend(share=1 / 2)
+    left = budget.remaining
+    assert left.epsilon == zcdp.epsilon(rho=left.rho, delta=zcdp.left_of_delta(1e-6, Fraction(1, 10**7)))
+    budget.split(2)
+    assert (budget.remaining.rho, budget.remaining.epsilon) == (0, 0)
 
 
 def test_a_refused_spending_takes_nothing():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(rho=1.0)
     with pytest.raises(BudgetExceededError, match=r"rho=1.5 exceeds the 1 left of a budget of 1; spend less"):
-        budget.spend(1.5)
-    assert budget.remaining == 1
-    assert repr(budget) == "<PrivacyBudget of rho=1, 1 left>"
+        budget.spend(rho=1.5)
+    assert budget.remaining.rho == 1
+    loss = "epsilon = 7.767 at delta = 1e-06, rho = 1"
+    assert repr(budget) == f"<PrivacyBudget of {loss}; left: {loss}>"
 
 
 def test_a_part_of_a_budget_pays_for_one_release():
-    budget = PrivacyBudget(1.0)
-    spent = budget.spend(0.5)
+    budget = PrivacyBudget(rho=1.0)
+    spent = budget.spend(rho=0.5)
     for spec in (spent, copy.copy(spent), copy.deepcopy(spent)):
         assert spec.paying_for("visits") == spent
         with pytest.raises(BudgetExceededError, match=r"paid for another release already; take one for each"):
             spec.paying_for("other visits")
-    assert budget.spend(0.5).paying_for("other visits") == spent
+    assert budget.spend(rho=0.5).paying_for("other visits") == spent
 
 
 def test_what_has_no_budget_pays_for_any_release():
-    budget = PrivacyBudget(1.0)
-    of_worker = pickle.loads(pickle.dumps(budget.spend(0.5)))
-    for spec in (PrivacySpec(0.5), of_worker, budget.spend(0.5).paying_for("visits")):
-        assert spec.paying_for("visits") == spec.paying_for("other visits") == PrivacySpec(0.5)
+    budget = PrivacyBudget(rho=1.0)
+    of_worker = pickle.loads(pickle.dumps(budget.spend(rho=0.5)))
+    for spec in (PrivacySpec(rho=0.5), of_worker, budget.spend(rho=0.5).paying_for("visits")):
+        assert spec.paying_for("visits") == spec.paying_for("other visits") == PrivacySpec(rho=0.5)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, cloudpickle_pickler.dumps])
 def test_a_budget_can_be_neither_copied_nor_pickled(copied):
     with pytest.raises(TypeError, match="can be neither copied nor pickled"):
-        copied(PrivacyBudget(1.0))
+        copied(PrivacyBudget(rho=1.0))
 
 
 class ComparedByBoth(Fraction):
@@ -167,9 +220,9 @@ MEETING = threading.Barrier(2)
 
 
 def test_threads_cannot_spend_the_same_rho():
-    budget = PrivacyBudget(1.0)
+    budget = PrivacyBudget(rho=1.0)
     budget._remaining = ComparedByBoth(1)
     with futures.ThreadPoolExecutor(2) as threads:
-        spent = [threads.submit(budget.spend, 1.0) for _ in range(2)]
+        spent = [threads.submit(budget.spend, rho=1.0) for _ in range(2)]
     assert [type(each.exception()) for each in spent].count(BudgetExceededError) == 1
-    assert budget.remaining == 0
+    assert budget.remaining.rho == 0

@@ -159,7 +159,7 @@ class Setting(NamedTuple):
     @property
     def terms(self) -> ReleaseTerms:
         rule = rule_of(self.max_keys, share=self.share)
-        privacy = PrivacySpec(Fraction(3, 7), relation=self.relation)
+        privacy = PrivacySpec(rho=Fraction(3, 7), relation=self.relation)
         return ReleaseTerms(
             privacy,
             self.bounds,
@@ -475,7 +475,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
 )
 def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: Any, rho: Any, words: str) -> None:
     terms = ReleaseTerms(
-        PrivacySpec(rho), unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
+        PrivacySpec(rho=rho), unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule_of(1, share=share)
     )
     with pytest.raises(ValueError, match=words):
         choose_keys(ONE_ROW, terms)
@@ -483,7 +483,7 @@ def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: 
 
 def test_a_table_is_refused_where_units_are_replaced() -> None:
     rule = rule_of(1, method="table")
-    privacy = PrivacySpec(1, relation=REPLACE_ONE)
+    privacy = PrivacySpec(rho=1, relation=REPLACE_ONE)
     terms = ReleaseTerms(privacy, unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
     with pytest.raises(ValueError, match="needs the relation ADD_OR_REMOVE_ONE"):
         choose_keys(ONE_ROW, terms)

@@ -228,29 +228,29 @@ def test_sizes_of_every_length_are_limited(bits: int, signed: bool) -> None:
 
 def test_a_spec_carries_the_shares() -> None:
     shares = SideCounters(units=0.1)
-    spec = PrivacySpec(0.5, side_counters=shares)
+    spec = PrivacySpec(rho=0.5, side_counters=shares)
     assert spec.side_counters == shares == spec.without_budget().side_counters == spec.paying_for(1).side_counters
-    assert PrivacyBudget(1, side_counters=shares).spend(0.5).side_counters == shares
+    assert PrivacyBudget(rho=1, side_counters=shares).spend(rho=0.5).side_counters == shares
     assert pickle.loads(pickle.dumps(spec)) == spec
-    assert PrivacySpec(0.5).side_counters == PrivacyBudget(1).spend(0.5).side_counters == SideCounters()
-    assert PrivacySpec(0.5, side_counters=None).side_counters is None
-    assert PrivacyBudget(1, side_counters=None).spend(0.5).side_counters is None
-    assert len({PrivacySpec(0.5), PrivacySpec(0.5, side_counters=None), spec}) == 3
+    assert PrivacySpec(rho=0.5).side_counters == PrivacyBudget(rho=1).spend(rho=0.5).side_counters == SideCounters()
+    assert PrivacySpec(rho=0.5, side_counters=None).side_counters is None
+    assert PrivacyBudget(rho=1, side_counters=None).spend(rho=0.5).side_counters is None
+    assert len({PrivacySpec(rho=0.5), PrivacySpec(rho=0.5, side_counters=None), spec}) == 3
     with pytest.raises(TypeError, match="side_counters must be a SideCounters"):
-        PrivacySpec(0.5, side_counters=0.1)  # type: ignore[arg-type]
+        PrivacySpec(rho=0.5, side_counters=0.1)  # type: ignore[arg-type]
 
 
 def test_a_spec_without_side_counters_is_of_the_same_budget() -> None:
-    spec = PrivacyBudget(1).spend(0.5)
+    spec = PrivacyBudget(rho=1).spend(rho=0.5)
     without = spec.without_side_counters()
-    assert without == PrivacySpec(0.5, side_counters=None)
+    assert without == PrivacySpec(rho=0.5, side_counters=None)
     without.paying_for("first")
     with pytest.raises(BudgetExceededError, match="has paid for another release"):
         spec.paying_for("second")
 
 
 def test_terms_leave_the_rest_to_the_sketch() -> None:
-    spec, every, none = SketchSpec(width=8), PrivacySpec(1), PrivacySpec(1, side_counters=None)
+    spec, every, none = SketchSpec(width=8), PrivacySpec(rho=1), PrivacySpec(rho=1, side_counters=None)
     of_people: Any = {"unit": PrivacyUnit.PRIVACY_ID}
     for terms, share in (
         (ReleaseTerms(none), Fraction(1)),
@@ -272,22 +272,24 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
 
 
 def test_terms_with_an_automatic_norm_keep_its_part() -> None:
-    before = ReleaseTerms(PrivacySpec(1), AutoNorm(0.1, max_weight=7), unit=PrivacyUnit.PRIVACY_ID)  # type: ignore[arg-type]
+    before = ReleaseTerms(PrivacySpec(rho=1), AutoNorm(0.1, max_weight=7), unit=PrivacyUnit.PRIVACY_ID)  # type: ignore[arg-type]
     after = before.with_norm(Fraction(5, 2))
     assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
     assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
     assert before.share_left == after.share_left == Fraction(23, 25) - Fraction(1, 10)
-    half = PrivacySpec(1, side_counters=SideCounters(units=0.5))
+    half = PrivacySpec(rho=1, side_counters=SideCounters(units=0.5))
     with pytest.raises(ValueError, match="must sum to less than 1"):
         ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)
 
 
 @pytest.mark.parametrize(("cells", "windows", "limit"), [(1, 1, 1), (4, 1, 4), (1, 3, 1), (None, 1, 6)])
 def test_terms_know_in_how_many_cells_a_unit_counts(cells: Any, windows: int, limit: int) -> None:
-    terms = ReleaseTerms(PrivacySpec(1), NORM, unit=PrivacyUnit.PRIVACY_ID, output_cells=cells, window_count=windows)
+    terms = ReleaseTerms(
+        PrivacySpec(rho=1), NORM, unit=PrivacyUnit.PRIVACY_ID, output_cells=cells, window_count=windows
+    )
     assert terms.counters[0].squared_limit == limit
 
 
 def test_terms_refuse_no_cells() -> None:
     with pytest.raises(ValueError, match="output_cells must be between 1"):
-        ReleaseTerms(PrivacySpec(1), output_cells=0)
+        ReleaseTerms(PrivacySpec(rho=1), output_cells=0)

@@ -83,7 +83,7 @@ def test_rows_over_time_reach_at_most_all_windows():
 
 
 def test_a_part_of_a_budget_pays_for_one_release():
-    terms = ReleaseTerms(PrivacyBudget(rho=1).spend(0.5))
+    terms = ReleaseTerms(PrivacyBudget(rho=1).spend(rho=0.5))
     assert terms.paying_for("first") == terms.paying_for("first") == terms.without_budget()
     with pytest.raises(BudgetExceededError, match="has paid for another release"):
         terms.paying_for("second")

@@ -146,7 +146,8 @@ def test_no_pair_of_neighbours_loses_more_than_rho_and_the_worst_hash_attains_it
     """Attained by two positions that part at the root, if the nodes of each share cells with opposite signs."""
     spec = LAYOUTS[layout]
     sigmas = calibrate(
-        spec, ReleaseTerms(PrivacySpec(RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID)
+        spec,
+        ReleaseTerms(PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID),
     )
     contributions = list(units(spec, bounds))
     assert largest_loss(worst_changes(spec, contributions), contributions, relation, sigmas) == RHO
@@ -158,7 +159,7 @@ def test_the_package_own_hash_stays_within_rho(
 ) -> None:
     sigmas = calibrate(
         LAYOUTS[layout],
-        ReleaseTerms(PrivacySpec(RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID),
+        ReleaseTerms(PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID),
     )
     for seed in range(8):
         spec = dataclasses.replace(LAYOUTS[layout], seed=seed)
@@ -168,7 +169,7 @@ def test_the_package_own_hash_stays_within_rho(
 
 def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:
     spec = LAYOUTS["exact above CountSketch"]
-    privacy = PrivacySpec(RHO, relation=REPLACE_ONE, side_counters=None)
+    privacy = PrivacySpec(rho=RHO, relation=REPLACE_ONE, side_counters=None)
     sigmas = calibrate(spec, ReleaseTerms(privacy, BOUNDS[0], unit=PrivacyUnit.PRIVACY_ID))
     contributions = list(units(spec, BOUNDS[0]))
     for number in range(len(sigmas)):
@@ -199,7 +200,7 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
     spec: TreeSpec, bounds: RecordBounds, relation: NeighboringRelation, windows: int, rho: Fraction
 ) -> None:
     try:
-        privacy, unit = PrivacySpec(rho, relation=relation, side_counters=None), PrivacyUnit.PRIVACY_ID
+        privacy, unit = PrivacySpec(rho=rho, relation=relation, side_counters=None), PrivacyUnit.PRIVACY_ID
         sigmas = calibrate(spec, ReleaseTerms(privacy, bounds, unit=unit, window_count=windows))
     except ValueError as error:
         if "sigma would exceed 2**50" not in str(error):
@@ -216,6 +217,6 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
 @given(size=st.integers(1, 254), depth=st.integers(1, 9), rho=st.fractions(Fraction(1, 100), Fraction(1, 10)))
 def test_the_levels_of_a_prefix_tree_share_rho_evenly_and_exactly(size: int, depth: int, rho: Fraction) -> None:
     spec = PrefixSpec(domain=TextDomain(size), depth=depth, width=16)
-    sigmas = calibrate(spec, ReleaseTerms(PrivacySpec(rho, relation=REPLACE_ONE, side_counters=None)))
+    sigmas = calibrate(spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)))
     assert set(sigmas) == {Fraction(4 * depth * size) / (2 * rho)}
     assert sum(Fraction(4 * depth) / (2 * sigma) for sigma in sigmas) == rho

@@ -241,7 +241,7 @@ def test_statements_with_parts_that_cannot_be_are_refused(changes: dict[str, Any
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_release_counts_nothing_aside_and_gives_all_of_rho_to_the_sketch(kind: Any) -> None:
-    counted = PrivacySpec(Fraction(1, 10), relation=REPLACE_ONE, side_counters=SideCounters(units=0.5))
+    counted = PrivacySpec(rho=Fraction(1, 10), relation=REPLACE_ONE, side_counters=SideCounters(units=0.5))
     released = release(raw_of(kind, SPEC), ReleaseTerms(counted, RecordBounds(3), **PEOPLE))
     assert (released.privacy.side, released.privacy.sketch_share) == ((), 1)
     row = 4 if kind is CountSketch else 2
@@ -254,13 +254,13 @@ def test_release_counts_nothing_aside_and_gives_all_of_rho_to_the_sketch(kind: A
 
 def test_a_release_before_its_norm_is_chosen_is_refused() -> None:
     with pytest.raises(ValueError, match="only a transform chooses the norm"):
-        release(CountSketch(SPEC).in_units_of(16), ReleaseTerms(PrivacySpec(1), AutoNorm(), **PEOPLE))
+        release(CountSketch(SPEC).in_units_of(16), ReleaseTerms(PrivacySpec(rho=1), AutoNorm(), **PEOPLE))
 
 
 @pytest.mark.parametrize(("bounds", "scale"), [(RecordBounds(2, max_weight=3), 1), (NORM, 1 << 16)])
 def test_values_are_the_exact_ones_plus_noise_of_the_stated_variance(bounds: Any, scale: int) -> None:
     """False alarm at most 1e-9: one test of each of up to five counters at 2e-10, by a law of chi-square."""
-    terms, count = ReleaseTerms(PrivacySpec(Fraction(1, 10)), bounds, **PEOPLE), 300
+    terms, count = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10)), bounds, **PEOPLE), 300
     exact = np.arange(terms.aside, dtype=np.int64) * 1000 * scale
     raw = CountMin(SketchSpec(kind="count_min", depth=1, width=1)).in_units_of(terms.scale_bits)
     sides = [release_part(raw, exact, terms).privacy.side for _ in range(count)]

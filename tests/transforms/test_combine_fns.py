@@ -32,7 +32,7 @@ FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)
 VALUES = [value * value % 1000 for value in range(3000)]
 WORDS = PrefixSpec.for_memory(TextDomain(3), 4_000)
-HALF = PrivacySpec(0.5, relation=REPLACE_ONE)
+HALF = PrivacySpec(rho=0.5, relation=REPLACE_ONE)
 SPECS = {
     CountMin: SketchSpec(kind="count_min", depth=3, width=64),
     CountSketch: FLAT,
@@ -73,7 +73,7 @@ def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("raw", SPECS)
 def test_in_a_pipeline_with_fanout(raw: Any) -> None:
-    combine_fn = PrivateSketchFn(SPECS[raw], PrivacySpec(0.9, relation=REPLACE_ONE))
+    combine_fn = PrivateSketchFn(SPECS[raw], PrivacySpec(rho=0.9, relation=REPLACE_ONE))
     (output,) = run(items(raw), beam.CombineGlobally(combine_fn).with_fanout(3))
     exact = raw(SPECS[raw]).accumulate(items(raw)).to_vector()
     assert 0 < np.abs(output.counters.ravel() - exact).mean() < 30
@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_work_is_refused(name: str) -> None:
     spec, arguments, message = REFUSED[name]
-    privacy = PrivacySpec(1000.0) if name == "too little noise" else HALF
+    privacy = PrivacySpec(rho=1000.0) if name == "too little noise" else HALF
     with pytest.raises((TypeError, ValueError), match=message):
         PrivateSketchFn(spec, privacy, **arguments)
 

@@ -331,15 +331,15 @@ def test_releases_are_written_read_and_asked(tmp_path: Path) -> None:
 
 def test_a_budget_pays_rho_and_delta_once() -> None:
     budget = PrivacyBudget(rho=1, keys_delta=1e-8)
-    transform = globally(privacy=budget.spend(1))
+    transform = globally(privacy=budget.spend(rho=1))
     with beam.Pipeline(runner=FN_API) as pipeline:
         words = pipeline | beam.Create(["to"])
         words | "first" >> transform
-        assert (budget.remaining, budget.remaining_keys_delta) == (0, 0)
+        assert budget.remaining.rho == budget.remaining.keys_delta == 0
         with pytest.raises(BudgetExceededError):
             words | "second" >> transform
     with pytest.raises(BudgetExceededError, match="keys_delta"), beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create(["to"]) | globally(privacy=PrivacyBudget(rho=1).spend(1))
+        pipeline | beam.Create(["to"]) | globally(privacy=PrivacyBudget(rho=1).spend(rho=1))
 
 
 def test_epsilon_and_delta_hold_for_all_of_it() -> None:

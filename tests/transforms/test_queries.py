@@ -80,7 +80,9 @@ def test_no_release_at_all_has_no_rows() -> None:
 
 
 def test_flat_sketches_and_words_are_asked_too() -> None:
-    flat = release(CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(1.0)))
+    flat = release(
+        CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(rho=1.0))
+    )
     words = trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(3))).accumulate(["to"] * 900))
     rows = answered([flat], Ask("top_k", 1, candidates=("x", "y")))
     assert [(row["place"], row["item"], row["estimate"]) for row in rows] == [(1, "x", flat.estimate(["x"])[0])]
@@ -92,8 +94,8 @@ def test_releases_and_lists_of_the_same_pipeline_are_asked() -> None:
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         pairs = pipeline | "Data" >> beam.Create([("a", 5)] * 3000 + [("b", 90)] * 3000)
         keys = PublicKeys(["a", "b"])
-        quantiles = PrivateQuantiles(IntegerDomain(0, 99), PrivacySpec(1.0), unit=Record(), keys=keys)
-        top = PrivateTopK(IntegerDomain(0, 99), PrivacySpec(1.0), k=1, unit=Record(), keys=keys)
+        quantiles = PrivateQuantiles(IntegerDomain(0, 99), PrivacySpec(rho=1.0), unit=Record(), keys=keys)
+        top = PrivateTopK(IntegerDomain(0, 99), PrivacySpec(rho=1.0), k=1, unit=Record(), keys=keys)
         medians = pairs | quantiles | QueryReleases(Ask("quantiles", (0.5,)))
         items = pairs | top | QueryReleases(Ask("items", (5,)))
         return (medians, items) | beam.Flatten()
@@ -104,7 +106,7 @@ def test_releases_and_lists_of_the_same_pipeline_are_asked() -> None:
 
 
 def test_a_release_that_does_not_answer_is_refused() -> None:
-    flat = release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(1.0)))
+    flat = release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=1.0)))
     with pytest.raises(Exception, match="a release of frequencies does not answer quantiles: ask for items, top_k, "):
         answered([flat], Ask("quantiles", (0.5,)))
 

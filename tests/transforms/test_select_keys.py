@@ -152,12 +152,12 @@ def test_replays_choose_the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_budget_pays_for_the_delta_once() -> None:
     budget = PrivacyBudget(rho=1.0, keys_delta=1e-7)
     first, second = (
-        SelectKeys(budget.spend(0.25), unit=UNIT, keys=KeySelection(1e-7, "key")) for _ in ("first", "second")
+        SelectKeys(budget.spend(rho=0.25), unit=UNIT, keys=KeySelection(1e-7, "key")) for _ in ("first", "second")
     )
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         elements = pipeline | beam.Create([beam.Row(user="", key="")])
         _ = elements | "First" >> first
-        assert budget.remaining_keys_delta == 0
+        assert budget.remaining.keys_delta == 0
         with pytest.raises(BudgetExceededError, match="keys_delta"):
             _ = elements | "Second" >> second
 

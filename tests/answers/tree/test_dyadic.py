@@ -228,7 +228,9 @@ def test_positions_beyond_the_total_are_the_last_one() -> None:
     """Also where the end of the domain is empty: the upper bound of a high quantile may lie there."""
     tree = trees.cumulative(TreeSpec.for_memory(trees.ALL_64_BITS, arity=16), [5])
     assert tree.position(np.array([1.5])).tolist() == [(1 << 64) - 1]
-    released = release(DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), ReleaseTerms(PrivacySpec(0.01)))
+    released = release(
+        DyadicCountSketch(trees.exact_tree(1000)).accumulate([3] * 50), ReleaseTerms(PrivacySpec(rho=0.01))
+    )
     assert released.quantile_interval(1.0, 0.999).upper == 999
 
 
@@ -244,7 +246,7 @@ def test_the_estimated_total_is_the_fitted_sum_and_not_the_end_of_a_monotone_cur
 
 def test_a_universe_of_one_value() -> None:
     spec = TreeSpec.for_memory(IntegerDomain(7, 7))
-    released = release(DyadicCountSketch(spec).accumulate([7] * 1000), ReleaseTerms(PrivacySpec(1.0)))
+    released = release(DyadicCountSketch(spec).accumulate([7] * 1000), ReleaseTerms(PrivacySpec(rho=1.0)))
     for method in METHODS:
         assert released.quantile([0.0, 0.5, 1.0], method=method) == [7, 7, 7]
         assert released.cdf(7, method=method) == 1
@@ -267,7 +269,7 @@ def test_empty_input_has_an_answer_to_everything() -> None:
 def test_items_all_equal() -> None:
     domain = IntegerDomain(-1000, 1000)
     released = release(
-        DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([17] * 10_000), ReleaseTerms(PrivacySpec(1.0))
+        DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([17] * 10_000), ReleaseTerms(PrivacySpec(rho=1.0))
     )
     for method in METHODS:
         assert released.quantile([0.1, 0.5, 0.9], method=method) == [17, 17, 17]
@@ -277,7 +279,7 @@ def test_items_all_equal() -> None:
 def test_all_64_bits() -> None:
     values = [-(1 << 63)] * 3000 + [0] * 3000 + [(1 << 63) - 1] * 3000
     spec = TreeSpec.for_memory(trees.ALL_64_BITS)
-    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(1.0)))
+    released = release(DyadicCountSketch(spec).accumulate(values), ReleaseTerms(PrivacySpec(rho=1.0)))
     for method in METHODS:
         assert released.quantile([0.2, 0.5, 0.8], method=method) == [-(1 << 63), 0, (1 << 63) - 1]
         assert released.rank((1 << 63) - 1, method=method) == pytest.approx(9000, abs=1500)
@@ -405,7 +407,7 @@ def test_histogram_bins_end_before_the_next_edge_and_the_last_with_its_own() -> 
 def test_items_are_asked_for_by_their_fitted_weights() -> None:
     """At a confidence of 1 - 1e-10: a false alarm of 4e-10."""
     items = [0] * 100 + [4] * 2000 + [9] * 400
-    released = release(DyadicCountSketch(trees.exact_tree(10)).accumulate(items), ReleaseTerms(PrivacySpec(0.5)))
+    released = release(DyadicCountSketch(trees.exact_tree(10)).accumulate(items), ReleaseTerms(PrivacySpec(rho=0.5)))
     asked = [4, 3, 0, 99]
     rows = released.interval(asked, 1 - 1e-10)
     assert rows.item == (4, 3, 0, 9)  # outside the domain is clamped
@@ -430,7 +432,7 @@ def test_estimates_of_heavy_items_are_closer_than_monotone_ranges() -> None:
     errors = []
     for number in range(4):
         randomness = KeyedRandomness(b"the same noise in every run of it", b"%d" % number)
-        released = release(raw, ReleaseTerms(PrivacySpec(0.5)), randomness)
+        released = release(raw, ReleaseTerms(PrivacySpec(rho=0.5)), randomness)
         answers = released.estimate(heavy[order]), released.range_count(heavy[order], heavy[order])
         errors.append([np.mean((answer - counts[order]) ** 2) for answer in answers])
     fitted, monotone = np.mean(errors, axis=0)
@@ -438,7 +440,9 @@ def test_estimates_of_heavy_items_are_closer_than_monotone_ranges() -> None:
 
 
 def test_a_known_total_is_exact_and_stays_in_copies_but_not_in_bytes() -> None:
-    released = release(DyadicCountSketch(trees.exact_tree(100)).accumulate([3] * 500), ReleaseTerms(PrivacySpec(0.5)))
+    released = release(
+        DyadicCountSketch(trees.exact_tree(100)).accumulate([3] * 500), ReleaseTerms(PrivacySpec(rho=0.5))
+    )
     known = released.with_total(500)
     assert known.total_weight().estimate == known.rank(99) == 500
     assert known.total_weight() == (500, 500, 500)
@@ -458,7 +462,7 @@ def test_a_known_total_makes_answers_better() -> None:
     errors = {None: 0.0, float(len(items)): 0.0}
     for number in range(30):
         randomness = KeyedRandomness(b"the same noise in every run of it", b"%d" % number)
-        released = release(raw, ReleaseTerms(PrivacySpec(0.001)), randomness)
+        released = release(raw, ReleaseTerms(PrivacySpec(rho=0.001)), randomness)
         for total in errors:
             errors[total] += float(np.sum((with_total(released, total).rank(at) - truth) ** 2))
         assert released.with_total(10_000).total_weight().estimate == 10_000

@@ -30,7 +30,7 @@ def clear_data() -> DyadicCountSketch:
 
 def test_the_heaviest_are_found_in_order_with_intervals_that_hold_them() -> None:
     """Neighbours in the list differ by 300 at least, 8 deviations and more (sd < 40): misorder < 1e-9 each."""
-    released = release(clear_data(), ReleaseTerms(PrivacySpec(1.0), trees.ONE))
+    released = release(clear_data(), ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE))
     top = released.top_k(10)
     assert [frequency.item for frequency in top] == list(HEAVY)[:10]
     assert top.truncated == frozenset()
@@ -41,7 +41,7 @@ def test_the_heaviest_are_found_in_order_with_intervals_that_hold_them() -> None
 
 def test_what_is_above_the_detection_limit_is_found() -> None:
     raw = clear_data()
-    released = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE))
+    released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE))
     found = released.heavy_hitters(0.0)
     assert 0 < found.detection_limit < 1200
     assert set(HEAVY) <= {frequency.item for frequency in found}
@@ -51,7 +51,7 @@ def test_what_is_above_the_detection_limit_is_found() -> None:
 
 
 def test_a_threshold_leaves_out_what_is_lighter() -> None:
-    released = release(clear_data(), ReleaseTerms(PrivacySpec(1.0), trees.ONE))
+    released = release(clear_data(), ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE))
     found = released.heavy_hitters(6500.0)
     assert [frequency.item for frequency in found] == [item for item, weight in HEAVY.items() if weight > 6500]
     assert len(released.heavy_hitters(1e9)) == 0
@@ -65,7 +65,7 @@ def test_only_what_exceeds_the_noise_is_listed_however_many_are_asked_for() -> N
     """
     items = {"1.2.3.4": 50_000, "77.0.0.1": 20_000, "200.9.9.9": 9_000}
     raw = DyadicCountSketch(top_tree(IPv4Domain())).accumulate(list(items), list(items.values()))
-    found = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(1000)
+    found = release(raw, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE)).top_k(1000)
     assert [frequency.item for frequency in found[:3]] == list(items)
     assert len(found) <= 3 + 20
     assert all(frequency.estimate > 0 for frequency in found)
@@ -95,5 +95,5 @@ def test_a_deleted_heavy_hitter_is_not_found() -> None:
     """The eleven others weigh 1,200 or more: a deviation is below 4. Noise decides who would be the twelfth."""
     raw = clear_data()
     raw.accumulate(["10.0.0.0"], [-12_000])
-    released = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE))
+    released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE))
     assert "10.0.0.0" not in {frequency.item for frequency in released.top_k(11)}

@@ -31,7 +31,7 @@ def tree_of(weights: dict[Any, int], domain: BytesDomain, memory: int = 490_000)
 
 
 def released_of(weights: dict[Any, int], domain: BytesDomain, rho: float = 1.0) -> Any:
-    return release(tree_of(weights, domain), ReleaseTerms(PrivacySpec(rho), trees.ONE))
+    return release(tree_of(weights, domain), ReleaseTerms(PrivacySpec(rho=rho), trees.ONE))
 
 
 @functools.cache
@@ -104,7 +104,7 @@ def crowded(deleted: int = 0) -> tuple[dict[str, int], Any]:
     words = {word: -count if place < deleted else count for place, (word, count) in enumerate(words.items())}
     spec = PrefixSpec(domain=TextDomain(6), depth=5, width=2400)
     raw = PrefixTree(spec).accumulate(list(words), list(words.values()))
-    return words, release(raw, ReleaseTerms(PrivacySpec(1.0, side_counters=None), trees.ONE))
+    return words, release(raw, ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None), trees.ONE))
 
 
 def as_read(released: Any) -> Frequencies:
@@ -204,10 +204,10 @@ def test_a_cut_character_never_makes_a_whole_word_look_truncated() -> None:
 def test_what_is_no_text_is_left_out_and_bytes_are_not() -> None:
     weights = {b"\xff\xfe": 5000, b"ok": 4000, b"\x00": 3000, b"\x00\x00": 2000}
     raw = tree_of(weights, BytesDomain(4))
-    found = release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(4)
+    found = release(raw, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE)).top_k(4)
     assert [frequency.item for frequency in found] == list(weights)
     as_text = PrefixTree.from_vector(PrefixSpec.for_memory(TextDomain(4)), raw.to_vector())
-    found = release(as_text, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(3)
+    found = release(as_text, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE)).top_k(3)
     assert [frequency.item for frequency in found] == ["ok", "\x00", "\x00\x00"]
 
 
@@ -216,7 +216,7 @@ def test_a_deleted_word_is_not_found() -> None:
     np.testing.assert_array_equal(
         raw.to_vector(), tree_of({k: v for k, v in NESTED.items() if k != "and"}, TextDomain(6)).to_vector()
     )
-    found = {frequency.item for frequency in release(raw, ReleaseTerms(PrivacySpec(1.0), trees.ONE)).top_k(6)}
+    found = {frequency.item for frequency in release(raw, ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE)).top_k(6)}
     assert found == set(NESTED) - {"and"}
 
 

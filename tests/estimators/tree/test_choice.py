@@ -19,7 +19,7 @@ def crowded(rho: float = 1.0, memory: int = 100_000, seed: int = 0) -> tuple[np.
     """Clusters in a small tree, where collisions cost more than noise."""
     values = tree_data.drawn(tree_data.clustered, seed)
     spec = TreeSpec.for_memory(tree_data.LARGE, memory, seed=seed)
-    terms = ReleaseTerms(PrivacySpec(rho, side_counters=None))
+    terms = ReleaseTerms(PrivacySpec(rho=rho, side_counters=None))
     return values, release(DyadicCountSketch(spec).accumulate(values), terms)
 
 
@@ -38,7 +38,9 @@ def test_residual_rounds_are_chosen_where_collisions_dominate_and_are_closer() -
 
 
 def test_least_squares_is_chosen_where_nothing_collides() -> None:
-    released = release(DyadicCountSketch(trees.exact_tree(500)).accumulate([3, 77] * 900), ReleaseTerms(PrivacySpec(1)))
+    released = release(
+        DyadicCountSketch(trees.exact_tree(500)).accumulate([3, 77] * 900), ReleaseTerms(PrivacySpec(rho=1))
+    )
     assert released.chosen_method == "least_squares"
     assert released.quantile(SHARES) == released.quantile(SHARES, method="least_squares")
 

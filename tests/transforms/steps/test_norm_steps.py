@@ -40,7 +40,7 @@ LAYOUTS = [layout for layout in norms.LAYOUTS if layout != "fine shares"]  # the
 READER = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key="key"), per_key=True)
 SPEC = SketchSpec(depth=3, width=16)
 AUTO = AutoNorm(max_weight=1 << 31)
-TERMS = ReleaseTerms(PrivacySpec(Fraction(1, 10**6), side_counters=None), AUTO, unit=PrivacyUnit.PRIVACY_ID)
+TERMS = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10**6), side_counters=None), AUTO, unit=PrivacyUnit.PRIVACY_ID)
 REPLAYED = "--direct_runner_bundle_repeat=12"
 VARIABLE = "DPSKETCH_TEST_SECRET"
 SECRET = "planted-secret-4711-4711-4711-4711-4711"
@@ -236,7 +236,7 @@ def test_a_pipeline_adds_up_shards_and_periods(runner: str) -> None:
 
 def choose(bundles: list[Records], windows: int | None = None, noise: IdempotentNoise | None = None) -> Any:
     """The steps up to the norm. The noise of a count is 3, so one of fifteen units leaves more than ten norms."""
-    terms = dataclasses.replace(TERMS, privacy=PrivacySpec(1, side_counters=None))
+    terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, side_counters=None))
     return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED.spec, terms, noise)
 
 
@@ -346,7 +346,7 @@ def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
 
 def test_settings_that_cannot_work_are_refused_before_they_run() -> None:
     with pytest.raises(ValueError, match="rho must be at most"):
-        ChooseNorm(SPEC, dataclasses.replace(TERMS, privacy=PrivacySpec(1000, side_counters=None)))
+        ChooseNorm(SPEC, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1000, side_counters=None)))
 
 
 MARK = 86_753_090_123

@@ -1,0 +1,151 @@
+"""The ledger of a pipeline that makes several releases: parts of a budget sum to the whole, and never to more."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from typing import NamedTuple, NoReturn
+
+from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError, BudgetExceededError
+from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.budget import PrivacySpec, loss_in_words
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.side_counters import SideCounters
+
+_MAX_PARTS = _MAX_DENOMINATOR = 1 << 20
+
+
+class Remaining(NamedTuple):
+    """What is left of a budget.
+
+    Attributes:
+      rho: exact, as `spend` takes it.
+      epsilon: what one release of all this rho would lose at this delta, rounded up. Epsilons do not add up; rho does.
+      delta: at which epsilon is shown.
+      keys_delta: what is left for `KeySelection` and `Groups`. They take it when their transform is applied.
+    """
+
+    rho: Fraction
+    epsilon: float
+    delta: float
+    keys_delta: Fraction
+
+    def __repr__(self) -> str:
+        keys = f", delta = {float(self.keys_delta):g} for keys" if self.keys_delta else ""
+        return f"<{loss_in_words(self.rho, self.epsilon, self.delta)}{keys}>"
+
+
+class PrivacyBudget:
+    """The rho of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
+
+    A template that runs every day needs a budget for every day, which the code that starts it must keep.
+
+    Takes the arguments of `PrivacySpec`, by name, and
+
+      keys_delta: the sum of the deltas of all `KeySelection` and `Groups` that it may pay for. With epsilon and delta,
+        it is a part of this delta.
+
+    >>> budget = PrivacyBudget(epsilon=2, delta=1e-6)
+    >>> pages, delays = budget.spend(share=0.5), budget.spend(share=1/4)
+    >>> budget.remaining
+    <epsilon = 0.9479 at delta = 1e-06, rho = 0.0220382>
+    >>> [float(each.rho) for each in PrivacyBudget(rho=1).split(4)]
+    [0.25, 0.25, 0.25, 0.25]
+    """
+
+    @_validate.by_keyword("rho=..., or epsilon=..., delta=...")
+    def __init__(
+        self,
+        *,
+        rho: Fraction | float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        keys_delta: Fraction | float = 0,
+    ) -> None:
+        total = PrivacySpec(rho=rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
+        self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
+        self._total = total.losing(self._keys_delta)
+        self._curve_delta = zcdp.left_of_delta(self._total.shown_delta, self._keys_delta)
+        self._remaining = self._total.rho
+        self._lock = threading.Lock()
+
+    @property
+    def remaining(self) -> Remaining:
+        """What is not yet spent, as rho and as epsilon; `print` it."""
+        return Remaining(self._remaining, self._epsilon(self._remaining), self._total.shown_delta, self._keys_delta)
+
+    def _epsilon(self, rho: Fraction) -> float:
+        return zcdp.epsilon(rho=rho, delta=self._curve_delta) if rho else 0.0
+
+    def _take_delta(self, delta: Fraction) -> None:
+        with self._lock:
+            if delta > self._keys_delta:
+                raise BudgetExceededError(
+                    "",
+                    f"delta={float(delta):g} of $KeySelection or $Groups exceeds the {float(self._keys_delta):g} that "
+                    "is left for them in the budget; give PrivacyBudget a larger keys_delta",
+                    "E104",
+                )
+            self._keys_delta -= delta
+
+    @_validate.by_keyword("share=..., a part of the whole budget, or rho=...")
+    def spend(self, *, rho: Fraction | float | None = None, share: Fraction | float | None = None) -> PrivacySpec:
+        """Take a part out of the budget for one transform; `BudgetExceededError` if less is left.
+
+        Args:
+          rho: how much.
+          share: instead of rho, its part of the whole budget, above 0 and at most 1: what settings call `share`. A
+            float is read as the ratio that it stands for: 1/3 is a third, so three of them are all of it.
+        """
+        if (rho is None) == (share is None):
+            raise ArgumentError("", "exactly one of share and rho must be given: spend(share=1/4)", "E115")
+        exact = _validate.exact(rho=rho) if share is None else self._total.rho * _read_share(share)
+        with self._lock:
+            if exact > self._remaining:
+                raise BudgetExceededError(
+                    "",
+                    f"rho={float(exact):g} exceeds the {float(self._remaining):g} left of a budget of "
+                    f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
+                    "budget",
+                    "E103",
+                )
+            self._remaining -= exact
+        return self._total.part(exact, self._take_delta)
+
+    def split(self, parts: int) -> tuple[PrivacySpec, ...]:
+        """Take all that is left, in equal parts, each for one transform; `BudgetExceededError` if nothing is left.
+
+        Args:
+          parts: how many; together they spend exactly what was left.
+        """
+        _validate.whole(low=1, high=_MAX_PARTS, parts=parts)
+        with self._lock:
+            each, self._remaining = self._remaining / int(parts), Fraction(0)
+        if not each:
+            raise BudgetExceededError(
+                "", "nothing is left of this budget; split it once, or start with another", "E103"
+            )
+        return tuple(self._total.part(each, self._take_delta) for _ in range(parts))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a PrivacyBudget can be neither copied nor pickled, because a copy could be spent again; keep it where the "
+            "pipeline is built, in a function, and give transforms what spend() returns"
+        )
+
+    def __repr__(self) -> str:
+        total = self._total
+        loss = loss_in_words(total.rho, self._epsilon(total.rho), total.shown_delta)
+        return f"<PrivacyBudget of {loss}; left: {repr(self.remaining)[1:-1]}>"
+
+
+def _read_share(share: Fraction | float) -> Fraction:
+    """Return a share as the ratio with a small denominator that a float stands for, or as its decimal spelling."""
+    exact = _validate.exact(share=share)
+    if exact > 1:
+        raise ArgumentError("share", f"must be at most 1, got {float(share):g}", "E116")
+    ratio = exact.limit_denominator(_MAX_DENOMINATOR)
+    return ratio if float(ratio) == float(share) else exact
