@@ -31,6 +31,7 @@ from beam_dpsketch.errors import (
     ElementsWarning,
     FormatError,
     IncompatibleSketchError,
+    PrivacyWarning,
     WindowingError,
 )
 from beam_dpsketch.frames.releasing import release_frame
@@ -73,7 +74,7 @@ __all__ = [
     "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
     "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
     "ListedHistogram", "ListedItems", "Lost", "NeighboringRelation", "NormBound", "Plan", "PrefixSpec", "PrefixTree",
-    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PublicKeys", "Quantiles",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles",
     "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin", "ReleasedCountSketch",
     "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedPrefixTree",
     "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange", "TimelineRow",

@@ -1,4 +1,4 @@
-"""The exceptions and the warning of the package.
+"""The exceptions and the warnings of the package.
 
 Each refusal names its argument and has a code that later versions keep; `docs/errors.md` lists them. Each exception but
 `ArgumentTypeError` is also a `ValueError`, so callers may catch the built-in types. No message contains an element
@@ -183,6 +183,10 @@ class FormatError(OneCodeError):
 
 class ElementsWarning(UserWarning):
     """Elements may not be what a transform needs: their types are unknown, or values of a sample would be clamped."""
+
+
+class PrivacyWarning(UserWarning):
+    """A release would protect hardly anyone, or tell hardly anything: its epsilon or delta does not suit."""
 
 
 class AllAtOnce:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import beam_dpsketch
-from beam_dpsketch import ElementsWarning, plots, transforms
+from beam_dpsketch import ElementsWarning, PrivacyWarning, plots, transforms
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,6 +36,7 @@ def printed_by(code: str) -> str:
     output = io.StringIO()
     with contextlib.redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
+        warnings.simplefilter("error", PrivacyWarning)
         exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
     return output.getvalue()
 

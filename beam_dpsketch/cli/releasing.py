@@ -74,6 +74,8 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[lis
         try:
             found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
             refuse_input(arguments.output, found.paths)
+            for words in declared.terms.foolish():
+                note(f"warning: {words}")
             note(f"releasing {in_words(declared)}")
             released = release_frame(found.reader, declared)
         except (ConfigError, TypeError, ValueError) as error:

@@ -16,7 +16,7 @@ from beam_dpsketch.config.release import read_release
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
-from beam_dpsketch.errors import ElementsWarning
+from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
 from beam_dpsketch.frames.sums import ExactLost, ExactSums
 from beam_dpsketch.frames.tables import open_table
@@ -71,6 +71,8 @@ def release_frame(table: Any, settings: Any) -> Any:
     ('Oslo',)
     """
     declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
+    for words in declared.terms.foolish():
+        warnings.warn(words, PrivacyWarning, stacklevel=2)
     released, unused = release_table(table, declared)
     for argument in unused:
         warnings.warn(

@@ -86,6 +86,12 @@ class Plan:
             error = self.errors.half_width if self.errors else self.half_width
         return bool(error and error > USELESS_SHARE * self.n)
 
+    @property
+    def foolish(self) -> list[str]:
+        """What is foolish about epsilon and delta, in words; n records are from people who fill the bound, or more."""
+        each = None if self.advice is None else self.advice.needed.each
+        return self.terms.foolish(None if self.n is None or each is None else self.n / float(each))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain Python values, with `None` for what is not known."""
         return {
@@ -95,6 +101,7 @@ class Plan:
             "bytes": self.memory,
             "sigma": [math.sqrt(each) for each in self.sigma_squared],
             **terms_fields(self.terms),
+            "warnings": self.foolish,
             "n": self.n,
             "rank_deviation": self.rank_deviation,
             "rank_deviation_known_total": self.rank_deviation_known_total,
@@ -132,6 +139,7 @@ class CountsPlan:
             "kind": "groups",
             "sigma": [self.sigma],
             **terms_fields(self.counting.terms),
+            "warnings": self.counting.terms.foolish(),
             "half_width": self.half_width,
             "items": self.counting.note.as_dict(),
         }
@@ -144,6 +152,7 @@ class CountsPlan:
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
         yield f"Noise: sigma = {self.sigma:.4g} on each count; all of rho pays for it."
         yield privacy_line(terms)
+        yield from (f"Warning: {words}." for words in terms.foolish())
         yield bounds_line(terms)
         yield f"Items: {self.counting.note}."
         if terms.window_count > 1:
@@ -163,6 +172,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     rows = " of each row" if terms.unit.over_horizon else ""
     yield f"Noise: sigma = {span(sigmas)} on each counter{rows}{under}."
     yield privacy_line(terms)
+    yield from (f"Warning: {words}." for words in plan.foolish)
     yield bounds_line(terms)
     if plan.key_note is not None:
         yield f"Keys: {plan.key_note}."

@@ -133,6 +133,11 @@ class ReleaseTerms(Generic[Limit]):
     def epsilon(self) -> float:
         return self.privacy.epsilon(zcdp.left_of_delta(self.privacy.shown_delta, self.delta))
 
+    def foolish(self, people: float | None = None) -> list[str]:
+        """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""
+        who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
+        return zcdp.foolish(rho=privacy.rho, epsilon=self.epsilon, delta=privacy.shown_delta, people=people, who=who)
+
     @property
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""

@@ -47,6 +47,8 @@ from beam_dpsketch.errors import ArgumentError
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
 _ROUND_UP = 1 + 1e-9
+_LARGE_EPSILON, _NOISY_SHARE = 10, 0.1
+_FEW, _MANY = 1e3, 1e6
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
@@ -105,6 +107,48 @@ def rho(*, epsilon: float, delta: float) -> float:
     if low <= 0:
         raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
     return low
+
+
+def foolish(
+    *, rho: Fraction | float, epsilon: float, delta: float, people: float | None = None, who: str = "people"
+) -> list[str]:
+    """Return what no release should lose or promise, in words; an empty list if the loss suits.
+
+    Args:
+      rho: the loss of all that is released together.
+      epsilon: the same, at this delta.
+      delta: at which epsilon is shown.
+      people: about how many there are, or a noisy count of them. `None` finds what suits none of 1,000 to a million.
+      who: what they are called.
+
+    >>> foolish(rho=0.1, epsilon=2.2, delta=1e-6, people=10_000)
+    []
+    >>> foolish(rho=4, epsilon=20, delta=1e-6)
+    ['epsilon = 20 at delta = 1e-06 protects hardly anyone; take 10 or less, better 1 to 3']
+    """
+    few, many = (_FEW, _MANY) if people is None else (max(people, 1.0),) * 2
+    known = "" if people is None else f", which is about {1 / few:.2g}"
+    found = []
+    if epsilon > _LARGE_EPSILON:
+        found.append(
+            f"epsilon = {epsilon:.4g} at delta = {delta:g} protects hardly anyone; take 10 or less, better 1 to 3"
+        )
+    if delta * few > 1:
+        found.append(
+            f"delta = {delta:g} is more than 1 over the number of {who}{known}, so its epsilon may fail for some "
+            f"of them; take much less, as {_smaller(few):g}"
+        )
+    if (noise := 1 / math.sqrt(2 * rho)) > _NOISY_SHARE * many:
+        found.append(
+            f"epsilon = {epsilon:.4g} at delta = {delta:g} is so small that answers are mostly noise: as much as what "
+            f"about {noise:,.0f} {who} add; raise epsilon, or rho"
+        )
+    return found
+
+
+def _smaller(people: float) -> float:
+    """Return a round delta that is at most a tenth of 1 over the number of people."""
+    return min(1e-6, 10.0 ** (math.floor(-math.log10(people)) - 1))
 
 
 def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:

@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
                 given = declared_schema(arguments.against, schema.names, declared) if csv else schema
                 _check_columns(declared, given, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
+            for words in declared.terms.foolish():
+                note(f"{path}: warning: {words}")
         except (UsageError, ConfigError, OSError) as error:
             note(_said(path, error))
             code = WRONG_USAGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Count, check_types
@@ -22,7 +23,7 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
-from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements
+from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
@@ -50,6 +51,8 @@ class PrivateTransform(ReadsElements):
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
         declared.resolved  # noqa: B018  # refuses settings that cannot work
+        for words in declared.terms.foolish():
+            warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
     def explain(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> str:
         """Return what will be released, in words, with what to expect of it, before any data is read.

@@ -82,7 +82,7 @@ class ReadsElements(Replayable):
                 "record without a usable value is dropped in silence. Call .check(sample) with some public or made-up "
                 "elements, or declare types: a beam.Row or named tuple with with_output_types",
                 ElementsWarning,
-                stacklevel=_levels_to_caller(),
+                stacklevel=levels_to_caller(),
             )
 
 
@@ -178,7 +178,7 @@ class _Check:
     def _warn_once(self, what: str, message: str) -> None:
         if what not in self._warned:
             self._warned.add(what)
-            warnings.warn(message, ElementsWarning, stacklevel=_levels_to_caller())
+            warnings.warn(message, ElementsWarning, stacklevel=levels_to_caller())
 
 
 def _is_countable(values: Any, number: int) -> bool:
@@ -216,7 +216,7 @@ def _shown(value: Any) -> str:
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """Return how far up the code is that called Beam or this package, as the `stacklevel` of a warning."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):

@@ -1,0 +1,82 @@
+"""Foolish epsilons and deltas are warned of once, at every door, and usual ones are not."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_dpsketch import PrivacyId, PrivacySpec, PrivacyWarning, Record, RecordBounds, SketchSpec, release_frame
+from beam_dpsketch.config import read_release
+from beam_dpsketch.transforms import PrivateFrequencies
+from tests.cli.consoles import run
+
+FOOLISH = {
+    "huge epsilon": ({"epsilon": 20, "delta": 1e-6}, ["epsilon = 20 at delta = 1e-06 protects hardly anyone"]),
+    "huge delta": ({"epsilon": 1, "delta": 0.1}, ["delta = 0.1 is more than 1 over the number of people, so"]),
+    "tiny epsilon": ({"epsilon": 1e-6, "delta": 1e-6}, ["epsilon = 1e-06 at delta = 1e-06 is so small that answers"]),
+    "both": ({"epsilon": 11, "delta": 0.01}, ["epsilon = 11 at", "delta = 0.01 is more than"]),
+    "usual": ({"epsilon": 2, "delta": 1e-6}, []),
+    "generous": ({"epsilon": 10, "delta": 1e-3}, []),
+    "careful": ({"rho": 1e-6}, []),
+}
+SETTINGS = {"kind": "frequencies", "item": "page", "unit": {"privacy_id": "person", "records": {"max_per_key": 1}}}
+TABLE = pa.table({"page": ["a", "b"], "person": ["p", "q"]})
+
+
+def transform(privacy: dict[str, Any]) -> PrivateFrequencies:
+    return PrivateFrequencies(
+        SketchSpec(), PrivacySpec(**privacy), unit=PrivacyId("person", RecordBounds(1)), item="page"
+    )
+
+
+@pytest.mark.parametrize("name", FOOLISH)
+@pytest.mark.parametrize("door", ["transform", "frame"])
+def test_a_foolish_loss_warns_where_the_release_is_declared(door: str, name: str) -> None:
+    privacy, said = FOOLISH[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        transform(privacy) if door == "transform" else release_frame(TABLE, {**SETTINGS, "privacy": privacy})
+    found = [each for each in caught if each.category is PrivacyWarning]
+    assert len(found) == len(said)
+    assert all(str(each.message).startswith(words) for each, words in zip(found, said, strict=True))
+    assert {each.filename for each in found} <= {__file__}
+
+
+@pytest.mark.parametrize("name", FOOLISH)
+def test_the_command_warns_before_it_spends(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    privacy, said = FOOLISH[name]
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps({**SETTINGS, "privacy": privacy}))
+    pq.write_table(TABLE, "visits.parquet")
+    for line in ("run visits.parquet --config s.yaml --output x.dpsketch", "check s.yaml", "plan --config s.yaml"):
+        code, printed = run(*line.split())
+        assert code == 0
+        warned = re.findall(r"^(?:dpsketch: )?(?:s.yaml: )?[Ww]arning: (.*)$", printed, re.MULTILINE)
+        assert [words[: len(start)] for words, start in zip(warned, said, strict=True)] == said
+    planned = json.loads(run("plan", "--config", "s.yaml", "--format", "json")[1])
+    assert len(planned["warnings"]) == len(said)
+
+
+def test_whoever_knows_how_many_take_part_is_told_more() -> None:
+    terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4}}).terms
+    assert terms.foolish() == terms.foolish(9_000) == []
+    (words,) = terms.foolish(20_000)
+    assert "the number of people, which is about 5e-05" in words
+    assert words.endswith("take much less, as 1e-06")
+    assert "answers are mostly noise" in terms.foolish(12)[0]
+    assert terms.foolish(-3.5) == terms.foolish(1)  # a noisy count of people can be anything
+
+
+def test_a_plan_counts_people_by_what_they_fill() -> None:
+    declared = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4}})
+    assert "Warning" not in str(declared.plan(9_000))
+    assert "Warning: delta = 0.0001 is more than 1 over the number of people" in str(declared.plan(20_000))
+    alone = PrivateFrequencies(SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4), unit=Record())
+    assert "the number of records" in alone.explain(20_000)
