@@ -16,7 +16,7 @@ from beam_dpsketch.planning.plan import CountsPlan
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
 from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.count import Count
+from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.grouped_items import GroupedItems
@@ -92,7 +92,10 @@ class GroupedCounts(Count):
     def calibrate(self, terms: DeclaredTerms) -> Counting:
         return Counting.of(self.spec, terms.resolved(None))
 
-    def plan(self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any) -> CountsPlan:
+    def plan(
+        self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+    ) -> CountsPlan:
+        refuse_guess(guess)
         return CountsPlan(calibrated)
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:

@@ -14,7 +14,7 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.count import Count
+from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -37,9 +37,15 @@ class AnySketch(Count):
         return calibration
 
     def plan(
-        self, calibrated: DeclaredCalibration, n: int | None, *, keys: int | None, wanted_error: Fraction | float
+        self,
+        calibrated: DeclaredCalibration,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Fraction | float,
+        guess: Guess | None = None,
     ) -> Plan:
-        return plan_calibrated(calibrated, n, keys=keys, search=self.is_search, wanted_error=wanted_error)
+        return plan_calibrated(calibrated, n, keys=keys, search=self.is_search, wanted_error=wanted_error, guess=guess)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,7 @@ from beam_dpsketch.answers.flat import noise_offset
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators import row_mean
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
@@ -36,12 +37,14 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.gaussian_bounds import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MAX_ATOMS = 1_000_000
 _RANKS = 1_024
+_ATOMS, _RELEASES = 1 << 14, 64
 REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
 
 
@@ -113,9 +116,57 @@ def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarra
         if name == "scattered zipf":
             places = cells.mix(steps.astype(np.uint64), seed=0, row=0) / 2.0**64
     positions = np.minimum(np.floor(places * float(size)), float(size - 1)).astype(np.uint64)
+    return _weighed(positions, shares, weight)
+
+
+def _weighed(positions: np.ndarray, shares: np.ndarray, weight: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return distinct positions, ascending, with whole weights by these shares."""
     weights = np.diff(np.rint(np.cumsum(shares) * weight).astype(np.int64), prepend=0)
     distinct, sums = sum_by_key(*sort_by_key(positions, weights))
     return distinct[sums > 0], sums[sums > 0]
+
+
+@shown_plainly
+class QuantileError(NamedTuple):
+    """How wrong a quantile is, in values.
+
+    Attributes:
+      quantile: which one.
+      value: the true one, in made-up data.
+      deviation: the root mean square error of released ones.
+    """
+
+    quantile: float
+    value: float
+    deviation: float
+
+
+def has_numbers(spec: Any) -> bool:
+    """Return whether values are numbers, so that their errors are numbers too."""
+    return spec.domain is not None and spec.domain.plain_type in (int, float)
+
+
+def value_errors(spec: TreeSpec, terms: ReleaseTerms, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
+    """Return how wrong quantiles are in values: of releases of made-up data of the shape that is guessed.
+
+    Errors of ranks do not say it: where a domain is empty, its noise alone decides how far up a quantile lies.
+    """
+    domain, shares = spec.domain, (np.arange(_ATOMS) + 0.5) / _ATOMS
+    if not has_numbers(spec) or not all(map(domain.is_inside, guess[:2])):
+        raise ArgumentError("typical", f"must be two of the values that are counted: {domain.describe()}", "E117")
+    exact = round if domain.plain_type is int else float
+    positions, weights = _weighed(
+        domain.index([exact(value) for value in guess.values(shares).tolist()])[0], np.full(_ATOMS, 1 / _ATOMS), weight
+    )
+    ranks = np.cumsum(weights)
+    at = np.searchsorted(ranks, np.array(guess.quantiles) * ranks[-1])
+    true = np.array(domain.values(positions[at]), dtype=float)
+    squares = []
+    for seed in range(_RELEASES):
+        released: Any = made_up_release(dataclasses.replace(spec, seed=seed), terms, positions, weights)
+        squares.append((np.array(released.quantile(guess.quantiles), dtype=float) - true) ** 2)
+    deviations = np.sqrt(np.mean(squares, axis=0))
+    return tuple(map(QuantileError, guess.quantiles, true.tolist(), deviations.tolist()))
 
 
 def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction | float]) -> list[float]:

@@ -11,7 +11,7 @@ from typing import Any
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.planning.advice import Advice, ErrorAt
-from beam_dpsketch.planning.expected_error import Detection, Errors
+from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
 from beam_dpsketch.planning.plan_text import (
     bounds_line,
     over_time_lines,
@@ -21,12 +21,13 @@ from beam_dpsketch.planning.plan_text import (
     windows_in_words,
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
+from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.notes import KeyNote
-from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.showing import html_table, shown
 
 USELESS_SHARE = 0.1
 
@@ -49,6 +50,8 @@ class Plan:
       detection_on_data: the same with collisions, on made-up data.
       half_width: of frequencies, half the width of a 95 % interval from the noise alone.
       errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
+      guess: about what the values of quantiles are; `None` if nobody said it.
+      value_errors: how wrong quantiles are in values, on made-up data of this shape.
       advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
         `None` for continual release.
       key_note: how keys are chosen; `None` if the data do not choose them.
@@ -65,6 +68,8 @@ class Plan:
     detection_on_data: Detection | None = None
     half_width: float | None = None
     errors: Errors | None = None
+    guess: Guess | None = None
+    value_errors: tuple[QuantileError, ...] = ()
     advice: Advice | None = None
     key_note: KeyNote | None = None
 
@@ -109,6 +114,7 @@ class Plan:
             "detection_on_data": None if self.detection_on_data is None else self.detection_on_data._asdict(),
             "half_width": self.half_width,
             "errors": None if self.errors is None else self.errors._asdict(),
+            "value_errors": [each._asdict() for each in self.value_errors],
             "is_mostly_noise": self.is_mostly_noise,
             "advice": None if self.advice is None else self.advice.as_dict(),
         }
@@ -186,12 +192,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 def _expected(plan: Plan) -> Iterator[str]:
     bounds = plan.terms.bounds
     counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
-    for name, deviation in (plan.rank_deviation or {}).items():
-        data = "on any data, at most about" if name == "any" else f"on {name} data, about"
-        share = deviation / (plan.n or 1)
-        yield f"Rank error {data} {deviation:.3g} of {plan.n} ({share:.2g}), root mean square."
-    if plan.rank_deviation_known_total is not None:
-        yield f"With a public total: {plan.rank_deviation_known_total:.3g}."
+    yield from _ranks(plan)
     if plan.detection is not None:
         yield (
             f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, "
@@ -218,6 +219,35 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."
     if plan.advice is not None:
         yield from _advised(plan.advice, plan.terms)
+
+
+def _ranks(plan: Plan) -> Iterator[str]:
+    for name, deviation in (plan.rank_deviation or {}).items():
+        data = "on any data, at most about" if name == "any" else f"on {name} data, about"
+        share = deviation / (plan.n or 1)
+        yield f"Rank error {data} {deviation:.3g} of {plan.n} ({share:.2g}), root mean square."
+    if plan.rank_deviation_known_total is not None:
+        yield f"With a public total: {plan.rank_deviation_known_total:.3g}."
+    if plan.guess is not None:
+        yield from _values(plan, plan.guess)
+    elif plan.advice is not None and plan.advice.measure == "rank error" and has_numbers(plan.spec):
+        yield (
+            "Errors are of ranks. Where values are few, as in a long tail of a wide domain, values move much more: n "
+            "and typical, about the median and the 99 % point, tell errors of values."
+        )
+
+
+def _values(plan: Plan, guess: Guess) -> Iterator[str]:
+    median, high = map(shown, guess[:2])
+    errors = ", ".join(
+        f"{shown(each.value)} +- {shown(float(f'{each.deviation:.2g}'))} at {each.quantile:g}"
+        for each in plan.value_errors
+    )
+    yield (
+        f"Errors of values, root mean square, on {guess.shape} data with a median of {median} and a 99 % point of "
+        f"{high}: {errors}. Other data differ."
+    )
+    yield "Errors of tails can reach the ends of the domain; one that is narrower or coarser has smaller ones."
 
 
 def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.count import USUAL_WANTED_ERROR
+from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess, refuse_guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, TreeSpec
@@ -42,6 +43,8 @@ def plan(
     keys: int | None = None,
     search: bool = False,
     wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+    typical: tuple[float, float] | None = None,
+    quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Plan:
     """Return layout, bytes, noise and expected errors of a release, before any data is read.
 
@@ -53,6 +56,9 @@ def plan(
       search: whether the release serves a list of the most frequent values.
       wanted_error: an error as a share of the weight that counts in one release, between 0 and 1: the plan says how
         many people it needs. For an item that holds a tenth of the weight, 0.005 is 5 % of the item.
+      typical: of quantiles of numbers, about the median and the 99 % point of the values; with n, the plan then tells
+        errors of values.
+      quantiles: whose errors are told, each between 0 and 1.
 
     >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
     >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None))
@@ -60,21 +66,33 @@ def plan(
     5.86
     """
     calibration = Calibration.of(spec_over(spec), terms)
-    return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error)
+    guess = Guess.of(typical, quantiles)
+    return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
 
 
 def plan_calibrated(
-    calibration: DeclaredCalibration, n: int | None, *, keys: int | None, search: bool, wanted_error: Fraction | float
+    calibration: DeclaredCalibration,
+    n: int | None,
+    *,
+    keys: int | None,
+    search: bool,
+    wanted_error: Fraction | float,
+    guess: Guess | None = None,
 ) -> Plan:
     """Plan a release whose noise is known; the other arguments are those of `plan`."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
+    if n is None or terms.unit.over_horizon or spec.purpose(search=search) != "ranks":
+        refuse_guess(guess)
     expected: dict[str, Any] = {}
     if not terms.unit.over_horizon:
         expected["advice"] = advise(spec, terms, search=search, wanted_error=wanted_error)
         if terms.choosing is None:  # else the noise is not known yet
             expected |= _expected_answers(spec, terms.resolved(1), n, sigma_squared, search)
+            if n is not None and guess is not None:
+                expected["guess"] = guess
+                expected["value_errors"] = expected_error.value_errors(spec, terms.resolved(1), n, guess)
     return Plan(
         spec=spec, terms=terms, n=n, keys=keys, sigma_squared=sigma_squared, key_note=calibration.note, **expected
     )

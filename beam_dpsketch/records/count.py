@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from statistics import NormalDist
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
@@ -18,6 +23,53 @@ from beam_dpsketch.records.selectors import check_selector
 from beam_dpsketch.records.units import Unit, check_unit_type
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
+USUAL_QUANTILES = (0.5, 0.95, 0.99)
+
+
+class Guess(NamedTuple):
+    """About what the values of quantiles will be, and which quantiles a plan tells the errors of.
+
+    Values are taken as log-normal with this median and this 99 % point, or as normal where the median is not above 0.
+    """
+
+    median: float
+    high: float
+    quantiles: tuple[float, ...]
+
+    @classmethod
+    def of(cls, typical: Any, quantiles: Iterable[float]) -> Guess | None:
+        """Return the guess, checked but for the domain; `None` where nothing is guessed."""
+        if typical is None:
+            return None
+        quantiles = tuple(quantiles)
+        for each in quantiles:
+            _validate.open_unit_interval(quantiles=each)
+        try:
+            median, high = map(float, typical)
+        except (TypeError, ValueError):
+            median = high = math.nan
+        if not -math.inf < median < high < math.inf:
+            raise ArgumentError(
+                "typical", "must be two numbers: about the median, and the larger 99 % point, as (120, 900)", "E117"
+            )
+        return cls(median, high, quantiles)
+
+    @property
+    def shape(self) -> str:
+        return "log-normal" if self.median > 0 else "normal"
+
+    def values(self, shares: np.ndarray) -> np.ndarray:
+        """Return the values below which these shares of all lie."""
+        scores = np.array(list(map(NormalDist().inv_cdf, shares.tolist()))) / NormalDist().inv_cdf(0.99)
+        if self.median > 0:
+            return self.median * np.exp(scores * math.log(self.high / self.median))
+        return self.median + scores * (self.high - self.median)
+
+
+def refuse_guess(guess: Guess | None) -> None:
+    """Refuse a guess of values where a plan tells no errors of values."""
+    if guess is not None:
+        raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
 
 
 def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any) -> None:
@@ -67,7 +119,15 @@ class Count(abc.ABC):
         """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
 
     @abc.abstractmethod
-    def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
+    def plan(
+        self,
+        calibrated: Any,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Fraction | float,
+        guess: Guess | None = None,
+    ) -> Any:
         """Plan a release from the result of `calibrate`; the other arguments are those of `plan`."""
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit, PrivacyUnit
 from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import USUAL_WANTED_ERROR, Calibrated, Count, check_types
+from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.reading import RecordReader
@@ -206,15 +207,25 @@ class ReleaseSpec:
         """The release under the terms that are known of it; refuses settings that cannot work."""
         return ResolvedRelease(self, self.terms, self.count.calibrate(self.terms))
 
-    def plan(self, n: int | None = None, *, wanted_error: Fraction | float = USUAL_WANTED_ERROR) -> Any:
+    def plan(
+        self,
+        n: int | None = None,
+        *,
+        wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+        typical: tuple[float, float] | None = None,
+        quantiles: Iterable[float] = USUAL_QUANTILES,
+    ) -> Any:
         """Return what to expect of the release, in the words of `explain` of the transforms, before any data is read.
 
         Args:
           n: about how many records (or what weight) count in one release, and per key, in that of one key.
           wanted_error: an error as a share of the weight that counts; the words say how many people it needs.
+          typical: of quantiles of numbers, about the median and the 99 % point; with n, errors of values are told.
+          quantiles: whose errors are told, each between 0 and 1.
         """
+        guess = Guess.of(typical, quantiles)
         keys = None if self.public_keys is None else len(self.public_keys)
-        return self.count.plan(self.resolved.calibrated, n, keys=keys, wanted_error=wanted_error)
+        return self.count.plan(self.resolved.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
 
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
@@ -228,13 +239,13 @@ class ReleaseSpec:
           windows: the length of windows, and where they start, in microseconds, or those of a horizon; none for the
             global window.
         """
-        fields = (_name(getattr(self.selectors, field.name)) for field in dataclasses.fields(self.selectors))
+        fields = (getattr(self.selectors, field.name) for field in dataclasses.fields(self.selectors))
         declared = (
             _DIGEST_VERSION,
             self.spec,
             terms.without_budget(),
             (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
-            tuple(fields),
+            tuple(each if each is None or isinstance(each, str) else ("function",) for each in fields),
             windows,
             () if self.time_range is None else (self.time_range.start_micros, self.time_range.end_micros),
         )
@@ -292,8 +303,3 @@ class ResolvedRelease:
         """Return the same without a budget; raise if a part of a budget has paid for another release."""
         terms = self.terms.paying_for(release)
         return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))
-
-
-def _name(selector: Selector) -> Any:
-    """Return the name of a field, or that it is read by a function."""
-    return selector if selector is None or isinstance(selector, str) else ("function",)

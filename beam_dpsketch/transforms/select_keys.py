@@ -23,6 +23,7 @@ from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.count import Guess, refuse_guess
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Unit
@@ -102,7 +103,16 @@ class _KeysAlone(AnySketch):
     def calibrate(self, terms: DeclaredTerms) -> _ChosenAlone:  # type: ignore[override]
         return _ChosenAlone(terms, choose_keys_alone(terms))
 
-    def plan(self, calibrated: Any, n: int | None, *, keys: int | None, wanted_error: Fraction | float) -> Any:
+    def plan(
+        self,
+        calibrated: Any,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Fraction | float,
+        guess: Guess | None = None,
+    ) -> Any:
+        refuse_guess(guess)
         return calibrated
 
 

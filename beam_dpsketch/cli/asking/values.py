@@ -68,6 +68,11 @@ def read_share(text: str) -> float:
     return _read_argument(text, _read_real, 0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %")
 
 
+def read_real(text: str) -> float:
+    """Return an argument that is a finite number."""
+    return _read_argument(text, _read_real, -math.inf, math.inf, "a number")
+
+
 def read_open_share(text: str) -> float:
     """Return an argument above 0 and below 1."""
     low, high = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from beam_dpsketch.cli.asking.values import read_open_share, read_whole
+from beam_dpsketch.cli.asking.values import read_open_share, read_real, read_whole
 from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.text import DONE, UsageError, write
+from beam_dpsketch.records.count import USUAL_QUANTILES
 
 _MAX_N = 1 << 50
 
@@ -29,6 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="a share of all that counts; says how many people it needs (0.01)",
     )
+    parser.add_argument(
+        "--typical",
+        nargs=2,
+        type=read_real,
+        metavar=("MEDIAN", "P99"),
+        help="of quantiles, about the median and the 99 %% point of the values; tells errors of values, with --n",
+    )
+    parser.add_argument(
+        "--quantile",
+        nargs="+",
+        type=read_open_share,
+        default=USUAL_QUANTILES,
+        metavar="Q",
+        help="the quantiles whose errors are told (0.5 0.95 0.99)",
+    )
     add_format(parser, ("text", "json"))
 
 
@@ -36,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what is known of the release."""
     declared = read_config(arguments)
     try:
-        planned = declared.plan(arguments.n, wanted_error=arguments.wanted_error)
+        planned = declared.plan(
+            arguments.n, wanted_error=arguments.wanted_error, typical=arguments.typical, quantiles=arguments.quantile
+        )
     except (ValueError, ArithmeticError) as error:
         raise UsageError.of(error) from None
     if arguments.format == "json":
