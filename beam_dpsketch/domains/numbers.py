@@ -25,6 +25,8 @@ from beam_dpsketch.domains.base import (
 )
 from beam_dpsketch.errors import ArgumentError
 
+_MAX_DECIMALS = 15  # a float has no more
+
 
 @dataclasses.dataclass(frozen=True)
 class IntegerDomain(Domain):
@@ -150,11 +152,13 @@ class FloatDomain(Domain):
 
     def values(self, indices: np.ndarray) -> list[float]:
         values = self.low + indices.astype(np.float64) * self.resolution
-        return np.minimum(np.round(values, self._decimals), self.high).tolist()
+        if self._decimals <= _MAX_DECIMALS:
+            values = np.round(values, self._decimals)
+        return np.minimum(values, self.high).tolist()
 
     @functools.cached_property
     def _decimals(self) -> int:
-        """How many decimals the grid is written with, so that 598 steps of 0.1 are 59.8; none are cut."""
+        """How many decimals the grid is written with: 598 steps of 0.1 are 59.8, and not 59.800000000000004."""
         exponents = (Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
         return max(0, *(-int(exponent) for exponent in exponents))
 
