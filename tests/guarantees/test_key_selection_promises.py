@@ -5,6 +5,7 @@ Keys of many units exceed their threshold by ten sigma or more, and a key of one
 
 from __future__ import annotations
 
+import functools
 import logging
 import pickle
 import re
@@ -145,7 +146,7 @@ def test_a_release_keeps_the_epsilon_that_was_given() -> None:
 
 @pytest.mark.slow
 def test_a_spec_that_forgets_its_epsilon_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Spec, "__reduce__", lambda spec: (PrivacySpec, (spec.rho,)))
+    monkeypatch.setattr(Spec, "__reduce__", lambda spec: (functools.partial(PrivacySpec, rho=spec.rho), ()))
     with pytest.raises(AssertionError):
         test_a_release_keeps_the_epsilon_that_was_given()
 

@@ -220,10 +220,14 @@ class Path(NamedTuple):
 
 PATHS = {
     "eighths of records": Path(
-        "count_sketch", SKETCH_ONLY(Fraction(36 * 4, 2 * 12**2), relation=ADD_OR_REMOVE_ONE), 12, 8
+        "count_sketch", SKETCH_ONLY(rho=Fraction(36 * 4, 2 * 12**2), relation=ADD_OR_REMOVE_ONE), 12, 8
     ),
-    "whole records": Path("count_sketch", SKETCH_ONLY(Fraction(4 * 36 * 4, 2 * 96**2), relation=REPLACE_ONE), 96, 1),
-    "eighths, Count-Min": Path("count_min", SKETCH_ONLY(Fraction(2 * 36 * 4, 2 * 12**2), relation=REPLACE_ONE), 12, 8),
+    "whole records": Path(
+        "count_sketch", SKETCH_ONLY(rho=Fraction(4 * 36 * 4, 2 * 96**2), relation=REPLACE_ONE), 96, 1
+    ),
+    "eighths, Count-Min": Path(
+        "count_min", SKETCH_ONLY(rho=Fraction(2 * 36 * 4, 2 * 12**2), relation=REPLACE_ONE), 12, 8
+    ),
 }
 """Delta^2 = row b^2 depth: row is 1 for a person added, 2 for one replaced in cells that grow, and 4 in others."""
 
