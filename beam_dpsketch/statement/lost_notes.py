@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.lost import reading
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
@@ -55,6 +56,7 @@ class Lost(NamedTuple):
         return f"<Lost to the bounds: {self}>"
 
 
+@shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LostNote:
     """The histogram of lost weight of a release or of its run, which `privacy.lost.histogram` describes.
