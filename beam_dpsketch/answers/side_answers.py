@@ -5,7 +5,7 @@ unit counts with at most K, as `privacy.side_counters` says, over all keys and w
 bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
 over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
 
-`mean` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both hold
+`mean_weight` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both hold
 together with the given confidence, by the union bound.
 """
 
@@ -72,7 +72,7 @@ class SideAnswers(ABC):
         """
         return self._counted(WEIGHT, confidence)
 
-    def mean(self, confidence: float = 0.95) -> Interval:
+    def mean_weight(self, confidence: float = 0.95) -> Interval:
         """Return about how much weight a record has on average: the weight counted, divided by the records counted.
 
         This is not the average of values whose quantiles a release has. It is 1 where each record weighs 1 and counts

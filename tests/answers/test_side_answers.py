@@ -86,7 +86,7 @@ def holds(interval: Interval, truth: float) -> bool:
 def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringRelation) -> None:
     """False alarm below 1e-9: 93 % and 97 % are 9 standard deviations from the rates, which are 95 to 95.2 %.
 
-    `mean` and `clipped_share` may hold more often, and are tested to one side, at 1e-9 together.
+    `mean_weight` and `clipped_share` may hold more often, and are tested to one side, at 1e-9 together.
     """
     times, shares = 10_000, SideCounters()
     names = ["units", "records", "weight"] + (["clipped", "scaled"] if bounds is NORM else [])
@@ -100,7 +100,7 @@ def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringR
             share_missed += clipped.at_least > 0.1
         for name in names:
             held[name] += holds(found[name], EXACT[name])
-        mean_missed += not holds(it.mean(), 0.9)
+        mean_missed += not holds(it.mean_weight(), 0.9)
         half_held += holds(it.records(0.5), EXACT["records"])
     assert {name: rate for name, rate in held.items() if not 0.93 * times <= rate <= 0.97 * times} == {}
     assert 0.45 * times <= half_held <= 0.55 * times
@@ -121,15 +121,15 @@ def test_bounds_may_lie_below_zero() -> None:
 def test_a_mean_holds_for_both_counters_at_once() -> None:
     """With sigma = 10, 97.5 % of the noise is within 23."""
     it = by_notes(note("weight", 300), note("records", 100))
-    assert it.mean() == (3.0, 277 / 123, 323 / 77)
-    assert by_notes(note("weight", -300), note("records", 100)).mean() == (-3.0, -323 / 77, -277 / 123)
-    assert by_notes(note("weight", 0), note("records", 100)).mean() == (0.0, -23 / 77, 23 / 77)
-    assert it.mean(0.5).upper < it.mean(0.9).upper < it.mean(0.99).upper
+    assert it.mean_weight() == (3.0, 277 / 123, 323 / 77)
+    assert by_notes(note("weight", -300), note("records", 100)).mean_weight() == (-3.0, -323 / 77, -277 / 123)
+    assert by_notes(note("weight", 0), note("records", 100)).mean_weight() == (0.0, -23 / 77, 23 / 77)
+    assert it.mean_weight(0.5).upper < it.mean_weight(0.9).upper < it.mean_weight(0.99).upper
 
 
 @pytest.mark.parametrize("records", [-100, 0, 23])
 def test_a_mean_of_what_may_be_nothing_is_not_known(records: int) -> None:
-    estimate, lower, upper = by_notes(note("weight", 300), note("records", records)).mean()
+    estimate, lower, upper = by_notes(note("weight", 300), note("records", records)).mean_weight()
     assert math.isnan(estimate)
     assert (lower, upper) == (-math.inf, math.inf)
 
@@ -137,7 +137,7 @@ def test_a_mean_of_what_may_be_nothing_is_not_known(records: int) -> None:
 def test_records_of_weight_one_have_a_mean_of_one() -> None:
     it = released(RecordBounds(3), exact=EXACT)
     assert [each.names for each in it.privacy.side] == [("units",), ("records", "weight")]
-    assert it.mean() == (1, 1, 1)
+    assert it.mean_weight() == (1, 1, 1)
     assert it.total_weight() == it.records() != it.privacy_units()
     single = released(RecordBounds(1), exact=EXACT)
     assert single.privacy_units() == single.records() == single.total_weight()
@@ -183,7 +183,7 @@ QUESTIONS = {
     "privacy_units": "units",
     "records": "records",
     "total_weight": "weight",
-    "mean": "weight",
+    "mean_weight": "weight",
     "clipped_share": "clipped",
 }
 
@@ -243,7 +243,7 @@ def test_a_combination_adds_what_both_count() -> None:
         widths = [(upper - lower) / 2 for _, lower, upper in parts]
         assert widths[2] == pytest.approx(math.sqrt(2) * widths[0], rel=1e-3)
     assert both.clipped_share().scaled.estimate == sum(it.clipped_share().scaled.estimate for it in (first, second))
-    assert holds(both.mean(1 - FALSE_ALARM), 0.9)
+    assert holds(both.mean_weight(1 - FALSE_ALARM), 0.9)
     partial = first.combine(released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(records=None))))
     assert partial.privacy_units().estimate > 0
     with pytest.raises(ValueError, match="combination counts what all its parts count alike"):
