@@ -7,6 +7,7 @@ threshold fewer intervals hold, because the noise of those that are released is 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -63,15 +64,19 @@ class ReleasedListedItems(ReleasedSketch):
             f"Decoded {len(counters):,} listed items, each from one counter.\nNoise floor: intervals reach "
             f"+-{shown(self._margin(0.95))} (95 %); nothing collides.\nWhat is not listed was not counted."
         )
-        return Decoded(items, reading, summary=summary, from_about=self._from_about)
+        return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 
     def _rows(self, items: Any, counters: np.ndarray, confidence: float) -> Frequencies:
         estimates = counters.astype(np.float64)
-        margin = self._margin(confidence)
-        return Frequencies(items, estimates, estimates - margin, estimates + margin, from_about=self._from_about)
+        margin, basis = self._margin(confidence), self._basis(confidence, len(estimates))
+        return Frequencies(items, estimates, estimates - margin, estimates + margin, basis=basis)
 
     def _margin(self, confidence: float) -> float:
         return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
+
+    @property
+    def _noise_reach(self) -> float:
+        return self._margin(0.95)
 
     @property
     def _table(self) -> NoisyTable:
@@ -161,18 +166,28 @@ class ReleasedCounts(ReleasedSketch):
         unknown = np.isnan(estimates)
         lower = np.where(unknown, 0.0, estimates - margin)
         upper = np.where(unknown, self._most_unreleased(confidence), estimates + margin)
-        return Frequencies(items, estimates, lower, upper, truncated=self.spec.truncated)
+        basis = self._basis(confidence, len(estimates))
+        return Frequencies(items, estimates, lower, upper, truncated=self.spec.truncated, basis=basis)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         rows = self._frequencies(items, confidence)
         unknown = np.isnan(rows.estimate)
         lower, upper = np.where(unknown, -np.inf, rows.lower), np.where(unknown, np.inf, rows.upper)
-        return Frequencies(rows.item, rows.estimate, lower, upper, truncated=rows.truncated)
+        return dataclasses.replace(rows, lower=lower, upper=upper)
 
     def _search(self, confidence: float) -> Frequencies:
         estimates, margin = self._read(np.arange(self.spec.cells)), self._margin(confidence)
         limit = None if self._chosen is None else self._chosen.least_count + self._margin(0.9)  # one-sided: 95 %
-        return Frequencies(self.items, estimates, estimates - margin, estimates + margin, limit, self.spec.truncated)
+        columns, basis = (estimates, estimates - margin, estimates + margin), self._basis(confidence)
+        return Frequencies(self.items, *columns, limit, self.spec.truncated, basis=basis)
+
+    @property
+    def _noise_reach(self) -> float:
+        return 0.0  # what noise hides is not released
+
+    @property
+    def _exceeds_noise(self) -> bool:
+        return self.spec.cells > 0
 
     def _read(self, places: np.ndarray) -> np.ndarray:
         return np.append(self.counters.astype(np.float64), math.nan)[places]

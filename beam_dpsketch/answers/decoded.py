@@ -6,6 +6,7 @@ must be public.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, Protocol, overload
@@ -14,16 +15,21 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import ItemAnswers
+from beam_dpsketch.answers.notes import Basis
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.decoding.rounds import DecodedRows, FreedRows, Rounds
-from beam_dpsketch.estimators.decoding.shrinking import LIMIT
+from beam_dpsketch.estimators.decoding.shrinking import LIMIT, MIN_ITEMS
 from beam_dpsketch.estimators.row_mean import centred
 from beam_dpsketch.hashing.cells import Places
 from beam_dpsketch.privacy.side_counters import WEIGHT
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.statement import PrivacyStatement
+
+_SHRUNK = (
+    "\n`shrunk` is closer on average over all items, and farther off for the largest ones: of these take `estimate`."
+)
 
 
 class Reading(Protocol):
@@ -69,7 +75,7 @@ class Decoded(ItemAnswers):
 
     `estimate` and `interval` are unbiased, or nearly. Bounds can be below 0, and cover collisions with items that the
     dictionary lacks. `shrunk` draws each estimate towards what the other items show of the usual weights. It is closer
-    on average over the whole list, and off in a known direction for a single rare item.
+    on average over the whole list, off in a known direction for a single rare item, and farther off for the largest.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -78,8 +84,8 @@ class Decoded(ItemAnswers):
     (['a', 'b'], True)
     """
 
-    def __init__(self, dictionary: Dictionary, reading: Reading, *, summary: str, from_about: str | None) -> None:
-        self._dictionary, self._reading, self._summary, self._from_about = dictionary, reading, summary, from_about
+    def __init__(self, dictionary: Dictionary, reading: Reading, *, summary: str, basis: Basis) -> None:
+        self._dictionary, self._reading, self._summary, self._basis = dictionary, reading, summary, basis
 
     @property
     def items(self) -> tuple[Any, ...]:
@@ -94,7 +100,8 @@ class Decoded(ItemAnswers):
         """Return each estimate, drawn towards the usual weights of the dictionary: float64 of shape (n,), or a float.
 
         It is the posterior mean under the law of weights that fits all the estimates best, clipped to the item's own
-        95 % interval. No interval is offered for it. With fewer than 200 items it is the estimate.
+        95 % interval. No interval is offered for it. With fewer than 200 items it is the estimate. Of the largest items
+        take `estimate`: they are few, so the law says little of them, and `shrunk` is farther from the truth there.
         """
         items, single = as_many(items)
         return as_asked(self._reading.shrunk[self._dictionary.find(items)], single)
@@ -124,7 +131,7 @@ class Decoded(ItemAnswers):
 
         The share of the weight is that of squares, so light items that are not listed hardly show in it.
         """
-        return self._summary
+        return self._summary + _SHRUNK * (len(self.items) >= MIN_ITEMS)
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._reading.estimates[self._dictionary.find(items)]
@@ -135,7 +142,8 @@ class Decoded(ItemAnswers):
         middle, deviations = self._reading.estimates[places], self._reading.deviations[places]
         below, above = self._reading.margins(confidence)
         lower, upper = middle - below * deviations, middle + above * deviations
-        return Frequencies(items, middle, lower, upper, from_about=self._from_about)
+        basis = dataclasses.replace(self._basis, confidence=confidence, asked=len(places))
+        return Frequencies(items, middle, lower, upper, basis=basis)
 
     def __repr__(self) -> str:
         return f"<Decoded of {len(self.items)} items>"
@@ -148,7 +156,7 @@ def decode_flat(
     privacy: PrivacyStatement,
     *,
     keys_of: Callable[[Any], np.ndarray],
-    from_about: str | None,
+    basis: Basis,
 ) -> Decoded:
     """Return closer answers about these items, from the noisy counters of shape (depth, width)."""
     dictionary, has_signs = Dictionary(items, keys_of), spec.kind == "count_sketch"
@@ -163,7 +171,7 @@ def decode_flat(
         for note in privacy.side
         if WEIGHT in note.names
     ]
-    return Decoded(dictionary, rows, summary="\n".join(lines), from_about=from_about)
+    return Decoded(dictionary, rows, summary="\n".join(lines), basis=basis)
 
 
 def _summary(freed: FreedRows, rows: DecodedRows, sigma_squared: float, before: float) -> list[str]:

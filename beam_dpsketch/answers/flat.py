@@ -29,7 +29,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.released_sketch import ReleasedFrequencies
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.row_mean import RowReader
+from beam_dpsketch.estimators.row_mean import RowReader, noise_margin
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -149,12 +149,17 @@ class ReleasedCountMin(ReleasedFrequencies):
         _check_method(method, guarantee)
         if method == "centred":
             middle, (below, above) = self._centred.estimates(self._keys(items)), self._centred.margins(confidence)
-            return Frequencies(items, middle, middle - below, middle + above, from_about=self._from_about)
+            return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
         failure, sigma_squared = (1 - confidence) / 2, self._privacy.sigma_squared
         offset = self._offset(guarantee, failure)
         collisions = collision_bound(self.counters, self._spec, sigma_squared, failure_probability=failure)
         upper = self._minimum(items) + offset
-        return Frequencies(items, upper, upper - 2 * offset - collisions, upper, from_about=self._from_about)
+        lower, basis = upper - 2 * offset - collisions, self._basis(confidence, len(items))
+        return Frequencies(items, upper, lower, upper, basis=basis)
+
+    @property
+    def _noise_reach(self) -> float:
+        return self._offset(None, (1 - 0.95) / 2)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         return self._frequencies(items, confidence, "centred")
@@ -220,7 +225,11 @@ class ReleasedCountSketch(ReleasedFrequencies):
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         _validate.open_unit_interval(confidence=confidence)
         middle, (below, above) = self._estimates(items), self._rows.margins(confidence)
-        return Frequencies(items, middle, middle - below, middle + above, from_about=self._from_about)
+        return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
+
+    @property
+    def _noise_reach(self) -> float:
+        return noise_margin(self._spec.depth, 0.95) * math.sqrt(self._privacy.sigma_squared)
 
     @functools.cached_property
     def _rows(self) -> RowReader:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.answers.notes import UNKNOWN, Basis
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
 
 
@@ -87,4 +88,4 @@ class Changes(Rows[Change]):
     change: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    from_about: str | None = dataclasses.field(default=None, kw_only=True)
+    basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)

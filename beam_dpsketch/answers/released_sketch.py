@@ -18,12 +18,15 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.comparable import Comparable
 from beam_dpsketch.answers.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.item_answers import ItemAnswers
+from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_reach, of_spending
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.side_counters import WEIGHT
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.showing import html_table
@@ -103,6 +106,14 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     def privacy(self) -> PrivacyStatement:
         """What is protected and how well; `print` it."""
         return self._privacy
+
+    @functools.cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """What the release knows of itself and its reader should know too; each has a `code` and `words`.
+
+        Noisy numbers and public settings decide, so it costs no privacy. Answers have `notes` too.
+        """
+        return (*self._answer_notes, *of_spending(self._privacy))
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
         """Return the k items of largest estimate, largest first; fewer if fewer were given or found.
@@ -221,13 +232,43 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         return hash(self._privacy.release_ids)
 
     def __repr__(self) -> str:
-        holds = "" if self._about_words is None else f", {self._about_words}"
-        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>"
+        holds = "" if self._holds is None else f", {self._holds}"
+        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>{lines(self.notes)}"
 
     def _repr_html_(self) -> str:
-        holds = [] if self._about_words is None else [("holds", self._about_words)]
-        rows = [("size", self._size), *holds, ("privacy", self._privacy)]
+        holds = [] if self._holds is None else [("holds", self._holds)]
+        told = [("note", note.words) for note in self.notes]
+        rows = [("size", self._size), *holds, *told, ("privacy", self._privacy)]
         return html_table(rows, caption=type(self).__name__)
+
+    def _basis(self, confidence: float, asked: int = 0) -> Basis:
+        """Return what answers are made of; see `Basis`."""
+        return Basis(confidence, self._privacy.is_bounded, self._answer_notes, asked)
+
+    @functools.cached_property
+    def _answer_notes(self) -> tuple[Note, ...]:
+        """The notes that concern answers."""
+        return (of_emptiness(self._holds),) if self._may_be_empty else self._own_notes()
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        """Return the notes of a release that holds something."""
+        most = [note.interval(0.95).upper for note in self._privacy.side if WEIGHT in note.names]
+        return of_reach(self._noise_reach, most[0]) if most and not self._privacy.bounds.signed else ()
+
+    @property
+    @abstractmethod
+    def _noise_reach(self) -> float:
+        """How far a 95 % interval reaches to a side where a release holds nothing."""
+
+    @property
+    def _coarsest(self) -> np.ndarray:
+        """The counters of the table that shows best whether there is anything."""
+        return self.counters
+
+    @property
+    def _exceeds_noise(self) -> bool:
+        has_signs = self.raw_type.tables(self._spec)[0].has_signs
+        return exceeds_noise(self._coarsest, self._noise_variance(0), has_signs=has_signs)
 
 
 class ReleasedFrequencies(ReleasedSketch):
@@ -256,7 +297,7 @@ class ReleasedFrequencies(ReleasedSketch):
         Count-Min is read by its method "centred". Source: see `estimators/decoding/rounds.py`.
         """
         return decode_flat(
-            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, from_about=self._from_about
+            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, basis=self._basis(0.95)
         )
 
     @property

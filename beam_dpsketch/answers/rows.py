@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.side_notes import Interval
@@ -49,11 +50,24 @@ class Rows(Sequence[Row]):
     """An immutable sequence of rows. Its columns are attributes, named like the fields of a row."""
 
     _row_type: ClassVar[Any]
-    from_about: str | None
+    basis: Basis
 
     def __post_init__(self) -> None:
         for name, column in self._columns().items():
             object.__setattr__(self, name, _frozen(column))
+
+    @property
+    def intervals(self) -> str | None:
+        """What the bounds are: "95 % intervals", and what they are about; `None` for answers made by hand."""
+        return self.basis.intervals
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What is to be known before these answers are trusted; each has a `code` and `words`."""
+        if not self.basis.asked:
+            return self.basis.notes
+        columns = (np.asarray(getattr(self, name), dtype=np.float64) for name in ("estimate", "lower", "upper"))
+        return (*self.basis.notes, *self.basis.within_noise(*columns))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one plain dict per row, with Python's own numbers."""
@@ -107,15 +121,16 @@ class Rows(Sequence[Row]):
 
     def __repr__(self) -> str:
         rows = [f"{': '.join(map(short, row[:-2]))} [{short(row[-2])}, {short(row[-1])}]" for row in self[:_SHOWN]]
-        return f"<{self._title()}: {'; '.join(rows)}{'; ...' if len(self) > _SHOWN else ''}>"
+        more = "; ..." if len(self) > _SHOWN else ""
+        return f"<{self._title()}: {'; '.join(rows)}{more}>{lines(self.notes)}"
 
     def _repr_html_(self) -> str:
         more = f"; the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
         rows = (map(short, row) for row in self[:_SHOWN_IN_TABLE])
-        return html_table(rows, header=self._row_type._fields, caption=self._title() + more)
+        return html_table(rows, header=self._row_type._fields, caption=self._title() + more + lines(self.notes))
 
     def _title(self) -> str:
-        return f"{type(self).__name__} of {len(self)}" + (f", from {self.from_about}" if self.from_about else "")
+        return f"{type(self).__name__} of {len(self)}" + (f" with {self.intervals}" if self.intervals else "")
 
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._row_type._fields}
@@ -130,7 +145,7 @@ class Frequencies(Rows[Frequency]):
       detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
         it may miss lighter items. `None` where the items were given.
       truncated: the items that are counted by their beginning (text and bytes).
-      from_about: how little is in the release, in words, if that may be nothing; else `None`.
+      basis: what the answers were made of: the confidence, and what is to be known of the release.
     """
 
     _row_type = Frequency
@@ -141,7 +156,7 @@ class Frequencies(Rows[Frequency]):
     upper: np.ndarray
     detection_limit: float | None = None
     truncated: frozenset[Any] = frozenset()
-    from_about: str | None = dataclasses.field(default=None, kw_only=True)
+    basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,7 +185,7 @@ class Intervals(Rows[Interval]):
 
     Attributes:
       estimate, lower, upper: the columns: arrays of numbers, or sequences of values of the domain for quantiles.
-      from_about: as in `Frequencies`.
+      basis: as in `Frequencies`.
     """
 
     _row_type = Interval
@@ -178,7 +193,7 @@ class Intervals(Rows[Interval]):
     estimate: Any
     lower: Any
     upper: Any
-    from_about: str | None = dataclasses.field(default=None, kw_only=True)
+    basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)
 
 
 def as_many(values: Any) -> tuple[Any, bool]:

@@ -5,8 +5,8 @@ unit counts with at most K, as `privacy.side_counters` says, over all keys and w
 bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
 over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
 
-`mean_weight` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both hold
-together with the given confidence, by the union bound.
+`mean_weight` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both
+hold together with the given confidence, by the union bound.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from abc import ABC, abstractmethod
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.side_counters import LOST, RECORDS, UNITS, WEIGHT
-from beam_dpsketch.statement.lost_notes import LOST_SHOWN, Lost
+from beam_dpsketch.statement.lost_notes import Lost
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
+_SURE = 0.99  # so that of three counters of nothing hardly one is told from it
 _NOTHING_KNOWN = Interval(math.nan, -math.inf, math.inf)
 
 
@@ -136,21 +137,26 @@ class SideAnswers(ABC):
         )
 
     @property
-    def _about(self) -> SideNote | None:
-        """The side counter that says best how much is in the release."""
-        return next(filter(None, map(self.privacy.note, (RECORDS, UNITS, WEIGHT))), None)
+    @abstractmethod
+    def _exceeds_noise(self) -> bool:
+        """Whether the counters of the release hold more than noise."""
 
     @property
-    def _about_words(self) -> str | None:
-        """How much is in the release, in words, and what bounding took, if both are told."""
-        if self._about is None:
-            return None
-        lost = self.privacy.lost_share()
-        told = "" if lost is None or lost.shown < LOST_SHOWN else f", lost to the bounds: {lost}"
-        return self.privacy.words_of(self._about) + told
+    def _sizes(self) -> list[SideNote]:
+        """The side counters that say how much is in the release, the best first."""
+        return [*filter(None, map(self.privacy.note, (RECORDS, UNITS, WEIGHT)))]
 
     @property
-    def _from_about(self) -> str | None:
-        """How much is in the release, in words, if that may be nothing."""
-        about = self._about
-        return str(about) if about is not None and about.may_be_nothing else None
+    def _may_be_empty(self) -> bool:
+        """Whether neither a side counter nor the counters of the release can be told from noise."""
+        intervals = [note.interval(_SURE) for note in self._sizes]
+        return all(lower <= 0 <= upper for _, lower, upper in intervals) and not self._exceeds_noise
+
+    @property
+    def _holds(self) -> str | None:
+        """How much is in the release, in words; `None` if no side counter says it."""
+        sizes = self._sizes
+        if sizes and self._may_be_empty:
+            return sizes[0].nothing
+        seen = next((note for note in sizes if not note.may_be_nothing), sizes[0] if sizes else None)
+        return None if seen is None else self.privacy.words_of(seen)

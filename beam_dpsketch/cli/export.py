@@ -80,7 +80,7 @@ _SCHEMA = pa.schema(
         **dict.fromkeys(("file", "key", "window", "kind", "row", "over"), pa.string()),
         "bytes": pa.int64(),
         **dict.fromkeys(("rho", "epsilon", "delta", "keys_delta"), pa.float64()),
-        **dict.fromkeys(("relation", "protected", "holds", "release_id"), pa.string()),
+        **dict.fromkeys(("relation", "protected", "holds", "notes", "release_id"), pa.string()),
         "release_ids": pa.list_(pa.string()),
         "statement": pa.string(),
         "release": pa.binary(),

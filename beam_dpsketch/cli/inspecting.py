@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.cli.output import add_format, print_rows
+from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, printable, write
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
@@ -38,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [{**row, "statement": privacy.as_dict()} for row, (_, privacy, _) in zip(rows, said, strict=True)]
     elif arguments.privacy and arguments.format == "csv":
         rows = [{**row, "statement": words} for row, (_, _, words) in zip(rows, said, strict=True)]
-    print_rows(rows, arguments)
+    say_notes((each.title, each.released.notes) for each in stored)
+    print_rows(rows, arguments, {"holds": "holds (+-95 %)"})
     if arguments.privacy and arguments.format == "table":
         for title, _, words in said:
             write(sys.stdout, f"\n{printable(title)}:\n{words}\n")
@@ -50,7 +52,7 @@ def describe(stored: Stored) -> dict[str, Any]:
     released = stored.released
     row = f"{released.number} of {released.mechanism.row_count}" if released.is_row else None
     size = {"over": released.spec.describe(), "bytes": len(released.to_bytes())}
-    return _row({**stored.place, "kind": released.spec.kind, "row": row, **size}, released.privacy, released._about)
+    return _row({**stored.place, "kind": released.spec.kind, "row": row, **size}, released.privacy, released)
 
 
 def _describe_nothing(nothing: Nothing) -> dict[str, Any]:
@@ -59,13 +61,14 @@ def _describe_nothing(nothing: Nothing) -> dict[str, Any]:
     return _row({**place, "kind": "nothing: no key chosen", **size}, nothing.spent.privacy, None)
 
 
-def _row(what: dict[str, Any], statement: PrivacyStatement, holds: Any) -> dict[str, Any]:
+def _row(what: dict[str, Any], statement: PrivacyStatement, released: Any) -> dict[str, Any]:
     return {
         **what,
         **shown_losses(statement),
         "relation": statement.relation.name,
         "protected": statement.unit.value,
-        "holds": None if holds is None else str(holds),
+        "holds": None if released is None else released._holds,
+        "notes": "" if released is None else codes(released.notes),
         "release_id": short_id(statement),
     }
 

@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
-from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, plain, printable, shown, write
+from beam_dpsketch.answers.notes import Note
+from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, plain, printable, shown, write
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
@@ -48,14 +49,34 @@ def csv_spelling(arguments: argparse.Namespace, kind: str) -> Callable[[Any], st
     return defused if arguments.escape_formulas else shown
 
 
-def print_rows(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
-    """Write rows to stdout, in the shape that the arguments name."""
+def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapping[str, str] | None = None) -> None:
+    """Write rows to stdout, in the shape that the arguments name.
+
+    Args:
+      rows: by column; their codes of notes are for programs, not for tables.
+      arguments: of the command.
+      headers: what a table calls its columns, where it says more than other shapes.
+    """
     shape, spell = arguments.format, csv_spelling(arguments, arguments.format)
     if shape == "csv":
         on_terminal = is_terminal(sys.stdout)
         write(sys.stdout, as_csv(rows, (lambda value: printable(spell(value))) if on_terminal else spell), exact=True)
     else:
-        write(sys.stdout, as_json(rows) if shape == "json" else as_table(rows))
+        write(sys.stdout, as_json(rows) if shape == "json" else as_table(_for_people(rows, headers or {})))
+
+
+def say_notes(found: Iterable[tuple[str, Iterable[Note]]]) -> None:
+    """Write each kind of note to stderr once, with the title of the first release that has it."""
+    said: dict[str, list[tuple[str, Note]]] = {}
+    for title, notes in found:
+        for each in notes:
+            said.setdefault(each.code, []).append((title, each))
+    for (title, first), *others in said.values():
+        note(f"note: {title}{f' and {len(others)} more' if others else ''}: {first.words}")
+
+
+def _for_people(rows: Iterable[Row], headers: Mapping[str, str]) -> list[Row]:
+    return [{headers.get(name, name): value for name, value in row.items() if name != "notes"} for row in rows]
 
 
 def columns(rows: Iterable[Row]) -> list[str]:

@@ -125,6 +125,9 @@ class Universe(ABC):
 class Domain(Universe):
     """A finite ordered universe of at most 2**64 values; the key of a value is its position."""
 
+    doubt: ClassVar[str] = ""
+    """What may be wrong if nearly all values are at one end; empty where none can lie outside."""
+
     @property
     @abstractmethod
     def size(self) -> int:

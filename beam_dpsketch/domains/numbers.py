@@ -26,6 +26,7 @@ from beam_dpsketch.domains.base import (
 from beam_dpsketch.errors import ArgumentError
 
 _MAX_DECIMALS = 15  # a float has no more
+DOUBT = "is the unit right (ms for s), and the sign?"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,7 @@ class IntegerDomain(Domain):
         "high": Setting("whole", "the largest value"),
     }
     takes = parsed = "whole numbers"
+    doubt = DOUBT
     plain_type = int
     column_type = pa.int64()
     value_types: ClassVar[tuple[type, ...]] = (int, np.integer)
@@ -103,6 +105,7 @@ class FloatDomain(Domain):
         "resolution": Setting("number", "the distance of two values, as 0.01"),
     }
     takes = parsed = "numbers"
+    doubt = DOUBT
     plain_type = float
     column_type = pa.float64()
     value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating)

@@ -48,6 +48,7 @@ class TimestampDomain(Domain):
         "end": Setting("time", 'the last time, as "2025-01-01"'),
         "resolution": Setting("duration"),
     }
+    doubt = "is the year right, and the unit of times (s, ms)?"
     plain_type = datetime.datetime
     parsed = "times, in ISO 8601 or in seconds since 1970"
     column_type = pa.timestamp("us", "UTC")

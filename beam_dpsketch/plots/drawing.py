@@ -9,12 +9,16 @@ import dataclasses
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.notes import Note
+from beam_dpsketch.answers.rows import Rows
+from beam_dpsketch.statement.showing import interval_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +30,7 @@ _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3
 _MARKERS = "osD^vPX"
 _SIZE = (8.0, 4.5)
 _BAND, _BAR = 0.25, 0.35
+_LINE = 130
 _NO_TIME = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
@@ -39,7 +44,7 @@ class Look:
       weight: what is counted: "flights"; "records" if not given, or "weight" of a release where records weigh.
       confidence: that of the intervals, as they were asked for, in (0, 1).
       name: what the estimates are called in a legend.
-      interval_name: what the intervals are called there; "95 % intervals", with the confidence, if not given.
+      interval_name: what the intervals are called there; if not given, what they are about, with their confidence.
       series: which colour and dashes, from 0 on; answers on the same axes take different ones.
       upright: whether bars stand; if not given, those of items lie, which leaves room for names, and bins stand.
     """
@@ -77,7 +82,11 @@ class Look:
     @property
     def intervals(self) -> str:
         """What the intervals are called in a legend."""
-        return self.interval_name or f"{100 * self.confidence:.10g} % intervals"
+        return self.interval_name or interval_words(self.confidence, is_bounded=False)
+
+    def of(self, answers: Rows[Any]) -> Look:
+        """Return the look of these answers, which say themselves what their intervals are about."""
+        return dataclasses.replace(self, interval_name=self.interval_name or answers.intervals)
 
 
 def new_figure(size: tuple[float, float]) -> Any:
@@ -101,6 +110,12 @@ def axes_for(axes: Axes | None) -> Axes:
 def add_legend(axes: Axes) -> None:
     """Put the legend of a new figure below it."""
     add_common_legend(axes.figure, [axes])
+
+
+def add_notes(figure: Any, notes: Iterable[Note]) -> None:
+    """Write the sentences of notes below a figure."""
+    if words := [fill(f"Note: {note.words}", _LINE) for note in dict.fromkeys(notes)]:
+        figure.supxlabel("\n".join(words), x=0.01, horizontalalignment="left", fontsize=8)
 
 
 def draw_band(axes: Axes, places: np.ndarray, lower: Any, upper: Any, look: Look, step: str | None = None) -> None:

@@ -83,11 +83,13 @@ def _draw_windows(
             "E719",
         )
     times, releases = zip(*windows, strict=True)
-    series = [*zip(*(ask.answer(released).rows for released in releases), strict=True)]
+    asked = [ask.answer(released) for released in releases]
+    series = [*zip(*(each.rows for each in asked), strict=True)]
     if len(series) > len(COLOURS):
         raise ArgumentError("what", f"must be at most {len(COLOURS)}, one line each, got {len(series)}", "E719")
     axis = drawing.axis or counted(releases[0])
-    look = look.or_else(value=WINDOW_ENDS if so_far else WINDOW_STARTS, weight=axis)
+    starts, intervals = WINDOW_ENDS if so_far else WINDOW_STARTS, asked[0].intervals
+    look = look.or_else(value=starts, weight=axis, interval_name=intervals)
     for number, rows in enumerate(series):
         name = drawing.line.format(**{**rows[0], "item": text(rows[0].get("item"))})
         line = dataclasses.replace(look, name=name, series=look.series + number)
@@ -97,7 +99,7 @@ def _draw_windows(
 
 
 def _draw_line(answers: Intervals, times: Any, axes: Axes, look: Look) -> Axes:
-    times = checked(times, answers)
+    times, look = checked(times, answers), look.of(answers)
     places = places_of(times)
     drawn = [places_of(column) for column in (answers.estimate, answers.lower, answers.upper)]
     few, marked = len(times) <= _FEW, len(times) <= _MARKED

@@ -11,7 +11,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.plots.asking import counted, to_draw
-from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_bars, draw_intervals
+from beam_dpsketch.plots.drawing import Look, add_legend, add_notes, axes_for, draw_band, draw_bars, draw_intervals
 from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
 
 if TYPE_CHECKING:
@@ -54,13 +54,14 @@ def plot_top_k(
     frequencies, look = frequencies[:k], look.or_else(value="item", weight=counted(answers), upright=False)
     if not len(frequencies):
         raise ArgumentError("answers", "must have an item or more to draw", "E719")
-    is_new, axes = axes is None, axes_for(axes)
+    is_new, axes, look = axes is None, axes_for(axes), look.of(frequencies)
     if is_new:
         _make_room(axes, len(frequencies), look)
     columns = numbers_of((frequencies.estimate, frequencies.lower, frequencies.upper))
     _draw(axes, np.arange(len(frequencies)), [text(item) for item in frequencies.item], columns, look)
     if is_new:
         add_legend(axes)
+        add_notes(axes.figure, frequencies.notes)
     return axes
 
 
@@ -90,7 +91,7 @@ def plot_histogram(
     look = look.or_else(value="value", weight=counted(answers), upright=True)
     if len(listed) != len(weights) + 1 or len(listed) < 2:
         raise ArgumentError("edges", f"must be one more than weights, got {len(listed)} and {len(weights)}", "E719")
-    is_new, axes = axes is None, axes_for(axes)
+    is_new, axes, look = axes is None, axes_for(axes), look.of(weights)
     columns = numbers_of((weights.estimate, weights.lower, weights.upper))
     ends = places_of(listed)
     widths = np.diff(ends)
@@ -107,6 +108,7 @@ def plot_histogram(
         _draw(axes, np.arange(len(names)), names, columns, look)
     if is_new:
         add_legend(axes)
+        add_notes(axes.figure, weights.notes)
     return axes
 
 
@@ -174,7 +176,7 @@ def plot_cdf(
     shares, rows = to_draw(answers, Intervals, "cdf", asked, look)
     look = look.or_else(value="value", weight=counted(answers))
     values = checked([row["value"] for row in rows] if rows else values, shares)
-    is_new, axes = axes is None, axes_for(axes)
+    is_new, axes, look = axes is None, axes_for(axes), look.of(shares)
     places, (estimate, lower, upper) = places_of(values), numbers_of((shares.estimate, shares.lower, shares.upper))
     draw_band(axes, places, 100 * lower, 100 * upper, look, "post")
     axes.step(places, 100 * estimate, where="post", label=look.name, **look.line)
@@ -188,6 +190,7 @@ def plot_cdf(
     axes.set_ylabel(f"{look.weight} at or below, %")
     if is_new:
         add_legend(axes)
+        add_notes(axes.figure, shares.notes)
     return axes
 
 

@@ -11,11 +11,12 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask, privacy_fields
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ConfigError, FormatError
-from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
+from beam_dpsketch.rows.schema import NOTES, PLACES, RELEASE, ROW, STATEMENT
 from beam_dpsketch.transforms.outputs import TopK
 
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
@@ -56,7 +57,7 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
         **fields,
         kind=released.spec.kind,
         **({ROW: released.number} if released.is_row else {}),
-        **{RELEASE: base64.b64encode(data).decode() if is_text else data},
+        **{RELEASE: base64.b64encode(data).decode() if is_text else data, NOTES: codes(released.notes)},
         **privacy_fields(released.privacy),
         **{STATEMENT: str(released.privacy)},
     )
@@ -95,9 +96,10 @@ def answer_rows(
     fields: Mapping[str, Any], released: ReleasedSketch, ask: Ask, columns: Sequence[str]
 ) -> Iterator[beam.Row]:
     """Yield one row for each part of an answer, with these columns."""
-    privacy = privacy_fields(released.privacy)
-    for row in ask.answer(released).rows:
-        found = {"truncated": False, **fields, **row, **privacy}
+    answered = ask.answer(released)
+    common = {**fields, NOTES: codes(answered.notes), **privacy_fields(released.privacy)}
+    for row in answered.rows:
+        found = {"truncated": False, **row, **common}
         yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
 
 

@@ -29,7 +29,7 @@ PLACES = ("key", "window_start", "window_end")
 """The columns that say which release a row is about, where there are several."""
 
 WINDOW_COLUMNS: Columns = {"window_start": Timestamp, "window_end": Timestamp}
-RELEASE, STATEMENT, ROW = "release", "statement", "row"
+RELEASE, STATEMENT, ROW, NOTES = "release", "statement", "row", "notes"
 _KEY_TYPES = (str, int, bytes)
 _MAX_INT64 = (1 << 63) - 1
 
@@ -77,7 +77,8 @@ def release_columns(places: Columns, *, over_time: bool, is_text: bool) -> dict[
       is_text: whether the bytes are base 64.
     """
     row = {ROW: int} if over_time else {}
-    return {**places, "kind": str, **row, RELEASE: str if is_text else bytes, **PRIVACY_COLUMNS, STATEMENT: str}
+    release = {RELEASE: str if is_text else bytes, NOTES: str}
+    return {**places, "kind": str, **row, **release, **PRIVACY_COLUMNS, STATEMENT: str}
 
 
 def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedItems | None = None) -> dict[str, Any]:
@@ -93,6 +94,7 @@ def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedIte
     return {
         **places,
         **answer_columns(ask.kind, _item_type(ask, domain, listed), truncates=truncates),
+        NOTES: str,
         **PRIVACY_COLUMNS,
     }
 

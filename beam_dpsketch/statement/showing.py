@@ -19,6 +19,11 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
 
 
+def interval_words(confidence: float, *, is_bounded: bool) -> str:
+    """Return what intervals are called: by their confidence, and by what they are about."""
+    return f"{100 * confidence:.10g} % intervals" + " of what the bounds kept" * is_bounded
+
+
 def html_table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = (), caption: str = "") -> str:
     """Return an HTML table of these rows for notebooks, with every text in it escaped."""
     head = "".join(f"<th>{_escaped(name)}</th>" for name in header)

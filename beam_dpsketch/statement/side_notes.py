@@ -116,12 +116,21 @@ class SideNote:
     def as_words(self, *, at_least: bool = False) -> str:
         """Return the number in words: with the noise around it, or only its lower bound."""
         estimate, lower, upper = self.interval(0.95)
-        if at_least and lower > 0:
-            return f"at least {self._phrases[1].removeprefix('about ').format(shown(lower))}"
-        half = upper - estimate
-        if self.may_be_nothing:  # also what a release of nothing shows
-            estimate, half = 0, max(upper, -lower)
-        return f"{self._phrases[1].format(shown(estimate))} (+-{shown(half)})"
+        if not self.may_be_nothing:
+            least = self._phrases[1].removeprefix("about ").format(shown(lower))
+            return f"at least {least}" if at_least else self._with(estimate)
+        if {CLIPPED, SCALED} & {*self.names}:
+            return self.nothing
+        return f"{self.words} cannot be told from 0 (+-{shown(upper - estimate)})"
+
+    @property
+    def nothing(self) -> str:
+        """The number 0 in words, with the noise."""
+        return self._with(0)
+
+    def _with(self, estimate: float) -> str:
+        middle, _, upper = self.interval(0.95)
+        return f"{self._phrases[1].format(shown(estimate))} (+-{shown(upper - middle)})"
 
     def as_dict(self) -> dict[str, Any]:
         return {

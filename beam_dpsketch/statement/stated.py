@@ -90,6 +90,11 @@ class Stated:
             raise ValueError("over_time must be None where the unit is not one over a horizon")
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether the bounds may have taken something: answers are about what they kept."""
+        return self.bounds.has_weights or not self.unit.is_one_record
+
+    @property
     def loss(self) -> Loss:
         return Loss(self.rho, self.delta)
 

@@ -138,10 +138,10 @@ def _part(share: Fraction) -> str:
 
 
 def _answers(statement: Stated) -> dict[str, str]:
-    single = statement.unit.is_one_record
-    if single and not statement.bounds.has_weights:
+    if not statement.is_bounded:
         return {}
     if statement.bounds.has_norm:
         return {"Answers": "about the weight that this bound kept. Intervals do not cover what scaling removed."}
+    single = statement.unit.is_one_record
     about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
     return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

@@ -55,6 +55,7 @@ type Write struct {
 type Release struct {
 	Kind       string  `beam:"kind"`
 	Release    []byte  `beam:"release"`
+	Notes      string  `beam:"notes"`
 	Rho        float64 `beam:"rho"`
 	Epsilon    float64 `beam:"epsilon"`
 	Delta      float64 `beam:"delta"`
@@ -73,6 +74,7 @@ type Found struct {
 	Lower      float64 `beam:"lower"`
 	Upper      float64 `beam:"upper"`
 	Truncated  bool    `beam:"truncated"`
+	Notes      string  `beam:"notes"`
 	Rho        float64 `beam:"rho"`
 	Epsilon    float64 `beam:"epsilon"`
 	Delta      float64 `beam:"delta"`

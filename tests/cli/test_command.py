@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import CountSketch, ReleasedSketch, SketchSpec, TimelineRow, read_releases
+from beam_dpsketch.answers.notes import BOUNDED
 from beam_dpsketch.cli import stored
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.cli.text import printable
@@ -74,8 +75,8 @@ def test_the_package_runs_as_a_module_and_output_that_nobody_reads_is_no_error()
     found = subprocess.run(
         line, shell=True, cwd=RELEASES, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
-    assert found.stdout.split() == ["value", "estimate", "lower", "upper"]
-    assert found.stderr == ""
+    assert found.stdout.split() == ["value", "estimate", "lower", "95", "%", "upper", "95", "%"]
+    assert found.stderr == f"dpsketch: {BOUNDED}\n"
 
 
 def test_the_help_and_the_version_are_printed() -> None:
@@ -103,6 +104,8 @@ def test_json_and_csv_hold_what_the_release_answers() -> None:
     expected = released.quantile_interval([0.1, 0.9], 0.8).to_rows()  # type: ignore[attr-defined]
     assert [{name: row[name] for name in ("estimate", "lower", "upper")} for row in rows] == expected
     _, printed = run("query", "delays.dpsketch", "--rank", "15", "60", "--format", "csv")
+    said, _, printed = printed.partition("\n")
+    assert said == f"dpsketch: {BOUNDED}"
     ranks = [float(row["estimate"]) for row in csv.DictReader(io.StringIO(printed))]
     assert ranks == released.rank([15, 60]).tolist()  # type: ignore[attr-defined]
 

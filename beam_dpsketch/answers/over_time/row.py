@@ -36,7 +36,8 @@ class TimelineRow:
     """
 
     is_row: ClassVar[bool] = True
-    _about = None
+    _holds = None
+    notes = ()
 
     def __init__(
         self, kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0

@@ -14,6 +14,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.statement.showing import interval_words
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 
@@ -65,7 +66,7 @@ class Ask:
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
     def answer(self, released: ReleasedSketch) -> Answered:
-        """Return one row for each part of the question.
+        """Return one row for each part of the question, and the notes of the release and of its answer.
 
         Values are plain: IPv4 addresses are text. `docs/settings.md` lists the columns.
 
@@ -74,7 +75,10 @@ class Ask:
         """
         if not self.is_answered_by(released):
             raise ArgumentError("", self.refusal(released), "E718")
-        return self.entry.asked(released, self.what, self.confidence, self.candidates)
+        found = self.entry.asked(released, self.what, self.confidence, self.candidates)
+        notes = (*released.notes, *getattr(found.answer, "notes", ()))
+        intervals = interval_words(self.confidence, is_bounded=released.privacy.is_bounded)
+        return found._replace(intervals=intervals, notes=tuple(dict.fromkeys(notes)))
 
 
 PRIVACY_COLUMNS: Mapping[str, type] = {

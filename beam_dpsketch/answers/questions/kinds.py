@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.domains import Domain
 
 Kind: TypeAlias = Literal[
@@ -53,10 +54,12 @@ class Drawing(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The rows of an answer, and what the release returned."""
+    """The rows of an answer, what the release returned, and what its intervals are called."""
 
     rows: list[Row]
     answer: Any
+    intervals: str = ""
+    notes: tuple[Note, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +149,8 @@ def _items(released: Any, items: Sequence[Any], confidence: float, _: None) -> A
 
 
 def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] | None) -> Answered:
-    rows, answers = _of_items(released.top_k(k, candidates, confidence))
-    return Answered([{"place": place, **row} for place, row in enumerate(rows, 1)], answers)
+    found = _of_items(released.top_k(k, candidates, confidence))
+    return found._replace(rows=[{"place": place, **row} for place, row in enumerate(found.rows, 1)])
 
 
 def _of_items(answers: Any) -> Answered:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.notes import Note, of_tree
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
@@ -25,6 +26,7 @@ from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, share_of, w
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS, PaperTree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, tree_levels
 from beam_dpsketch.sketches.trees import DyadicCountSketch
+from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval
 
 Method: TypeAlias = Literal["chosen", "least_squares", "residual", "paper"]
@@ -35,9 +37,6 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
     confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
-
-    Where little was counted, ranks and quantiles are noise. Ask `total` first: if its lower bound is near 0, the
-    release may be empty.
 
     Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
     an item is its fitted weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
@@ -51,13 +50,28 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     raw_type = DyadicCountSketch
     _known_total: float | None = None
 
-    def with_total(self, total: float) -> ReleasedDyadicCountSketch:
+    def with_total(self, total: float, *, force: bool = False) -> ReleasedDyadicCountSketch:
         """Return the same release, for which the total weight is known and not estimated; answers become more exact.
 
-        Give a total only if it is public, and of the records that bounding kept. It does not belong to the release:
-        bytes and combined releases are without it.
+        Give a total only if it is public, and of the weight that bounding kept: where bounds took something, the
+        number of all records moves every quantile. Bytes and combined releases are without it.
+
+        Args:
+          total: the weight that bounding kept, above 0.
+          force: whether to take a total that the release contradicts.
+
+        Raises `ValueError` for a total outside the 99.9999 % interval of the release's own, unless forced.
         """
         _validate.positive_finite(total=total)
+        own, variance = self._levels[0].total()
+        reach = deviations_for(1 - 1e-6) * math.sqrt(variance)
+        if abs(total - own) > reach and not force:
+            raise ArgumentError(
+                "total",
+                f"must be the weight that the bounds kept, which the release says is {shown(own)} (+-{shown(reach)}): "
+                "leave it out, or give force=True",
+                "E721",
+            )
         known = type(self)(self._spec, self._counters, self._privacy, self._scale_bits)
         known._known_total = float(total)
         return known
@@ -97,7 +111,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return ranks, among the records that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        return as_asked(self._intervals(self._chosen.ranks.rank_bounds(positions, confidence)), single)
+        bounds = self._chosen.ranks.rank_bounds(positions, confidence)
+        return as_asked(self._intervals(bounds, confidence, len(positions)), single)
 
     @overload
     def cdf(self, values: One, *, method: Method = ...) -> float: ...
@@ -116,7 +131,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return shares of the weight that bounding kept, with bounds."""
         positions, single = self._positions(values=values)
-        return as_asked(self._intervals(self._chosen.ranks.share_bounds(positions, confidence)), single)
+        return as_asked(self._intervals(self._chosen.ranks.share_bounds(positions, confidence), confidence), single)
 
     @overload
     def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
@@ -125,8 +140,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def quantile(self, shares: Any, *, method: Method = "chosen") -> Any:
         """Return the smallest value whose rank is at least share * total, for each share in [0, 1].
 
-        An empty release answers too, with noise. `total` shows whether there is enough to ask about, and
-        `quantile_interval` how far off the answer may be.
+        An empty release answers too, with noise: `quantile_interval` shows how far off the answer may be.
         """
         wanted, single = _shares(shares)
         tree = self._fitted_by(method)
@@ -144,7 +158,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         """
         wanted, single = _shares(shares)
         bounds = self._chosen.ranks.position_bounds(wanted, confidence)
-        return as_asked(self._intervals(map(self.spec.domain.values, bounds)), single)
+        return as_asked(self._intervals(map(self.spec.domain.values, bounds), confidence), single)
 
     @overload
     def range_count(self, low: One, high: One, *, method: Method = ...) -> float: ...
@@ -166,7 +180,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
         """Return weights of ranges, of the records that bounding kept, with bounds."""
         lows, highs, single = self._ends(low, high)
-        return as_asked(self._intervals(self._chosen.ranks.range_bounds(lows, highs, confidence)), single)
+        bounds = self._chosen.ranks.range_bounds(lows, highs, confidence)
+        return as_asked(self._intervals(bounds, confidence, len(lows)), single)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
         """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds.
@@ -183,7 +198,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         if not len(ends) or falls.any():
             raise ArgumentError("edges", "must be at least two different values of the domain, ascending", "E717")
         ends[:-1] -= np.uint64(1)
-        return self._intervals(self._chosen.ranks.range_bounds(starts, ends, confidence))
+        bounds = self._chosen.ranks.range_bounds(starts, ends, confidence)
+        return self._intervals(bounds, confidence, len(ends))
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
         """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
@@ -199,7 +215,11 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         weights, margin = weights[order], deviations_for(confidence) * deviations[order]
         items = self.spec.domain.values(leaves.ids[order])
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
-        return Frequencies(items, weights, lower, upper, self._detection_limit, from_about=self._from_about)
+        basis = self._basis(confidence)
+        return Frequencies(items, weights, lower, upper, self._detection_limit, basis=basis)
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        return () if self.privacy.bounds.signed else of_tree(self.spec.domain, self._levels)
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._fitted_weights(self._positions(items=items)[0])
@@ -208,7 +228,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         positions, _ = self._positions(items=items)
         _, lower, upper = self._chosen.ranks.range_bounds(positions, positions, confidence)
         items, weights = self.spec.domain.values(positions), self._fitted_weights(positions)
-        return Frequencies(items, weights, lower, upper, from_about=self._from_about)
+        return Frequencies(items, weights, lower, upper, basis=self._basis(confidence, len(items)))
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = self._positions(items=items)
@@ -219,8 +239,8 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self.spec.domain.values(changed_leaves(before._levels, self._levels, k))
 
-    def _intervals(self, columns: Iterable[Any]) -> Intervals:
-        return Intervals(*columns, from_about=self._from_about)
+    def _intervals(self, columns: Iterable[Any], confidence: float, asked: int = 0) -> Intervals:
+        return Intervals(*columns, basis=self._basis(confidence, asked))
 
     def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
         """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import ClassVar
 
+import numpy as np
+
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
-from beam_dpsketch.estimators.tree.levels import TreeLevel
+from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 
 FOUND = 0.95
 _HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}
@@ -46,6 +48,14 @@ class ReleasedTree(ReleasedSketch):
     @functools.cached_property
     @abstractmethod
     def _levels(self) -> list[TreeLevel]: ...
+
+    @property
+    def _coarsest(self) -> np.ndarray:
+        return self._levels[0].counters
+
+    @property
+    def _noise_reach(self) -> float:
+        return deviations_for(0.95) * min(self.level_deviations)
 
     @property
     def _table(self) -> NoisyTable:

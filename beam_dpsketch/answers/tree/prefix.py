@@ -55,7 +55,8 @@ class ReleasedPrefixTree(ReleasedTree):
         )
         margin, limit = deviations_for(confidence) * np.sqrt(variances), self._detection_limit
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
-        return Frequencies(items, weights, lower, upper, limit, frozenset(truncated), from_about=self._from_about)
+        basis = self._basis(confidence)
+        return Frequencies(items, weights, lower, upper, limit, frozenset(truncated), basis=basis)
 
     @property
     def search_deviations(self) -> tuple[float, ...]:
@@ -69,7 +70,8 @@ class ReleasedPrefixTree(ReleasedTree):
         margin = self._margin(counts, confidence)
         truncated = frozenset(item for item, count in zip(items, counts, strict=True) if count == 0)
         lower, upper = weights - margin, weights + margin
-        return Frequencies(items, weights, lower, upper, truncated=truncated, from_about=self._from_about)
+        basis = self._basis(confidence, len(items))
+        return Frequencies(items, weights, lower, upper, truncated=truncated, basis=basis)
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return [*dict.fromkeys([*before._search(0.5).item, *self._search(0.5).item])]

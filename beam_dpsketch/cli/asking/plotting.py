@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import KINDS, Drawing, QuestionKind, Takes
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
@@ -28,7 +30,7 @@ from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.asking import counted
-from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, add_notes, panel_grid, to_bytes
 from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
 from beam_dpsketch.plots.pictures import show_growth
 from beam_dpsketch.plots.scales import places_of, text
@@ -44,7 +46,6 @@ class Names(NamedTuple):
     drawing: Drawing
     value: str | None
     weight: str | None
-    confidence: float
     so_far: bool = False
     whole_domain: bool = False
 
@@ -55,6 +56,8 @@ class Panel(NamedTuple):
     place: dict[str, Any]
     series: list[list[dict[str, Any]]]
     released: ReleasedSketch
+    intervals: str
+    notes: tuple[Note, ...]
 
 
 def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
@@ -70,6 +73,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
             _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
         add_common_legend(figure, grid)
+        add_notes(figure, itertools.chain.from_iterable(panel.notes for panel in panels))
         return to_bytes(figure, kind)
     except ImportError as error:
         raise UsageError.of(error) from None
@@ -106,7 +110,7 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
         look = Look(
             value=times,
             weight=_escaped(weight),
-            confidence=names.confidence,
+            interval_name=panel.intervals,
             name=names.drawing.line.format(**{**rows[0], "item": text(shown(rows[0].get("item")))}),
             series=number,
         )
@@ -120,7 +124,7 @@ def _look(panel: Panel, names: Names) -> Look:
     return Look(
         value=None if names.value is None else _escaped(names.value),
         weight=_escaped(names.weight or counted(panel.released)),
-        confidence=names.confidence,
+        interval_name=panel.intervals,
     )
 
 
@@ -199,7 +203,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"this would draw more than {MAX_PANELS} panels: pick a key with --key, or give fewer files"
             )
     if panels:
-        labels = (arguments.value_label, arguments.weight_label, arguments.confidence)
+        labels = (arguments.value_label, arguments.weight_label)
         names = Names(drawing, *labels, so_far=arguments.so_far, whole_domain=isinstance(ask.what, int))
         write_output(arguments, draw(panels, names, kind), [each.path for each in stored])
         note(f"drew {len(panels)} panel(s) to {arguments.output}")
@@ -233,8 +237,9 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
             yield title, released
             continue
         try:
-            rows = answer(ask, released, title, arguments.type)
-            yield title, Panel(place, [rows], released) if rows else AnswerError("found nothing to draw")
+            rows, _, intervals, notes = answer(ask, released, title, arguments.type)
+            panel = Panel(place, [rows], released, intervals, notes)
+            yield title, panel if rows else AnswerError("found nothing to draw")
         except AnswerError as error:
             yield title, error
 
@@ -252,9 +257,7 @@ def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argpars
 
 def _panel(title: str, place: dict[str, Any], found: list[Moment], ask: Ask, item_type: ItemType | None) -> Panel:
     """Ask about each window; the first one says on stderr what there is to know."""
-    answers: list[list[dict[str, Any]]] = []
-    for number, moment in enumerate(found):
-        rows = answer(ask, moment.released, title, item_type, quiet=number > 0)
-        answers.append([{"time": moment.time, **row} for row in rows])
-    series = [list(rows) for rows in zip(*answers, strict=True)]
-    return Panel(place, series, found[0].released)
+    answers = [answer(ask, each.released, title, item_type, quiet=number > 0) for number, each in enumerate(found)]
+    timed = [[{"time": moment.time, **row} for row in each.rows] for moment, each in zip(found, answers, strict=True)]
+    series = [list(rows) for rows in zip(*timed, strict=True)]
+    return Panel(place, series, found[0].released, answers[0].intervals, answers[0].notes)

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from beam_dpsketch.answers.notes import BOUNDED, codes
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind, QuestionKind, Takes, even_values
+from beam_dpsketch.answers.questions.kinds import KINDS, Answered, Kind, QuestionKind, Takes, even_values
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.rows import Rows
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
 from beam_dpsketch.cli.asking.values import (
     ITEM_TYPES,
@@ -22,7 +22,7 @@ from beam_dpsketch.cli.asking.values import (
     read_values,
     read_whole,
 )
-from beam_dpsketch.cli.output import add_format, print_rows
+from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.domains import Domain
@@ -89,16 +89,23 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the answers of all releases; return 1 if one of them does not answer."""
     ask, horizon = read_question(arguments), read_horizon(arguments)
-    rows, code = [], DONE
+    rows, notes, bounded, code = [], [], False, DONE
     for title, place, released in releases_of(read_asked(arguments), horizon, arguments.windows):
         try:
             if isinstance(released, AnswerError):
                 raise released
-            rows += [{**place, **row} for row in answer(ask, released, title, arguments.type)]
+            answered = answer(ask, released, title, arguments.type)
+            rows += [{**place, **row, "notes": codes(answered.notes)} for row in answered.rows]
+            notes.append((title, answered.notes))
+            bounded = bounded or released.privacy.is_bounded
         except AnswerError as error:
             note(f"{title}: {error}")
             code = NO_ANSWER
-    print_rows(rows, arguments)
+    say_notes(notes)
+    if bounded:
+        note(BOUNDED)
+    level = f"{100 * arguments.confidence:.10g} %"
+    print_rows(rows, arguments, {"lower": f"lower {level}", "upper": f"upper {level}"})
     return code
 
 
@@ -146,8 +153,8 @@ def releases_of(
 
 def answer(
     ask: Ask, released: ReleasedSketch, title: str, item_type: ItemType | None, *, quiet: bool = False
-) -> list[dict[str, Any]]:
-    """Return the rows of the answer of one release; say on stderr what else there is to know, if not quiet.
+) -> Answered:
+    """Return the answer of one release, with its rows; say on stderr what else there is to know, if not quiet.
 
     Args:
       ask: the question, with texts in place of values.
@@ -162,16 +169,13 @@ def answer(
         raise AnswerError(ask.refusal(released, lambda kind: f"--{KINDS[kind].option}"))
     ask = _with_values(ask, released, item_type, quiet)
     try:
-        rows, answers = ask.answer(released)
+        answered = ask.answer(released)
     except (ValueError, TypeError) as error:
         raise AnswerError.of(error) from None
-    if quiet:
-        return rows
-    if isinstance(answers, Rows) and answers.from_about:
-        note(f"{title}: there are {answers.from_about} in it, so answers may be noise alone")
-    if getattr(answers, "detection_limit", None) is not None:
-        note(f"{title}: finds items of {answers.detection_limit:.6g} or more with 95 %, and may miss others")
-    return rows
+    limit = getattr(answered.answer, "detection_limit", None)
+    if limit is not None and not quiet:
+        note(f"{title}: finds items of {limit:.6g} or more with 95 %, and may miss others")
+    return answered
 
 
 def _steps(ends: tuple[Any, ...], domain: Domain) -> int:

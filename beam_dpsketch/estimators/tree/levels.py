@@ -61,6 +61,11 @@ class TreeLevel:
         has_signs = self.sketch == "count_sketch"
         return cells.read_rows(self.counters, nodes, seed=self.spec.seed, has_signs=has_signs)
 
+    def total(self) -> tuple[float, float]:
+        """Return the weight of all nodes, read on this level alone, and its variance."""
+        weights = self.estimates(np.arange(self.nodes, dtype=np.uint64))
+        return float(weights.sum()), self.nodes * self.variance()
+
     def variance(self, *, mean: bool = False) -> float:
         if self.is_exact:
             return max(self.sigma_squared, _MIN_VARIANCE)

@@ -43,7 +43,7 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
     assert [*answer_columns(ask.kind, str, truncates=False)] == [*expected]
     code, printed = run("query", CITIES, "--squares", "--confidence", "0.9", "--format", "json")
     assert code == 0
-    first = json.loads(printed.splitlines()[0])
+    first = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
     assert {name: first[name] for name in expected} == expected
 
 

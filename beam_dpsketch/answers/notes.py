@@ -1,0 +1,143 @@
+"""Notes: what a release knows of itself and its reader should know too; and what its intervals cover.
+
+Guarantee: post-processing of noisy numbers and of public settings, so notes cost no privacy. A release of noise alone,
+or with an ordinary share at the ends of its domain, is said to sit at one of them with a probability below 1e-4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beam_dpsketch.domains import Domain
+from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
+from beam_dpsketch.privacy.side_counters import UNITS
+from beam_dpsketch.statement.showing import interval_words, short, shown
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+LARGE_EPSILON = 10
+_TAKEN, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 16, 4.0
+_USELESS_SHARE = 0.1
+_TOGETHER = 0.99
+_NOISE_ALONE = {"may_be_empty", "mostly_noise"}
+
+BOUNDED = "intervals are about the bounded data: they cover noise and collisions, and not what the bounds took away"
+"""What intervals of bounded data do not cover, for doors that show only numbers."""
+
+
+class Note(NamedTuple):
+    """One thing to know before answers are trusted.
+
+    Attributes:
+      code: a word for programs, the same in all versions; `docs/rows.md` lists them.
+      words: a sentence for people. Its numbers are noisy ones, or public.
+    """
+
+    code: str
+    words: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Basis:
+    """What answers were made of, and what is to be known of it.
+
+    Attributes:
+      confidence: of each interval; `None` if that is not known.
+      is_bounded: whether bounds may have taken something, which intervals do not cover.
+      notes: what the release knows of itself.
+      asked: how many weights were asked for together; 0 where one that is 0 would say nothing.
+    """
+
+    confidence: float | None = None
+    is_bounded: bool = False
+    notes: tuple[Note, ...] = ()
+    asked: int = 0
+
+    @property
+    def intervals(self) -> str | None:
+        """What the intervals are called."""
+        return None if self.confidence is None else interval_words(self.confidence, is_bounded=self.is_bounded)
+
+    def within_noise(self, estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[Note, ...]:
+        """Return a note where all intervals together, at 99 %, hold 0, and nothing else explains it."""
+        if self.confidence is None or self.asked < 2 or not len(estimate):
+            return ()
+        if any(note.code in _NOISE_ALONE for note in self.notes):
+            return ()
+        wider = deviations_for(1 - (1 - _TOGETHER) / self.asked) / deviations_for(self.confidence) - 1
+        with np.errstate(invalid="ignore", over="ignore"):
+            below, above = (np.nan_to_num(wider * each) for each in (estimate - lower, upper - estimate))
+        holds_zero = (lower - below <= 0) & (upper + above >= 0)
+        return (WITHIN_NOISE,) if holds_zero.all() else ()
+
+
+UNKNOWN = Basis()
+WITHIN_NOISE = Note(
+    "within_noise",
+    "taken together, all answers are within the noise of 0: are they asked with the type, unit and spelling that were "
+    "counted?",
+)
+
+
+def codes(notes: Iterable[Note]) -> str:
+    """Return the codes of notes in one text, each once, for columns."""
+    return ",".join(dict.fromkeys(note.code for note in notes))
+
+
+def lines(notes: Iterable[Note]) -> str:
+    """Return a line for each note, which follows what it is about."""
+    return "".join(f"\nnote: {note.words}" for note in notes)
+
+
+def of_emptiness(nothing: str | None) -> Note:
+    """Return the note of a release that may hold nothing; `nothing` says it of a side counter."""
+    held = "its counters cannot be told from noise" if nothing is None else f"there are {nothing} in it"
+    return Note("may_be_empty", f"{held}, so answers may be noise alone")
+
+
+def of_reach(reach: float, weight: float) -> tuple[Note, ...]:
+    """Return a note where an interval that holds noise alone reaches over a tenth of all the weight."""
+    if not 0 < weight < reach / _USELESS_SHARE:
+        return ()
+    words = f"answers are mostly noise: 95 % intervals reach +-{shown(reach)}, of {shown(weight)} or less in all"
+    return (Note("mostly_noise", f"{words}; collect more, or spend more"),)
+
+
+def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
+    """Return notes of an epsilon that promises little, and of a delta that may give away someone."""
+    epsilon, delta, found = privacy.shown_epsilon, privacy.shown_delta, []
+    if LARGE_EPSILON < epsilon < math.inf:
+        words = f"epsilon = {epsilon:.4g} at delta = {delta:g} is above {LARGE_EPSILON}, which promises little"
+        found.append(Note("large_epsilon", f"{words}: spend less on the next release"))
+    least = max((note.interval(0.95).lower for note in privacy.side if UNITS in note.names), default=0.0)
+    if delta * least > 1:
+        words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
+        found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
+    return tuple(found)
+
+
+def of_tree(domain: Domain, levels: Sequence[TreeLevel]) -> tuple[Note, ...]:
+    """Return notes of a tree of weights that are not signed: its noise, and what sits at the ends of the domain."""
+    total, variance = levels[0].total()
+    reach = deviations_for(0.95) * math.sqrt(variance)
+    return (*of_reach(reach, total), *_of_ends(domain, levels, total, variance))
+
+
+def _of_ends(domain: Domain, levels: Sequence[TreeLevel], total: float, variance: float) -> tuple[Note, ...]:
+    """Return a note where nearly all weight is at one end; not of small domains, where this is natural."""
+    if not domain.doubt or domain.size < _LEAST_VALUES:
+        return ()
+    ends = np.array([0, domain.size - 1], dtype=np.uint64)
+    nodes = [ends >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(ends) for level in levels]
+    taken = [level.estimates(each) - _TAKEN * total for level, each in zip(levels, nodes, strict=True)]
+    deviation = math.sqrt(levels[-1].variance() + _TAKEN**2 * variance)
+    found = (np.min(taken, axis=0) > 0) & (taken[-1] > _END_DEVIATIONS * deviation)
+    return tuple(
+        Note("at_an_end", f"over 90 % of the weight is at the {side} end of the domain, {short(value)}: {domain.doubt}")
+        for side, value, is_there in zip(("lower", "upper"), domain.values(ends), found, strict=True)
+        if is_there
+    )

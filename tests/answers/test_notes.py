@@ -1,0 +1,175 @@
+"""What a release knows, it says: notes fire where they should, and hardly ever on noise or ordinary data."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    CountSketch,
+    Domain,
+    DyadicCountSketch,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    ListedItems,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleasedSketch,
+    ReleaseTerms,
+    SketchSpec,
+    TimestampDomain,
+    TreeSpec,
+    release,
+)
+from beam_dpsketch.answers import notes
+from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.sketches import raw_type
+from tests.helpers import by_hand
+
+DAY = datetime.timedelta(days=1)
+YEAR = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 12, 31), DAY)
+
+
+def counted(spec: Any, items: Any, rho: float = 1.0) -> Any:
+    spec = TreeSpec.for_memory(spec) if isinstance(spec, Domain) else spec
+    raw = raw_type(spec)(spec).accumulate(items)
+    return release(raw, ReleaseTerms(PrivacySpec(rho=rho)), KeyedRandomness(b"the same noise in every run of it", b""))
+
+
+@pytest.mark.parametrize(
+    ("domain", "items", "words"),
+    [
+        (IntegerDomain(0, 1000), range(1500, 3500), "upper end of the domain, 1000: is the unit right (ms for s)"),
+        (IntegerDomain(0, 1000), [-5] * 2000, "lower end of the domain, 0: is the unit right"),
+        (FloatDomain(0.0, 60.0, 0.5), [250.0] * 2000, "upper end of the domain, 60: is the unit right"),
+        (IntegerDomain(0, 1 << 40), [1 << 41] * 5000, "upper end of the domain, 1099511627776"),
+        (
+            YEAR,
+            [datetime.datetime(2025, 6, 1)] * 2000,
+            "upper end of the domain, 2024-12-31 00:00:00+00:00: is the year",
+        ),
+        (
+            YEAR,
+            [datetime.datetime(2023, 6, 1)] * 2000,
+            "lower end of the domain, 2024-01-01 00:00:00+00:00: is the year",
+        ),
+    ],
+)
+def test_values_that_were_clamped_to_an_end_are_told(domain: Domain, items: Any, words: str) -> None:
+    """The weight is over 40 deviations of what is compared, so a miss is impossible."""
+    for spec in (domain, TreeSpec.for_memory(domain, sketch="count_min", exact_levels=False)):
+        (found,) = counted(spec, items).notes
+        assert found.code == "at_an_end"
+        assert words in found.words
+        assert found.words in repr(counted(spec, items).quantile_interval([0.5]))
+
+
+@pytest.mark.parametrize(
+    ("domain", "items"),
+    [
+        (IntegerDomain(0, 1), [1] * 2000),  # an end is natural where there are few values
+        (IntegerDomain(1, 5), [5] * 2000),
+        (IPv4Domain(), ["255.255.255.255"] * 2000),
+        (IntegerDomain(0, 1000), [999] * 2000),
+        (IntegerDomain(0, 1000), [1000] * 1500 + [3] * 500),
+        (YEAR, [YEAR.start + DAY * (n % 360) for n in range(2000)]),
+    ],
+)
+def test_ordinary_values_have_no_note(domain: Domain, items: Any) -> None:
+    assert counted(domain, items).notes == ()
+
+
+def test_noise_alone_and_near_ends_are_hardly_ever_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """False alarm below 1e-9: 7 of 1,200 releases with a probability of 1e-4 each. A lower limit tells hundreds."""
+
+    def told() -> None:
+        domain = IntegerDomain(0, 63)
+        spec, found = TreeSpec.for_memory(domain), 0
+        for items in ([], [63] * 9 + [5], [0] * 900 + [9] * 100):
+            raw = DyadicCountSketch(spec).accumulate(items)
+            for _ in range(400):
+                released: Any = release(raw, ReleaseTerms(PrivacySpec(rho=0.5)))
+                found += "at_an_end" in codes(notes.of_tree(domain, released._levels))
+        assert found < 7, "at an end"
+
+    told()
+    monkeypatch.setattr(notes, "_END_DEVIATIONS", 1.0)
+    with pytest.raises(AssertionError, match="at an end"):
+        told()
+
+
+def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
+    released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000)
+    for wrong in (released.top_k(2, [1, 2]), released.interval([1, 2]), released.interval(range(3000))):
+        assert codes(wrong.notes) == "within_noise"
+        assert "are they asked with the type" in repr(wrong)
+    for right in (released.top_k(2, ["Oslo", "Bern"]), released.interval(["Oslo", 1]), released.interval([1])):
+        assert right.notes == ()
+    tree = counted(IntegerDomain(0, 1000), range(500, 700), rho=10.0)
+    assert codes(tree.histogram([0, 10, 20]).notes) == codes(tree.range_interval([0], [10]).notes) + "within_noise"
+    assert tree.quantile_interval([0.0, 0.1]).notes == tree.cdf_interval([0, 1]).notes == ()
+
+
+def test_a_total_that_the_release_contradicts_is_refused_unless_forced() -> None:
+    tree = counted(IntegerDomain(0, 99), [40] * 5000)
+    with pytest.raises(
+        ValueError, match=r"total must be the weight that the bounds kept, which the release says is 4,999 "
+    ):
+        tree.with_total(8000)
+    assert tree.with_total(8000, force=True).total_weight() == (8000, 8000, 8000)
+    assert tree.with_total(5000).total_weight() == (5000, 5000, 5000)
+
+
+def test_spending_that_promises_little_is_told_of_a_release_and_not_of_its_answers() -> None:
+    side = (by_hand.note("units", value=2000),)
+    it = by_hand.released(
+        CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], rho=Fraction(9), shown_delta=0.01, side=side
+    )
+    assert codes(it.notes) == "large_epsilon,large_delta"
+    assert it.interval([1]).notes == ()
+    for shown in (repr(it), it._repr_html_()):
+        assert "delta = 0.01 is above 1/1,990, and the release holds more units than that" in shown
+    assert codes(by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], side=side).notes) == ""
+
+
+def test_a_release_that_is_mostly_noise_says_so() -> None:
+    tree, listed = (counted(spec, [5] * 300, rho=0.001) for spec in (IntegerDomain(0, 99), ListedItems(range(50))))
+    assert codes(tree.notes) == "mostly_noise"
+    assert codes(listed.notes) == ""  # how much there is in all is not known
+    spec, side = SketchSpec(depth=1, width=2), [(by_hand.note("weight", value=value),) for value in (20, 5000)]
+    few, many = (by_hand.released(CountSketch, spec, [[50, 0]], side=each) for each in side)
+    assert "answers are mostly noise: 95 % intervals reach +-5.891, of 30 or less in all" in repr(few)
+    assert (codes(few.notes), codes(many.notes)) == ("mostly_noise", "")
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"), [("record", "95 % intervals"), ("id", "95 % intervals of what the bounds kept")]
+)
+def test_intervals_are_named_for_what_they_cover(unit: str, words: str) -> None:
+    terms = ReleaseTerms(PrivacySpec(rho=1.0))
+    if unit == "id":
+        terms = ReleaseTerms(PrivacySpec(rho=1.0), RecordBounds(3), unit=PrivacyUnit.PRIVACY_ID)
+    raw = CountSketch(SketchSpec()).accumulate(["a"] * 1000)
+    found = release(raw, terms).top_k(1, ["a"])
+    assert found.intervals == words
+    assert repr(found).startswith(f"<Frequencies of 1 with {words}: a: ")
+    assert f"<caption>Frequencies of 1 with {words}</caption>" in found._repr_html_()
+
+
+def test_a_note_shows_no_markup_of_items() -> None:
+    found = counted(SketchSpec(), []).interval(["<script>alert(1)</script>", "<b>"])
+    assert "may_be_empty" in codes(found.notes)
+    assert "<script>" not in found._repr_html_()
+
+
+def test_notes_stay_the_same_after_a_round_trip() -> None:
+    released = counted(IntegerDomain(0, 1000), [5000] * 500)
+    assert ReleasedSketch.from_bytes(released.to_bytes()).notes == released.notes != ()
+    assert np.isfinite(released.total_weight().estimate)
