@@ -27,7 +27,7 @@ from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
 from pipelines.exact import ExactCounts, exact_counts, exact_delays
 from pipelines.flights import ReadFlights, airport_codes, read_table
-from pipelines.plots import plot_frequencies, plot_shares
+from pipelines.plots import Counts, plot_frequencies, plot_shares
 from pipelines.running import Z_95, destinations_parser, interval, parsed, read_keyed_releases, read_release
 from pipelines.top_destinations import count_destinations
 
@@ -80,6 +80,12 @@ def print_destinations(chosen: Trial, norm: float) -> None:
     print("exact:    all flights                 } shown only because this data is public;")
     print("bounded:  with the weights that count } next to a private release they undo its privacy")
     print("interval: for the bounded count; it covers noise and collisions, not what bounding takes")
+
+
+def counts(trial: Trial, answers: Frequencies, bounds: str) -> Counts:
+    """What a trial answers about destinations, named by its bounds and by what they cost."""
+    label = f"private, {bounds}: 95 % interval; typical error {trial.typical_error:,.0f} flights"
+    return Counts(answers, [trial.exact.kept.get(item, 0) for item in answers.item], label)
 
 
 def print_held(released: ReleasedSketch) -> None:
@@ -167,13 +173,15 @@ def main(argv: list[str] | None = None) -> None:
     plots = [f"{known.output}/{name}.png" for name in ("top_destinations", "delay_cdf")]
     plot_frequencies(
         plots[0],
-        chosen.top,
-        [chosen.exact.flights.get(frequency.item, 0) for frequency in chosen.top],
-        [chosen.exact.kept.get(frequency.item, 0) for frequency in chosen.top],
-        releases["records"].interval(chosen.top.item),
-        title=f"Private top {known.k}: a norm that the data choose, or a number of flights of each\nBoth: {privacy}",
-        label=f"95 % interval, norm {norm:g}",
-        other_label=f"95 % interval, at most {RECORDS.max_per_key} flights of each",
+        [chosen.exact.flights.get(item, 0) for item in chosen.top.item],
+        counts(chosen, chosen.top, f"norm {norm:.0f}, which the data chose"),
+        counts(
+            trials["records"],
+            releases["records"].interval(chosen.top.item),
+            f"at most {RECORDS.max_per_key} flights of each aircraft",
+        ),
+        title=f"Private top {known.k} of destinations, under two bounds\nBoth: {privacy}",
+        weight="flights",
     )
     plot_shares(
         plots[1],

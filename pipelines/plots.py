@@ -13,6 +13,7 @@ from beam_dpsketch import Frequencies, Frequency, Intervals
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline, plot_top_k
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[4]
+_KEPT = "exact number of what the bounds kept, which the intervals are about"
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 
 
@@ -24,6 +25,14 @@ class Shares(NamedTuple):
     kept: np.ndarray
 
 
+class Counts(NamedTuple):
+    """What one release says of some items, the exact numbers that its bounds keep, and its name in a legend."""
+
+    frequencies: Sequence[Frequency]
+    kept: Sequence[float]
+    label: str
+
+
 class SoFar(NamedTuple):
     """A share of everything so far, in per cent, at the end of a number of days, as released and as it is."""
 
@@ -33,32 +42,35 @@ class SoFar(NamedTuple):
 
 
 def plot_frequencies(
-    path: str,
-    frequencies: Sequence[Frequency],
-    exact: Sequence[int],
-    kept: Sequence[float],
-    others: Sequence[Frequency],
-    *,
-    title: str,
-    label: str,
-    other_label: str,
+    path: str, exact: Sequence[int], chosen: Counts, other: Counts, *, title: str, weight: str
 ) -> None:
-    """Plot private estimates with intervals as bars, true and bounded numbers as markers, and intervals to compare."""
+    """Plot private estimates to scale, and how far those of two releases are from the exact numbers."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    places = np.arange(len(frequencies))
-    look = Look(value="destination airport", weight="flights from New York in 2013", interval_name=label, upright=True)
+    places, numbers = np.arange(len(exact)), np.array(exact, dtype=float)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 6), layout="constrained")
-        axes = figure.add_subplot()
-        plot_top_k(_not_negative(frequencies), axes=axes, look=look)
-        _intervals(axes, places + 0.24, others, GREY, other_label)
-        axes.plot(places, exact, "D", color=ORANGE, markersize=8, label="exact (public data only)")
-        axes.plot(
-            places, kept, "_", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
-        )
-        axes.set_ylim(bottom=0)
-        axes.set_title(title, loc="left", fontsize=13)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        figure = Figure(figsize=(12, 7), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 4))
+        plot_top_k(_not_negative(chosen.frequencies), axes=left, look=Look(value="", weight=weight))
+        left.plot(numbers, places, "D", color=ORANGE, markersize=7)
+        left.locator_params(axis="x", nbins=5)
+        left.set_title("private, in blue, to scale", fontsize=12)
+        right.axvline(0, color=ORANGE, linewidth=2.5)
+        for counts, shift, colour in ((chosen, -0.18, BLUE), (other, 0.18, GREY)):
+            rows = np.array([[each.estimate, each.lower, each.upper] for each in counts.frequencies])
+            estimate, lower, upper = rows.T - numbers
+            style = {"elinewidth": 2, "capsize": 4, "capthick": 2, "markersize": 5, "color": colour}
+            margins = (estimate - lower, upper - estimate)
+            right.errorbar(estimate, places + shift, xerr=margins, fmt="o", label=counts.label, **style)
+            ticks = {"markersize": 11, "markeredgewidth": 3, "color": "black"}
+            right.plot(np.array(counts.kept) - numbers, places + shift, "|", **ticks)
+        right.plot([], [], "|", label=_KEPT, **ticks)
+        right.plot([], [], "D", color=ORANGE, markersize=7, label=f"exact number of all {weight} (public data only)")
+        right.set_title("how far both are from the exact number", fontsize=12)
+        right.grid(axis="x", alpha=0.3)
+        right.xaxis.set_major_formatter(lambda value, _: f"{value:+,.0f}" if value else "exact")
+        right.set_xlabel(f"{weight} too many or too few")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, frameon=False)
         figure.savefig(path, dpi=120)
 
 
@@ -67,17 +79,6 @@ def _not_negative(frequencies: Sequence[Frequency]) -> Frequencies:
     item, *numbers = zip(*frequencies, strict=True)
     estimate, lower, upper = map(np.array, numbers)
     return Frequencies(item, estimate, np.maximum(0, lower), upper)
-
-
-def _intervals(axes: Axes, places: np.ndarray, frequencies: Sequence[Frequency], colour: str, label: str) -> None:
-    """Draw the intervals of non-negative numbers, with a point at each estimate."""
-    estimates = [frequency.estimate for frequency in frequencies]
-    margins = [
-        [frequency.estimate - max(0, frequency.lower) for frequency in frequencies],
-        [frequency.upper - frequency.estimate for frequency in frequencies],
-    ]
-    style = {"elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
-    axes.errorbar(places, estimates, margins, fmt="o", color=colour, label=label, **style)
 
 
 def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, title: str) -> None:

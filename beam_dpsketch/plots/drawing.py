@@ -107,15 +107,16 @@ def axes_for(axes: Axes | None) -> Axes:
     return axes
 
 
-def add_legend(axes: Axes) -> None:
-    """Put the legend of a new figure below it."""
-    add_common_legend(axes.figure, [axes])
+def add_legend(axes: Axes, notes: Iterable[Note]) -> None:
+    """Put the legend of a new figure below it, and what is to be known of the answers."""
+    handles, names = axes.get_legend_handles_labels()
+    _add_below(axes.figure, handles, names, notes)
 
 
-def add_notes(figure: Any, notes: Iterable[Note]) -> None:
-    """Write the sentences of notes below a figure."""
-    if words := [fill(f"Note: {note.words}", _LINE) for note in dict.fromkeys(notes)]:
-        figure.supxlabel("\n".join(words), x=0.01, horizontalalignment="left", fontsize=8)
+def _add_below(figure: Any, handles: Sequence[Any], names: Sequence[str], notes: Iterable[Note]) -> None:
+    words = "\n".join(fill(f"Note: {note.words}", _LINE) for note in dict.fromkeys(notes))
+    place = {"loc": "outside lower center", "ncols": 4, "frameon": False}
+    figure.legend(handles, names, title=words or None, title_fontsize=8, **place)
 
 
 def draw_band(axes: Axes, places: np.ndarray, lower: Any, upper: Any, look: Look, step: str | None = None) -> None:
@@ -159,13 +160,13 @@ def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[An
     return figure, list(grid.flat[:panels])
 
 
-def add_common_legend(figure: Any, grid: list[Any]) -> None:
-    """Put one legend below all panels; equal names are one entry."""
+def add_common_legend(figure: Any, grid: list[Any], notes: Iterable[Note]) -> None:
+    """Put one legend below all panels, and notes; equal names are one entry."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend([*handles.values()], [*handles], loc="outside lower center", ncols=4, frameon=False)
+    _add_below(figure, [*handles.values()], [*handles], notes)
 
 
 def to_bytes(figure: Any, kind: str) -> bytes:

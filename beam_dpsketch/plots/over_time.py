@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import Kind
@@ -59,22 +60,24 @@ def plot_timeline(
     is_new = axes is None
     if isinstance(answers, SketchTimeline):
         ask = ask_of(about, what, look)
-        axes = _draw_windows(answers.each_window(*windows or (), so_far=so_far), ask, so_far, axes_for(axes), look)
+        asked = answers.each_window(*windows or (), so_far=so_far)
+        axes, notes = _draw_windows(asked, ask, so_far, axes_for(axes), look)
     elif isinstance(answers, Intervals):
         axes = _draw_line(answers, about, axes_for(axes), look.or_else(value="time", weight="records"))
+        notes = answers.notes
     else:
         raise ArgumentTypeError(
             "answers", f"must be a SketchTimeline, or Intervals, got {type(answers).__name__}", "E701"
         )
     if is_new:
-        add_legend(axes)
+        add_legend(axes, notes)
     return axes
 
 
 def _draw_windows(
     windows: Iterable[tuple[datetime.datetime, ReleasedSketch]], ask: Ask, so_far: bool, axes: Axes, look: Look
-) -> Axes:
-    """Draw one line for each row of the answer about a window."""
+) -> tuple[Axes, tuple[Note, ...]]:
+    """Draw one line for each row of the answer about a window; return the notes of the answers too."""
     drawing = ask.entry.drawing
     if drawing is None or drawing.form != "lines":
         raise ArgumentError(
@@ -95,7 +98,7 @@ def _draw_windows(
         line = dataclasses.replace(look, name=name, series=look.series + number)
         answers = Intervals(*([row[column] for row in rows] for column in Interval._fields))
         _draw_line(answers, times, axes, line)
-    return axes
+    return axes, tuple(note for each in asked for note in each.notes)
 
 
 def _draw_line(answers: Intervals, times: Any, axes: Axes, look: Look) -> Axes:

@@ -11,7 +11,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.plots.asking import counted, to_draw
-from beam_dpsketch.plots.drawing import Look, add_legend, add_notes, axes_for, draw_band, draw_bars, draw_intervals
+from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_bars, draw_intervals
 from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def plot_top_k(
     columns = numbers_of((frequencies.estimate, frequencies.lower, frequencies.upper))
     _draw(axes, np.arange(len(frequencies)), [text(item) for item in frequencies.item], columns, look)
     if is_new:
-        add_legend(axes)
-        add_notes(axes.figure, frequencies.notes)
+        add_legend(axes, frequencies.notes)
     return axes
 
 
@@ -107,8 +106,7 @@ def plot_histogram(
         names[-1] += " incl."
         _draw(axes, np.arange(len(names)), names, columns, look)
     if is_new:
-        add_legend(axes)
-        add_notes(axes.figure, weights.notes)
+        add_legend(axes, weights.notes)
     return axes
 
 
@@ -189,8 +187,7 @@ def plot_cdf(
     axes.set_xlabel(look.value)
     axes.set_ylabel(f"{look.weight} at or below, %")
     if is_new:
-        add_legend(axes)
-        add_notes(axes.figure, shares.notes)
+        add_legend(axes, shares.notes)
     return axes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import ipaddress
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import Frequencies, Intervals
+from beam_dpsketch.answers.notes import Basis, Note
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 
@@ -138,10 +140,21 @@ def test_panels_share_one_legend() -> None:
     assert len(grid) == 3
     for axes in grid:
         plot_cdf(SHARES, [0, 10, 20], axes=axes)
-    add_common_legend(figure, grid)
+    add_common_legend(figure, grid, [])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["95 % intervals", "private estimate"]
     assert len(figure.axes) == 4
     assert not figure.axes[3].get_visible()
+
+
+def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:
+    told = Basis(0.9, is_bounded=True, notes=(Note("at_an_end", "is the unit right?"),) * 2)
+    shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))
+    for axes in (plot_cdf([0, 10, 20], shares), plot_timeline([0, 1, 2], shares), plot_top_k(top)):
+        (legend,) = axes.figure.legends
+        assert "90 % intervals of what the bounds kept" in [text.get_text() for text in legend.get_texts()]
+        assert legend.get_title().get_text() == "Note: is the unit right?"
+    named = plot_cdf([0, 10, 20], shares, look=Look(interval_name="band")).get_legend_handles_labels()[1]
+    assert named == ["band", "private estimate"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,19 @@ import numpy as np
 import pytest
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ReleasedSketch, rows
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    PrivacySpec,
+    ReleasedSketch,
+    ReleaseTerms,
+    TreeSpec,
+    release,
+    rows,
+)
+from beam_dpsketch.answers.questions import Ask
+from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.rows.releases import answer_rows, to_release_row
 from tests.helpers.plain_rows import (
     DOMAINS,
     KEYED,
@@ -259,3 +271,13 @@ def test_keys_and_windows_are_columns() -> None:
         assert row["statement"] == str(release.privacy)
     assert [*found["found"].columns][:3] == ["window_start", "window_end", "place"]
     assert {row["window_start"] for row in found["found"].rows} == {start, start + 3600}
+
+
+def test_notes_of_a_release_are_in_rows_of_it_and_of_its_answers() -> None:
+    domain = IntegerDomain(0, 1000)
+    raw = DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate([5000] * 3000)
+    it = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)), KeyedRandomness(b"the same noise in every run of it", b""))
+    ask = Ask("histogram", (0, 10, 20))
+    assert to_release_row({}, it).notes == "at_an_end"
+    for row in answer_rows({}, it, ask, ["lower", "notes"]):
+        assert row == beam.Row(lower=0.0, notes="at_an_end,within_noise")

@@ -30,7 +30,7 @@ from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.asking import counted
-from beam_dpsketch.plots.drawing import add_common_legend, add_notes, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
 from beam_dpsketch.plots.pictures import show_growth
 from beam_dpsketch.plots.scales import places_of, text
@@ -72,8 +72,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         for axes, panel, title in zip(grid, panels, _titles(panels), strict=True):
             _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
-        add_common_legend(figure, grid)
-        add_notes(figure, itertools.chain.from_iterable(panel.notes for panel in panels))
+        add_common_legend(figure, grid, itertools.chain.from_iterable(panel.notes for panel in panels))
         return to_bytes(figure, kind)
     except ImportError as error:
         raise UsageError.of(error) from None
