@@ -9,6 +9,7 @@ Its estimates are unbiased. What did not change cancels, and its collisions too.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -111,7 +112,8 @@ class Comparable(ABC):
         items = as_list(largest.item)
         weights = before._signed_frequencies(items, confidence), self._signed_frequencies(items, confidence)
         earlier, later = (each.estimate for each in weights)
-        return Changes(items, earlier, later, largest.estimate, largest.lower, largest.upper)
+        columns = largest.estimate, largest.lower, largest.upper
+        return Changes(items, earlier, later, *columns, basis=largest.basis)
 
     def _check_comparable(self, other: Comparable) -> None:
         """Refuse a release of another kind or spec, or with common noise."""
@@ -204,7 +206,9 @@ class Difference(ItemAnswers):
         return self._frequencies(items, 0.95).estimate
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        return self._signed._signed_frequencies(items, confidence)
+        rows = self._signed._signed_frequencies(items, confidence)
+        # What is noted of weights does not hold of changes.
+        return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=(), asked=0))
 
     def __repr__(self) -> str:
         return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>"

@@ -124,7 +124,7 @@ def of_tree(domain: Domain, levels: Sequence[TreeLevel]) -> tuple[Note, ...]:
     """Return notes of a tree of weights that are not signed: its noise, and what sits at the ends of the domain."""
     total, variance = levels[0].total()
     reach = deviations_for(0.95) * math.sqrt(variance)
-    return (*of_reach(reach, total), *_of_ends(domain, levels, total, variance))
+    return (*of_reach(reach, total + reach), *_of_ends(domain, levels, total, variance))
 
 
 def _of_ends(domain: Domain, levels: Sequence[TreeLevel], total: float, variance: float) -> tuple[Note, ...]:

@@ -37,10 +37,10 @@ DAY = datetime.timedelta(days=1)
 YEAR = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 12, 31), DAY)
 
 
-def counted(spec: Any, items: Any, rho: float = 1.0) -> Any:
+def counted(spec: Any, items: Any, rho: float = 1.0, draw: bytes = b"") -> Any:
     spec = TreeSpec.for_memory(spec) if isinstance(spec, Domain) else spec
     raw = raw_type(spec)(spec).accumulate(items)
-    return release(raw, ReleaseTerms(PrivacySpec(rho=rho)), KeyedRandomness(b"the same noise in every run of it", b""))
+    return release(raw, ReleaseTerms(PrivacySpec(rho=rho)), KeyedRandomness(b"the same noise in every run of it", draw))
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,10 @@ def test_notes_stay_the_same_after_a_round_trip() -> None:
     released = counted(IntegerDomain(0, 1000), [5000] * 500)
     assert ReleasedSketch.from_bytes(released.to_bytes()).notes == released.notes != ()
     assert np.isfinite(released.total_weight().estimate)
+
+
+def test_what_is_noted_of_weights_is_not_noted_of_changes() -> None:
+    before, after = (counted(IntegerDomain(0, 1000), [1000] * size, draw=b"%d" % size) for size in (500, 900))
+    for found in (after.minus(before).interval([1, 2]), after.movers(before, 2)):
+        assert found.notes == ()
+        assert f"<{type(found).__name__} of {len(found)} with 95 % intervals: " in repr(found)

@@ -234,7 +234,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         positions, _ = self._positions(items=items)
         variance = self.privacy.sigma_squared_per_level[-1]
         bounds = leaf_bounds(self._levels[-1], positions, confidence, sigma_squared=variance, rounding=self._rounding)
-        return Frequencies(self.spec.domain.values(positions), *bounds)
+        return Frequencies(self.spec.domain.values(positions), *bounds, basis=self._basis(confidence))
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self.spec.domain.values(changed_leaves(before._levels, self._levels, k))
