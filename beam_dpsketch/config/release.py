@@ -93,7 +93,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
     """Return the paths of the arguments that are refused where they do not go with others."""
     unit = join(path, "unit")
     inner = join(unit, "record" if isinstance(of, Record) else "norm" if of.bounds.has_norm else "records")
-    names = ("max_weight", "max_keys", "signed")
+    names = ("max_norm", "max_weight", "max_keys", "signed")
     return {
         **{name: join(unit, name) for name in ("max_windows", "period")},
         "window_count": join(unit, "max_windows"),

@@ -109,13 +109,24 @@ def check_unit_type(unit: Any) -> None:
 
 
 def check_max_weight(bounds: ContributionLimit) -> None:
-    """Refuse weights without a declared largest one, which would all be clamped to 1."""
+    """Refuse weights without a declared largest one, which would all be clamped to 1, and a norm below it.
+
+    A norm that the data choose is not refused: it fits the weights that units have, not the largest that is declared.
+    """
     if not bounds.says_max_weight:
         raise ArgumentError(
             "max_weight",
             "must be given where weight is, as in $record_of_weights or $norm_of_weights: larger weights are "
             "clamped to it, and noise grows with it",
             "E203",
+        )
+    if bounds.has_norm and bounds.size is not None and bounds.size < bounds.max_weight:
+        raise ArgumentError(
+            "max_norm",
+            f"must be at least max_weight, got {bounds.size} and {bounds.max_weight}: the norm of weighted records is a "
+            "total weight, and one record of the largest weight must fit in it; raise max_norm to the total weight of "
+            "a typical heavy person, or lower max_weight",
+            "E226",
         )
 
 

@@ -227,7 +227,7 @@ def config(**settings: Any) -> Any:
 
 
 def test_types_of_csv_are_declared_and_not_guessed() -> None:
-    person = {"privacy_id": "p", "norm": {"max_norm": 2, "max_weight": 3}}
+    person = {"privacy_id": "p", "norm": {"max_norm": 4, "max_weight": 3}}
     given = config(kind="frequencies", unit=person, weight="w", keys={"public": [1, 2], "field": "k"})
     assert column_types(given) == {"x": TEXT, "w": INTEGER, "p": TEXT, "k": INTEGER}
     for domain, kind in (

@@ -95,7 +95,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         **_CITIES,
         **_ASSUMED,
         "weight": "amount",
-        **_person(norm={"max_norm": 3, "max_weight": 5, "signed": True, "max_per_item": 6}),
+        **_person(norm={"max_norm": 6, "max_weight": 5, "signed": True, "max_per_item": 7}),
     },
     "norm, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, **_person(norm={"max_norm": 4, "max_keys": 2})},
     "chosen norm": {**_CITIES, **_person(norm="auto")},

@@ -58,6 +58,7 @@ class NormBound(NormLimit, Bounds):
 
     Args:
       max_norm: the largest length, in records of one item, each of weight 1: an integer or a `Fraction`, up to 2**31.
+        Where weights are read, it is a total weight, and at least max_weight.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
         by item; must be given where weights are read.
       max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
