@@ -48,6 +48,8 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     if KINDS[kind].needs_order and not (domain and domain.is_ordered):
         raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp", "E808")
     _check(kind, block[kind], join(path, kind))
+    if KINDS[kind].takes is Takes.RANGES:
+        _check_ranges(block[kind], join(path, kind), domain)
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
 
 
@@ -81,6 +83,14 @@ def _check(kind: Kind, what: Any, path: str) -> None:
         raise refusal(path, "needs at least two edges" if has_edges else "must not be empty")
     if limit is not None and isinstance(what, int) and not 1 <= what <= limit:
         raise refusal(path, f"must be from 1 to {limit}, got {what}")
+
+
+def _check_ranges(pairs: Any, path: str, domain: Any) -> None:
+    """Refuse ranges whose ends are swapped."""
+    for place, pair in enumerate(pairs):
+        low, high = domain.index(pair)[0]
+        if low > high:
+            raise refusal(f"{path}[{place}]", f"the low end comes first, got {pair[0]} and {pair[1]}: swap them")
 
 
 def _read_shares(settings: Any, path: str) -> tuple[float, ...]:

@@ -51,6 +51,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("integer", {"quantiles": [1.1]}, r"ask.quantiles\[0\]: must be from 0 to 1"),
     ("integer", {"quantiles": [True]}, r"ask.quantiles\[0\]: expected a number"),
     ("integer", {"ranges": [[0, 1, 2]]}, r"ask.ranges\[0\]: expected the low and the high end"),
+    ("integer", {"ranges": [[0, 9], [9, 1]]}, r"ask.ranges\[1\]: the low end comes first, got 9 and 1: swap them"),
     ("integer", {"ranks": ["a"]}, r"ask.ranks\[0\]: expected a whole number"),
     ("integer", {"histogram": [1]}, "ask.histogram: needs at least two edges"),
     ("integer", {"cdf": 0}, "ask.cdf: must be from 1 to 100000"),

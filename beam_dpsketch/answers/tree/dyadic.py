@@ -167,7 +167,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     @overload
     def range_count(self, low: One, high: Many, *, method: Method = ...) -> np.ndarray: ...
     def range_count(self, low: Any, high: Any, *, method: Method = "chosen") -> Any:
-        """Return how much weight lies from low to high, both included; 0 where low is above high."""
+        """Return how much weight lies from low to high, both included. Raises `ValueError` where low is above high."""
         lows, highs, single = self._ends(low, high)
         return as_asked(weight_between(self._fitted_by(method).rank, lows, highs), single)
 
@@ -261,6 +261,9 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         lows, is_one_low = self._positions(low=low)
         highs, is_one_high = self._positions(high=high)
         lows, highs = np.broadcast_arrays(lows, highs)
+        if (swapped := lows > highs).any():
+            ends = self.spec.domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
+            raise ArgumentError("high", f"must be at least low, got low={ends[0]} and high={ends[1]}: swap them", "E501")
         return lows, highs, is_one_low and is_one_high
 
     def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:
