@@ -113,7 +113,7 @@ class Comparable(ABC):
         weights = before._signed_frequencies(items, confidence), self._signed_frequencies(items, confidence)
         earlier, later = (each.estimate for each in weights)
         columns = largest.estimate, largest.lower, largest.upper
-        return Changes(items, earlier, later, *columns, basis=largest.basis)
+        return Changes(items, earlier, later, *columns, truncated=largest.truncated, basis=largest.basis)
 
     def _check_comparable(self, other: Comparable) -> None:
         """Refuse a release of another kind or spec, or with common noise."""

@@ -167,7 +167,7 @@ class ReleasedCounts(ReleasedSketch):
         lower = np.where(unknown, 0.0, estimates - margin)
         upper = np.where(unknown, self._most_unreleased(confidence), estimates + margin)
         basis = self._basis(confidence, len(estimates))
-        return Frequencies(items, estimates, lower, upper, truncated=self.spec.truncated, basis=basis)
+        return Frequencies(items, estimates, lower, upper, truncated=self.spec.truncated(as_list(items)), basis=basis)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         rows = self._frequencies(items, confidence)
@@ -179,7 +179,7 @@ class ReleasedCounts(ReleasedSketch):
         estimates, margin = self._read(np.arange(self.spec.cells)), self._margin(confidence)
         limit = None if self._chosen is None else self._chosen.least_count + self._margin(0.9)  # one-sided: 95 %
         columns, basis = (estimates, estimates - margin, estimates + margin), self._basis(confidence)
-        return Frequencies(self.items, *columns, limit, self.spec.truncated, basis=basis)
+        return Frequencies(self.items, *columns, limit, self.spec.truncated(self.items), basis=basis)
 
     @property
     def _noise_reach(self) -> float:

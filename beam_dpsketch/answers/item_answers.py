@@ -78,6 +78,7 @@ class Changes(Rows[Change]):
 
     Attributes:
       item, before, after, change, lower, upper: the columns.
+      truncated: as in `Frequencies`.
     """
 
     _row_type = Change
@@ -88,4 +89,5 @@ class Changes(Rows[Change]):
     change: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    truncated: frozenset[Any] | None = None
     basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)

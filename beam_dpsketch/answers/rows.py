@@ -50,6 +50,7 @@ class Rows(Sequence[Row]):
     """An immutable sequence of rows. Its columns are attributes, named like the fields of a row."""
 
     _row_type: ClassVar[Any]
+    truncated: frozenset[Any] | None = None
     basis: Basis
 
     def __post_init__(self) -> None:
@@ -71,12 +72,13 @@ class Rows(Sequence[Row]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one plain dict per row, with Python's own numbers."""
-        return [dict(zip(self._row_type._fields, row, strict=True)) for row in self]
+        table = self._table()
+        return [dict(zip(table, row, strict=True)) for row in zip(*map(as_list, table.values()), strict=True)]
 
     def to_arrow(self) -> pa.Table:
         """Return a pyarrow table. Raises `TypeError` for items that have no common Arrow type."""
         try:
-            return pa.table(self._columns())
+            return pa.table(self._table())
         except (pa.ArrowException, OverflowError):
             raise ArgumentTypeError(
                 "", "these items have no common Arrow type: use to_rows() or to_pandas()", "E715"
@@ -88,7 +90,7 @@ class Rows(Sequence[Row]):
             import pandas as pd
         except ImportError:
             raise ImportError("to_pandas() needs pandas, which is not installed: use to_rows() or to_arrow()") from None
-        return pd.DataFrame(self._columns())
+        return pd.DataFrame(self._table())
 
     def take(self: Self, places: Iterable[int]) -> Self:
         """Return the rows at these places, in this order."""
@@ -135,6 +137,11 @@ class Rows(Sequence[Row]):
     def _columns(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._row_type._fields}
 
+    def _table(self) -> dict[str, Any]:
+        """Return the columns of tables: those of rows, and which items are cut, where items may be."""
+        columns, cut = self._columns(), self.truncated
+        return columns if cut is None else {**columns, "truncated": [item in cut for item in columns["item"]]}
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Frequencies(Rows[Frequency]):
@@ -144,7 +151,8 @@ class Frequencies(Rows[Frequency]):
       item, estimate, lower, upper: the columns.
       detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
         it may miss lighter items. `None` where the items were given.
-      truncated: the items that are counted by their beginning (text and bytes).
+      truncated: the items that are counted by their beginning, which tables have as a column; `None` where no item can
+        be, as of numbers.
       basis: what the answers were made of: the confidence, and what is to be known of the release.
     """
 
@@ -155,12 +163,13 @@ class Frequencies(Rows[Frequency]):
     lower: np.ndarray
     upper: np.ndarray
     detection_limit: float | None = None
-    truncated: frozenset[Any] = frozenset()
+    truncated: frozenset[Any] | None = None
     basis: Basis = dataclasses.field(default=UNKNOWN, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "truncated", self.truncated.intersection(self.item))
+        if self.truncated is not None:
+            object.__setattr__(self, "truncated", self.truncated.intersection(self.item))
 
     def largest(self, k: int) -> Frequencies:
         """Return the k rows of largest estimate, largest first; equal ones in their order, repeated items once."""

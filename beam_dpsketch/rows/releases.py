@@ -99,7 +99,7 @@ def answer_rows(
     answered = ask.answer(released)
     common = {**fields, NOTES: codes(answered.notes), **privacy_fields(released.privacy)}
     for row in answered.rows:
-        found = {"truncated": False, **row, **common}
+        found = {**row, **common}
         yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
 
 

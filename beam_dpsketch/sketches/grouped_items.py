@@ -68,10 +68,12 @@ class GroupedItems(Spec):
         """The items as plain Python values; those that are cut by their beginning."""
         return tuple(self.domain.from_short_keys(self.short_keys))
 
-    @property
-    def truncated(self) -> frozenset[Any]:
-        pairs = zip(self.short_keys, self.items, strict=True)
-        return frozenset(item for key, item in pairs if self.domain.is_cut(key))
+    def truncated(self, items: Sequence[Any]) -> frozenset[Any] | None:
+        """Return which of these items are counted by their beginning; `None` where none can be."""
+        if self.domain.is_ordered:
+            return None
+        keys = self.short_keys if items is self.items else short_keys(self.domain.index(items)[0].tolist())
+        return frozenset(item for key, item in zip(keys, items, strict=True) if self.domain.is_cut(key))
 
     def find(self, items: Any) -> np.ndarray:
         """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""

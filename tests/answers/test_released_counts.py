@@ -53,10 +53,11 @@ WORDS = released({"to": 90, "tea": 50, "": 50, "longest": 13})
 def test_rows_are_the_counts_with_noise_around_them() -> None:
     """sigma is 3, so 95 % intervals reach 6."""
     rows = WORDS.as_rows()
-    assert [tuple(row.values()) for row in rows[:2]] == [("to", 90, 84, 96), ("tea", 50, 44, 56)]
+    assert [tuple(row.values()) for row in rows[:2]] == [("to", 90, 84, 96, False), ("tea", 50, 44, 56, False)]
     assert rows == WORDS.top_k(9).to_rows()
     assert (WORDS.items, len(WORDS)) == (("to", "tea", "", "long"), 4)
-    assert WORDS.top_k(9).truncated == {"long"}
+    assert [row["item"] for row in rows if row["truncated"]] == ["long"]
+    assert WORDS.interval(["longest", "to"]).truncated == {"longest"}
     assert WORDS.top_k(9).to_arrow() == pa.table({**{name: [row[name] for row in rows] for name in rows[0]}})
     assert WORDS.top_k(9).to_pandas().to_dict("records") == rows
     assert (WORDS.estimate("to"), WORDS.interval("to")) == (90, (WORDS.top_k(1)[0]))

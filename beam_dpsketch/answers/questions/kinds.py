@@ -154,10 +154,8 @@ def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] |
 
 
 def _of_items(answers: Any) -> Answered:
-    """Return rows about items, and mark those that are counted by their beginning."""
-    cut = {"truncated": True}
-    rows = ({**row, **(cut if row["item"] in answers.truncated else {})} for row in answers.to_rows())
-    return Answered([*map(_plain_row, rows)], answers)
+    """Return rows about items."""
+    return Answered([*map(_plain_row, answers.to_rows())], answers)
 
 
 def _labelled(name: str, values: Iterable[Any], answers: Any) -> Answered:

@@ -33,7 +33,7 @@ def test_the_heaviest_are_found_in_order_with_intervals_that_hold_them() -> None
     released = release(clear_data(), ReleaseTerms(PrivacySpec(rho=1.0), trees.ONE))
     top = released.top_k(10)
     assert [frequency.item for frequency in top] == list(HEAVY)[:10]
-    assert top.truncated == frozenset()
+    assert top.truncated is None
     for frequency in released.top_k(10, confidence=1 - 1e-10):
         assert frequency.lower <= HEAVY[frequency.item] <= frequency.upper
         assert frequency.lower <= frequency.estimate <= frequency.upper
