@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
@@ -21,9 +22,10 @@ from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_reach, of_spending
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
-from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
+from beam_dpsketch.errors import ArgumentError, ElementsWarning, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
 from beam_dpsketch.estimators.presence import exceeds_noise
+from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.hashing.fingerprints import fingerprints
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.side_counters import WEIGHT
@@ -309,6 +311,7 @@ class ReleasedFrequencies(ReleasedSketch):
         return self._search(0.5)
 
     def _keys(self, items: Any) -> np.ndarray:
+        _warn_of_mixed_types(items)
         return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
 
     def _search(self, confidence: float) -> Frequencies:
@@ -316,4 +319,17 @@ class ReleasedFrequencies(ReleasedSketch):
             "candidates",
             "must be given: a flat sketch stores no items; PrivateTopK makes releases that find them",
             "E714",
+        )
+
+
+def _warn_of_mixed_types(items: Any) -> None:
+    """Warn of items of several types: a flat sketch does not know its own, and takes 1 and "1" for two items."""
+    one_of_each = {type(item): item for item in items} if isinstance(items, list) else {}
+    names = {type(decode(encode(item))).__name__ for item in one_of_each.values()} if len(one_of_each) > 1 else ()
+    if len(names) > 1:
+        warnings.warn(
+            f'items are of several types, {", ".join(sorted(names))}; 1 and "1" are two items, so each must be of the '
+            "type that was counted",
+            ElementsWarning,
+            stacklevel=5,
         )
