@@ -1,4 +1,6 @@
-"""Arrow columns in one plain form, so that equal values count alike in all of Arrow's forms.
+"""Values and Arrow columns in one plain form, so that equal values count alike in rows and in all of Arrow's forms.
+
+A date is its ISO text, a UUID its text of 36 characters, and a whole decimal an integer, in rows and in columns.
 
 Guarantee: chunks, slices, runs, dictionaries and views change no value. Text that is not UTF-8 becomes null: Arrow does
 not look at it, and reading it later would raise an error that holds the value. Which form comes out depends on the type
@@ -6,6 +8,11 @@ of the column, and on whether text decodes, and nothing here raises for a value.
 """
 
 from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +23,35 @@ _LARGE = {
     pa.string_view(): pa.large_string(),
     pa.binary(): pa.large_binary(),
     pa.binary_view(): pa.large_binary(),
+    pa.date32(): pa.large_string(),
+    pa.date64(): pa.large_string(),
 }
+_MAX_DIGITS = 100
+_DIGITS_OF_INT64 = 18
+
+
+def stands_for_text(kind: type) -> bool:
+    """Return whether the plain form of values of this type is text."""
+    return issubclass(kind, (str, uuid.UUID, datetime.date)) and not issubclass(kind, datetime.datetime)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a date or a UUID as text, and a whole decimal as an integer; other values, and odd decimals, as they are.
+
+    A decimal that a column of Arrow can hold has at most 76 digits; one of more than 100 is odd.
+    """
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return datetime.date.isoformat(value)  # a subclass cannot override it
+    if isinstance(value, decimal.Decimal):
+        number = decimal.Decimal(value)
+        is_small = number.is_finite() and number.adjusted() < _MAX_DIGITS
+        return int(number) if is_small and number == number.to_integral_value() else value
+    return uuid.UUID.__str__(value) if isinstance(value, uuid.UUID) else value
+
+
+def is_uuid_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds UUIDs."""
+    return getattr(kind, "extension_name", None) == "arrow.uuid"
 
 
 def plain_column(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -45,6 +80,14 @@ def _decode(values: pa.Array) -> pa.Array:
         if distinct.type in (pa.large_string(), pa.large_binary()):
             return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide, to be joined with others
         return distinct.take(indices)
+    if is_uuid_type(values.type):
+        texts = [data and str(uuid.UUID(bytes=data)) for data in values.storage.to_pylist()]
+        return pa.array(texts, pa.large_string())
+    if pa.types.is_decimal(values.type):
+        digits, scale = values.type.precision, values.type.scale
+        if values.type.bit_width < 128:  # Arrow can do little with these
+            values = values.cast(pa.decimal128(digits, scale))
+        return values.cast(pa.int64()) if scale <= 0 and digits - scale <= _DIGITS_OF_INT64 else values
     return values.cast(_LARGE[values.type]) if values.type in _LARGE else values
 
 

@@ -13,11 +13,11 @@ is refused.
 from __future__ import annotations
 
 import csv
-import datetime
 import itertools
 import operator
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -26,10 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.cli.text import UsageError, note
-from beam_dpsketch.config.scalars import read_time
+from beam_dpsketch.domains.timestamps import read_iso
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.frames.plan import PATHS, columns_of, nearest
+from beam_dpsketch.frames.plan import PATHS, SOME_FRACTIONS, columns_of, nearest
 from beam_dpsketch.hashing.encodings import is_unicode
+from beam_dpsketch.records.columns import readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
@@ -86,6 +87,39 @@ def convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array([_read(text, _READERS[kind]) for text in column.to_pylist()], kind)
 
 
+class Fractions:
+    """Counts values with a point where whole numbers are read, and in ids of people; the first line gives no types."""
+
+    def __init__(self, declared: ReleaseSpec) -> None:
+        types = column_types(declared)
+        self._read = {
+            argument: (field, readable_of(argument, declared.sketch_input.readable))
+            for argument, field in columns_of(declared.selectors).items()
+            if argument == "privacy_id" or types[field] == INTEGER
+        }
+        self._present: Counter[str] = Counter()
+        self._fractions: Counter[str] = Counter()
+
+    def note(self, texts: pa.RecordBatch, columns: pa.RecordBatch) -> None:
+        """Note columns, as text and as they are read."""
+        for argument, (field, _) in self._read.items():
+            text, is_id = texts[field], argument == "privacy_id"
+            self._present[argument] += len(text) - text.null_count
+            if is_id or columns[field].null_count > text.null_count:
+                with_point = pc.match_substring_regex(text, _WITH_POINT)
+                counted = with_point if is_id else pc.and_(with_point, columns[field].is_null())
+                self._fractions[argument] += pc.sum(counted).as_py() or 0
+
+    def check(self) -> None:
+        """Refuse columns that mostly have such values; say where whole numbers have some."""
+        for argument, (field, readable) in self._read.items():
+            if 2 * self._fractions[argument] > self._present[argument]:
+                words = f"{field!r} must hold {readable.description}, and most of its values have a point; "
+                raise ConfigError(PATHS[argument], words + readable.rounding, "E608")
+            if self._fractions[argument] and argument != "privacy_id":
+                note(f"{argument}={field!r} {SOME_FRACTIONS}; {readable.rounding}")
+
+
 def _item_type(declared: ReleaseSpec) -> pa.DataType:
     spec = declared.spec
     if spec.is_listed:
@@ -128,14 +162,10 @@ def _real(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text) else None
 
 
-def _time(text: str) -> datetime.datetime | None:
-    return read_time(text, "") if _TIME.fullmatch(text) else None
-
-
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,4})?", re.ASCII | re.IGNORECASE)
+_WITH_POINT = r"^[ \t]*[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[ \t]*$"
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
-_READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: _real, TIME: _time}
+_READERS: dict[pa.DataType, Callable[[str], Any]] = {INTEGER: _whole, FLOAT: _real, TIME: read_iso}
 _PLAIN = {
     INTEGER: r"^-?[0-9]{1,18}$",
     FLOAT: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.csv_files import CsvFile, convert, declared_schema
+from beam_dpsketch.cli.csv_files import CsvFile, Fractions, convert, declared_schema
 from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
@@ -30,10 +30,17 @@ OnRead: TypeAlias = Callable[[Position], None]
 
 
 class Input(NamedTuple):
-    """Records to be released, to be read once."""
+    """Records to be released, to be read once.
+
+    Attributes:
+      paths: the files.
+      reader: their rows.
+      check: refuses columns whose values, as far as they are read, are not of the type that is needed.
+    """
 
     paths: list[str]
     reader: pa.RecordBatchReader
+    check: Callable[[], None]
 
 
 def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> Input:
@@ -52,7 +59,7 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> 
     if len(endings) != 1 or not endings <= set(ENDINGS):
         raise UsageError(f"the files to release must all end with {' or all with '.join(ENDINGS)}")
     source = (_Parquet if endings == {".parquet"} else _Csv)(paths, declared)
-    return Input(paths, pa.RecordBatchReader.from_batches(source.schema, source.batches(on_read)))
+    return Input(paths, pa.RecordBatchReader.from_batches(source.schema, source.batches(on_read)), source.check)
 
 
 class _Parquet:
@@ -69,6 +76,9 @@ class _Parquet:
                     f"{path} has other columns than {paths[0]}, or other types of them: a person with the id 7 there "
                     'and "7" here would count as two; write them alike'
                 )
+
+    def check(self) -> None:
+        """Do nothing: the types of Parquet tell."""
 
     def batches(self, on_read: OnRead) -> Iterator[pa.RecordBatch]:
         sizes = [*map(os.path.getsize, self._paths)]
@@ -91,6 +101,8 @@ class _Csv:
 
     def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
         self._files = {path: CsvFile(path) for path in paths}
+        self._fractions = Fractions(declared)
+        self.check = self._fractions.check
         for path, file in self._files.items():
             self.schema = declared_schema(path, file.header(), declared)
 
@@ -99,8 +111,11 @@ class _Csv:
         for done, file in enumerate(self._files.values()):
             for batch, read in file.batches(self.schema.names):
                 columns = [convert(text, each.type) for text, each in zip(batch.columns, self.schema, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                self._fractions.note(batch, rows)
+                yield rows
                 on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == sizes[done]), len(sizes)))
+        self.check()
 
 
 def _open_parquet(path: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch._columns import plain_column
+from beam_dpsketch._columns import is_uuid_type, plain_column, plain_value
 
 MAX_SIZE = 1 << 64
 _POSITION_BYTES = 8
@@ -183,6 +183,9 @@ def clamp_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
 def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
     """Clamp whole numbers to [low, high]; return their positions there, and where a value was a whole number."""
     if isinstance(values, pa.Array):
+        values = plain_column(values)
+        if pa.types.is_decimal(values.type):
+            return index_distinct(values, lambda distinct: index_numbers(distinct, low, high))
         values, usable = read_numbers(values)
     else:
         values = values if isinstance(values, np.ndarray) else _to_array(values)
@@ -199,9 +202,21 @@ def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high:
     return positions, usable
 
 
+def index_distinct(
+    values: pa.Array, index: Callable[[list[Any]], tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Index a plain column by its distinct values, as rows hold them."""
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    positions, usable = index(coded.dictionary.to_pylist())
+    if not len(positions):
+        return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
+    codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    usable = usable[codes] & np.asarray(values.is_valid())
+    return np.where(usable, positions[codes], np.uint64(0)), usable
+
+
 def read_numbers(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column as numbers, and where it had one: nowhere if it is of another type."""
-    values = plain_column(values)
+    """Return a plain column as numbers, and where it had one: nowhere if it is of another type."""
     if not is_number_type(values.type):
         return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
     return values.fill_null(0).to_numpy(zero_copy_only=False), np.asarray(values.is_valid())
@@ -228,6 +243,16 @@ def is_text_type(kind: pa.DataType) -> bool:
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
+def has_text_form(kind: pa.DataType) -> bool:
+    """Return whether the plain form of a column of this type is text: of dates and UUIDs too."""
+    return is_text_type(kind) or pa.types.is_date(kind) or is_uuid_type(kind)
+
+
+def is_whole_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds whole numbers alone, or nothing."""
+    return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0) or pa.types.is_null(kind)
+
+
 def is_bytes_type(kind: pa.DataType) -> bool:
     """Return whether a column of this type holds bytes, or nothing."""
     return kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.null()) or pa.types.is_fixed_size_binary(kind)
@@ -246,6 +271,7 @@ def _to_array(values: Sequence[Any]) -> np.ndarray:
 
 
 def _clamp_whole(value: Any, low: int, high: int) -> int | None:
+    value = plain_value(value)
     if not is_real(value):
         return None
     if isinstance(value, (float, np.floating)):

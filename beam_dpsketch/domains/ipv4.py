@@ -11,7 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import Domain, Scale, index_numbers, is_number_type, is_text_type, unwrap_type
+from beam_dpsketch.domains.base import (
+    Domain,
+    Scale,
+    index_distinct,
+    index_numbers,
+    is_number_type,
+    is_text_type,
+    is_whole_type,
+    unwrap_type,
+)
 
 _MAX_ADDRESS = (1 << 32) - 1
 
@@ -50,24 +59,18 @@ class IPv4Domain(Domain):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(values, pa.Array):
             values = plain_column(values)
-            if is_number_type(values.type):
+            if is_number_type(values.type) or pa.types.is_decimal(values.type):
                 return index_numbers(values, 0, _MAX_ADDRESS)
             if not self.reads_column(values.type):
                 return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
-            distinct = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-            numbers, usable = index_numbers(list(map(_to_number, distinct.dictionary.to_pylist())), 0, _MAX_ADDRESS)
-            codes = distinct.indices.fill_null(0).to_numpy(zero_copy_only=False)
-            if not len(numbers):
-                return np.zeros(len(values), dtype=np.uint64), np.zeros(len(values), dtype=bool)
-            usable = usable[codes] & np.asarray(values.is_valid())
-            return np.where(usable, numbers[codes], np.uint64(0)), usable
+            return index_distinct(values, self.index)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
             return index_numbers(values, 0, _MAX_ADDRESS)
         return index_numbers(list(map(_to_number, values)), 0, _MAX_ADDRESS)
 
     def reads_column(self, kind: pa.DataType) -> bool:
         kind = unwrap_type(kind)
-        return is_number_type(kind) or is_text_type(kind)
+        return is_whole_type(kind) or is_text_type(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(0 <= _to_number(value) <= _MAX_ADDRESS)

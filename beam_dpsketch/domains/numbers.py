@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.base import (
     MAX_SIZE,
     Domain,
     Setting,
+    index_distinct,
     index_numbers,
     is_number_type,
     is_real,
+    is_whole_type,
     read_numbers,
     unwrap_type,
 )
@@ -51,7 +54,7 @@ class IntegerDomain(Domain):
     doubt = DOUBT
     plain_type = int
     column_type = pa.int64()
-    value_types: ClassVar[tuple[type, ...]] = (int, np.integer)
+    value_types: ClassVar[tuple[type, ...]] = (int, np.integer, decimal.Decimal)
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
@@ -68,7 +71,7 @@ class IntegerDomain(Domain):
         return index_numbers(values, self.low, self.high)
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
+        return is_whole_type(unwrap_type(kind))
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
@@ -108,7 +111,7 @@ class FloatDomain(Domain):
     doubt = DOUBT
     plain_type = float
     column_type = pa.float64()
-    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating)
+    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating, decimal.Decimal)
 
     def __post_init__(self) -> None:
         _validate.positive_finite(resolution=self.resolution)
@@ -128,6 +131,9 @@ class FloatDomain(Domain):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         present: np.ndarray | bool = True
         if isinstance(values, pa.Array):
+            values = plain_column(values)
+            if pa.types.is_decimal(values.type):
+                return index_distinct(values, self.index)
             numbers, present = read_numbers(values)
         elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
             numbers = values
@@ -139,7 +145,8 @@ class FloatDomain(Domain):
         return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_number_type(unwrap_type(kind)) or pa.types.is_null(kind)
+        kind = unwrap_type(kind)
+        return is_number_type(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
 
     def is_inside(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
@@ -162,11 +169,13 @@ class FloatDomain(Domain):
     @functools.cached_property
     def _decimals(self) -> int:
         """How many decimals the grid is written with: 598 steps of 0.1 are 59.8, and not 59.800000000000004."""
-        exponents = (Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
+        exponents = (decimal.Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
         return max(0, *(-int(exponent) for exponent in exponents))
 
 
 def _to_float(value: Any) -> float:
+    if isinstance(value, decimal.Decimal):
+        return math.nan if value.is_nan() else float(value)
     if not is_real(value):
         return math.nan
     try:

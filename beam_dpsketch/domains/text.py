@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import Setting, Universe, is_bytes_type, is_text_type, unwrap_type
+from beam_dpsketch._columns import plain_column, plain_value, stands_for_text
+from beam_dpsketch.domains.base import Setting, Universe, has_text_form, is_bytes_type, unwrap_type
 
 MAX_BYTES = 254
 TRUNCATED = 255
@@ -45,7 +45,7 @@ class BytesDomain(Universe):
         return np.dtype(f"S{self.max_bytes + 1}")
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else list(values)
+        listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else [*map(plain_value, values)]
         usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
         keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
         return np.array(keys, dtype=self.key_type), usable
@@ -54,7 +54,7 @@ class BytesDomain(Universe):
         return is_bytes_type(unwrap_type(kind))
 
     def is_inside(self, value: Any) -> bool:
-        return len(self.to_bytes(value)) <= self.max_bytes
+        return len(self.to_bytes(plain_value(value))) <= self.max_bytes
 
     def parse(self, text: str) -> Any:
         return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
@@ -103,7 +103,10 @@ class TextDomain(BytesDomain):
     written = "text: put it in quotes"
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return is_text_type(unwrap_type(kind))
+        return has_text_form(unwrap_type(kind))
+
+    def reads_type(self, kind: type) -> bool:
+        return stands_for_text(kind)
 
     def parse(self, text: str) -> str:
         return text

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import numbers
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import Domain, Setting, index_numbers, unwrap_type
+from beam_dpsketch._columns import is_uuid_type, plain_column, plain_value, stands_for_text
+from beam_dpsketch.domains.base import Domain, Setting, has_text_form, index_distinct, index_numbers, unwrap_type
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 
 MAX_MICROS = 9_223_372_036_854_775_000
@@ -23,6 +24,7 @@ _PER_SECOND = 1_000_000
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
@@ -30,8 +32,8 @@ _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 class TimestampDomain(Domain):
     """A grid start, start + resolution, ... up to end; each time is moved to the grid point at or before it.
 
-    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; answers
-    with `datetime` in UTC.
+    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; also
+    dates, which are midnight in UTC, and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
 
     >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
@@ -52,7 +54,7 @@ class TimestampDomain(Domain):
     plain_type = datetime.datetime
     parsed = "times, in ISO 8601 or in seconds since 1970"
     column_type = pa.timestamp("us", "UTC")
-    takes = "datetime, datetime64 and Beam's Timestamp"
+    takes = "datetime, datetime64, Beam's Timestamp, dates and text in ISO 8601"
     value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
 
     def __post_init__(self) -> None:
@@ -72,23 +74,26 @@ class TimestampDomain(Domain):
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         low, high = _micros(self.start), _micros(self.end)
         values = plain_column(values) if isinstance(values, pa.Array) else values
+        if isinstance(values, pa.Array) and has_text_form(unwrap_type(values.type)):
+            return index_distinct(values, self.index)
         if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
             values = values.to_numpy(zero_copy_only=False)
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
         else:
-            values = [micros_of(value) for value in (values.to_pylist() if isinstance(values, pa.Array) else values)]
+            values = [*map(_micros_in_data, values.to_pylist() if isinstance(values, pa.Array) else values)]
         micros, usable = index_numbers(values, low, high)
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        return pa.types.is_timestamp(unwrap_type(kind)) or pa.types.is_null(kind)
+        kind = unwrap_type(kind)
+        return pa.types.is_timestamp(kind) or (has_text_form(kind) and not is_uuid_type(kind))
 
     def reads_type(self, kind: type) -> bool:
-        return super().reads_type(kind) or hasattr(kind, "micros")
+        return super().reads_type(kind) or stands_for_text(kind) or hasattr(kind, "micros")
 
     def is_inside(self, value: Any) -> bool:
-        return bool(_micros(self.start) <= micros_of(value) <= _micros(self.end))
+        return bool(_micros(self.start) <= _micros_in_data(value) <= _micros(self.end))
 
     def parse(self, text: str) -> datetime.datetime:
         return parse_time(text)
@@ -99,6 +104,15 @@ class TimestampDomain(Domain):
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
+
+
+def read_iso(text: str) -> datetime.datetime | None:
+    """Return a date or a time in ISO 8601, with dashes and colons; `None` for other text."""
+    try:
+        time = parse_time(text) if _ISO.fullmatch(text) else None
+    except ValueError:  # there is no such day
+        return None
+    return time.replace(tzinfo=_UTC) if time is not None and time.tzinfo is None else time
 
 
 def parse_time(text: str) -> datetime.datetime:
@@ -146,6 +160,12 @@ def micros_of(value: Any) -> Any:
 def from_micros(micros: int) -> datetime.datetime:
     """Return a time from microseconds since 1970, in UTC."""
     return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
+def _micros_in_data(value: Any) -> Any:
+    """Do as `micros_of`, also for dates and text."""
+    value = plain_value(value)
+    return micros_of(read_iso(value) if isinstance(value, str) else value)
 
 
 def to_micros(**time: Any) -> int:

@@ -6,15 +6,19 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.errors import AllAtOnce, ArgumentTypeError
 from beam_dpsketch.frames.tables import TableParts
+from beam_dpsketch.records.columns import is_numpy_float, readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.windows import Windowing, plan_windows
 
 PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "key": "keys.field"}
 """Where the settings name the column of an argument."""
+SOME_FRACTIONS = "has some values with a fraction, which are dropped"
 
 
 def resolve(declared: ReleaseSpec) -> ResolvedRelease:
@@ -32,6 +36,43 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(refusal(PATHS[argument], words, "E810"))
     declared.reader.read_batch(table.empty, declared.sketch_input)
+
+
+def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
+    """Refuse floats of pandas that mostly have a fraction where whole numbers are read; return warnings of some.
+
+    Their type does not tell: pandas makes integers floats where one is missing. Here the caller holds the table.
+    """
+    warned = []
+    for argument, name in columns_of(declared.selectors).items():
+        readable, column = readable_of(argument, declared.sketch_input.readable), table[name]
+        if readable.is_whole and is_numpy_float(column.dtype):
+            numbers = column.to_numpy(dtype=float)
+            present = numbers[np.isfinite(numbers)]
+            fractions = np.count_nonzero(np.floor(present) != present)
+            if 2 * fractions > len(present):
+                words = f"must hold {readable.description}, and most of its values have a fraction; {readable.rounding}"
+                raise ArgumentTypeError(f"{argument}={name!r}", words, "E608")
+            warned += [f"{argument}={name!r} {SOME_FRACTIONS}; {readable.rounding}"] * bool(fractions)
+    return warned
+
+
+def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str:
+    """Return what is said of an argument that drops all rows."""
+    name = columns_of(declared.selectors)[argument]
+    column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readable)
+    return (
+        f"{argument}={name!r}: no row of the table has a value that can be used, so all were dropped; it must hold "
+        f"{readable.description}, and the column is of type {getattr(column, 'dtype', None) or column.type}"
+    )
+
+
+def negative_words(name: Any) -> str:
+    """Return what is said of negative weights."""
+    return (
+        f"weight={name!r} has values below 0, which count as 0; where they stand for deletions, the bounds must be "
+        "signed; else take a column without them"
+    )
 
 
 def columns_of(selectors: Selectors) -> dict[str, str]:

@@ -17,7 +17,7 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
-from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
+from beam_dpsketch.frames.plan import check_columns, check_fractions, columns_of, negative_words, resolve, unused_words
 from beam_dpsketch.frames.sums import ExactLost, ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
@@ -25,7 +25,7 @@ from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import describe_argument
+from beam_dpsketch.records.selectors import is_pandas_frame
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.statement.accounting import Unreleased
 
@@ -73,19 +73,14 @@ def release_frame(table: Any, settings: Any) -> Any:
     declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    released, unused = release_table(table, declared)
-    for argument in unused:
-        warnings.warn(
-            f"{argument}: no row of the table has a value that can be used, so all were dropped; check the names and "
-            "types of its columns",
-            ElementsWarning,
-            stacklevel=2,
-        )
+    released, warned = release_table(table, declared)
+    for words in warned:
+        warnings.warn(words, ElementsWarning, stacklevel=2)
     return released
 
 
 def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
-    """Return what `release_frame` does, and the arguments that dropped all of many rows, in words.
+    """Return what `release_frame` does, and what it warns of: columns whose values do not count.
 
     Args:
       table: see `release_frame`.
@@ -96,7 +91,8 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     resolved, selectors = resolve(declared), declared.selectors
     opened = open_table(table, columns_of(selectors).values())
     check_columns(declared, opened)
-    resolved, unused = resolved.paying_for(object()), Unused(selectors)
+    warned = check_fractions(declared, table) if is_pandas_frame(type(table)) else []
+    resolved, unused = resolved.paying_for(object()), Unused(selectors, declared.sketch_input.readable)
     secret = None if secret is None else secret.derive(declared.identify(resolved.terms))
     run, sums = Run(secret), ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
     noise: Calibration | Counting
@@ -106,13 +102,14 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     else:
         noise = resolved.noise(Calibration)
         released = release_sums(*sums.by_key(), declared, noise, run)
-    words = [describe_argument(name, getattr(selectors, name)) for name in sorted(unused.arguments)]
+    warned += [unused_words(declared, opened, argument) for argument in sorted(unused.arguments)]
+    warned += [negative_words(selectors.weight)] * sums.drops_negative
     if not declared.is_keyed:
-        return released[None], words
+        return released[None], warned
     found = KeyedReleases(released)
     if not released and resolved.terms.selection is not None:
         found.unreleased = run.spent_alone(noise)
-    return found, words
+    return found, warned
 
 
 def release_sums(

@@ -25,6 +25,7 @@ from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPri
 from beam_dpsketch.records.bounding.rules import Gathered, rule_of, rule_of_norm
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables
+from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.groups import group_rows, wrap_around
 from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
@@ -58,6 +59,8 @@ class ExactSums:
         self._declared, self._terms, self._secret = resolved.declared, resolved.terms, secret
         self._reader, self._sketch_input = self._declared.reader, self._declared.summed(self._terms)
         self._parts, self._unused = parts, unused
+        self.drops_negative = False
+        """Whether a weight was below 0, where no record may delete."""
 
     def by_key(self) -> tuple[dict[Any, SketchAccumulator], ExactLost | None]:
         """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`.
@@ -116,6 +119,8 @@ class ExactSums:
             columns = self._reader.read_batch(part, self._sketch_input)
             size, found = read(columns)
             note_use(self._unused, size, columns, self._reader, self._sketch_input)
+            if columns.weights is not None and not self._sketch_input.bounds.signed:
+                self.drops_negative |= any_negative(columns.weights)
             yield from found
 
 

@@ -1,8 +1,8 @@
 """Encode items as canonical bytes and decode them: distinct items have distinct bytes, across all types.
 
 Guarantee: the same bytes in every process, on every platform and in every later version; `decode` inverts `encode`.
-Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or numpy's) and tuples of these. Part of
-the file format.
+Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or numpy's) and tuples of these. A date is
+its ISO text, a UUID its text, and a whole decimal an integer. Part of the file format.
 
 `canonical` does the same for settings, for messages of keyed randomness. Equal settings have equal bytes, in every
 process and under every version of Python. Settings that differ in any field of any part have different ones. 1, 1.0 and
@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch._columns import plain_value
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 
 Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
@@ -30,12 +31,14 @@ Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 WORD = 1 << 64
 MAX_NESTING = 16
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_PLAIN = {str, bytes, int, tuple}
 _MIN_INT, _MAX_INT = -(1 << 63), WORD - 1
 TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
     """Return the canonical bytes of an item; raise `TypeError` or `ValueError` for what cannot be counted."""
+    item = item if type(item) in _PLAIN else plain_value(item)
     if isinstance(item, str):
         return TEXT + str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
     if isinstance(item, bytes):
@@ -83,7 +86,11 @@ def split_parts(data: bytes) -> list[bytes]:
 
 
 def is_item(value: Any, nesting: int = 0) -> bool:
-    """Return whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these."""
+    """Return whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these, or what stands for one.
+
+    A date and a UUID stand for their text, and a whole decimal for an integer.
+    """
+    value = value if type(value) in _PLAIN else plain_value(value)
     if isinstance(value, (str, bytes)):
         return True
     if isinstance(value, tuple):

@@ -18,6 +18,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch._columns import plain_value
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import BYTES, TEXT, WORD, encode, to_integer
 
@@ -66,6 +67,7 @@ def _hash_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bo
             return np.array(items, dtype=np.int64).view(np.uint64)
         except OverflowError:
             pass
+    items = [*map(plain_value, items)]
     hashed = [not integers_as_they_are or isinstance(item, (str, bytes, tuple)) for item in items]
     values = np.empty(len(items), dtype=np.uint64)
     values[hashed] = hash_all(map(encode, itertools.compress(items, hashed)))

@@ -40,8 +40,11 @@ class ItemLookup:
             raise ArgumentTypeError(
                 "items", f"must be many items, got one {type(items).__name__}; put it into a list", "E615"
             )
+        items = plain_column(items) if isinstance(items, pa.Array) else items
+        if isinstance(items, pa.Array) and pa.types.is_decimal(items.type):
+            items = items.to_pylist()
         if isinstance(items, pa.Array):
-            return self._find_in_column(plain_column(items))
+            return self._find_in_column(items)
         if not isinstance(items, np.ndarray):
             return self._find_objects(items)
         if items.ndim != 1:

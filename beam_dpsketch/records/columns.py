@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.base import is_bytes_type, is_number_type, is_real, is_text_type, unwrap_type
+from beam_dpsketch._columns import plain_column, plain_value
+from beam_dpsketch.domains.base import has_text_form, is_bytes_type, is_real, is_whole_type, unwrap_type
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.selectors import Selector
@@ -33,26 +33,70 @@ _PLAIN_TYPES = {str, int, float, type(None)}
 _AS_IN_ROWS = (pa.string(), pa.large_string(), pa.int64(), pa.null())
 
 
+_CASTS = (pa.timestamp("ms"), pa.string(), pa.float64(), pa.int64())
+"""To what a column may be cast, in the order of what people mean."""
+_ROUND_IT = (
+    'round it, as with pc.round(column).cast("int64") in Arrow, column.round().astype("Int64") in pandas, or '
+    "CAST(ROUND(x) AS BIGINT) in SQL"
+)
+
+
 class Readable(NamedTuple):
-    """The types of columns that an argument reads: a description and a test."""
+    """The types of columns that an argument reads.
+
+    Attributes:
+      description: what they hold, in words.
+      reads: whether a type is one of them.
+      read_floats: how floats of pandas are read where whole numbers are.
+      instead: what else to do than to round fractions, in words.
+    """
 
     description: str
     reads: Callable[[pa.DataType], bool]
+    read_floats: Callable[[pa.Array], pa.Array] = plain_column
+    instead: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether whole numbers are read, and numbers with a fraction are not."""
+        return self.reads(pa.int64()) and not self.reads(pa.float64())
+
+    @property
+    def rounding(self) -> str:
+        """What to do about numbers with a fraction."""
+        return f"{_ROUND_IT}{self.instead}"
+
+    def fix(self, kind: pa.DataType) -> str:
+        """Return what to do about a column of another type."""
+        kind = unwrap_type(kind)
+        if self.is_whole and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            return self.rounding
+        return f'cast it, as with pc.cast(column, "{next(filter(self.reads, _CASTS), pa.binary())}")'
 
 
 def is_hashable(kind: pa.DataType) -> bool:
     """Return whether values of this type have canonical bytes."""
     kind = unwrap_type(kind)
-    return pa.types.is_integer(kind) or is_text_type(kind) or is_bytes_type(kind)
+    return is_whole_type(kind) or has_text_form(kind) or is_bytes_type(kind)
 
 
 def _is_weight(kind: pa.DataType) -> bool:
-    kind = unwrap_type(kind)
-    return is_number_type(kind) or pa.types.is_null(kind)
+    return is_whole_type(unwrap_type(kind))
 
 
-HASHED = Readable("text, bytes or integers", is_hashable)
+def _to_integers(values: pa.Array) -> pa.Array:
+    numbers = values.fill_null(np.nan).to_numpy()
+    whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
+    return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)
+
+
+HASHED = Readable("text, bytes or integers", is_hashable, _to_integers)
 WEIGHTS = Readable("whole numbers", _is_weight)
+
+
+def readable_of(argument: str, items: Readable) -> Readable:
+    """Return what an argument reads, given what items are."""
+    return {"item": items, "weight": WEIGHTS}.get(argument, HASHED)
 
 
 def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
@@ -70,12 +114,11 @@ def batch_column(batch: Any, argument: str, selector: Selector, readable: Readab
         raise ArgumentTypeError(f"{argument}={selector!r}", f"is of type {selected.dtype}, unknown to Arrow", "E608")
     if isinstance(values, list):
         return values
-    if not is_arrow and _is_numpy_float(selected.dtype) and not readable.reads(values.type):
-        values = _to_integers(plain_column(values))
+    if not is_arrow and readable.is_whole and is_numpy_float(selected.dtype):
+        return readable.read_floats(plain_column(values))
     if not readable.reads(values.type):
-        raise ArgumentTypeError(
-            "", f"the {argument} column must hold {readable.description}, got {values.type}", "E608"
-        )
+        words = f"must hold {readable.description}, got {values.type}; {readable.fix(values.type)}"
+        raise ArgumentTypeError(f"{argument}={selector!r}", words, "E608")
     return plain_column(values)
 
 
@@ -99,15 +142,9 @@ def _holds_objects(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.hasobject
 
 
-def _is_numpy_float(dtype: Any) -> bool:
+def is_numpy_float(dtype: Any) -> bool:
     """Return whether values, or categories, are floats: pandas makes integers floats where one is missing."""
     return bool(getattr(getattr(dtype, "categories", None), "dtype", dtype) == np.float64)
-
-
-def _to_integers(values: pa.Array) -> pa.Array:
-    numbers = values.fill_null(np.nan).to_numpy()
-    whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
-    return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)
 
 
 def all_valid(*columns: pa.Array) -> np.ndarray:
@@ -154,8 +191,9 @@ def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.nda
 
     Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel.
     """
-    if isinstance(weights, pa.Array):
+    if isinstance(weights, pa.Array) and not pa.types.is_decimal(weights.type):
         return _parse_column(weights)
+    weights = weights.to_pylist() if isinstance(weights, pa.Array) else weights
     if set(map(type, weights)) == {int}:
         try:
             return np.array(weights, dtype=np.int64), np.ones(len(weights), dtype=bool)
@@ -166,7 +204,13 @@ def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.nda
     return np.array([number or 0 for number in numbers], dtype=np.int64), mask
 
 
+def any_negative(weights: Sequence[Any] | pa.Array) -> bool:
+    """Return whether a weight is below 0."""
+    return bool((parse_weights(weights)[0] < 0).any())
+
+
 def _clip_whole(weight: Any) -> int | None:
+    weight = plain_value(weight)
     if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
         return None
     return max(-_MAX_WEIGHT, min(_MAX_WEIGHT, int(weight)))

@@ -83,7 +83,10 @@ class SketchInput:
     @property
     def readable(self) -> Readable:
         domain = self.spec.domain
-        return HASHED if domain is None else Readable(f"values of {type(domain).__name__}", domain.reads_column)
+        if domain is None:
+            return HASHED
+        instead = ", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else ""
+        return Readable(f"{domain.takes} ({type(domain).__name__})", domain.reads_column, instead=instead)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
         """Return the keys and weights of bounded records, repeated keys once if all weights are equal."""
@@ -157,7 +160,7 @@ class SketchInput:
             unused = {"item"} if not self.keys(items)[1].any() else set()
             if weights is not None and not parse_weights(weights)[1].any():
                 unused.add("weight")
-            warn_of_unused(selectors, unused)
+            warn_of_unused(selectors, unused, self.readable)
 
     @functools.cached_property
     def key_type(self) -> np.dtype[Any]:

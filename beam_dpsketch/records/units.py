@@ -123,9 +123,9 @@ def check_max_weight(bounds: ContributionLimit) -> None:
     if bounds.has_norm and bounds.size is not None and bounds.size < bounds.max_weight:
         raise ArgumentError(
             "max_norm",
-            f"must be at least max_weight, got {bounds.size} and {bounds.max_weight}: the norm of weighted records is a "
-            "total weight, and one record of the largest weight must fit in it; raise max_norm to the total weight of "
-            "a typical heavy person, or lower max_weight",
+            f"must be at least max_weight, got {bounds.size} and {bounds.max_weight}: the norm of weighted records is "
+            "a total weight, and one record of the largest weight must fit in it; raise max_norm to the total weight "
+            "of a typical heavy person, or lower max_weight",
             "E226",
         )
 

@@ -1,7 +1,7 @@
 """Warn once in a worker's log if an argument finds no usable value in all of many elements.
 
-The warning names the argument and its field, and shows neither a value nor a number. Whether it appears depends on
-data: worker logs are for insiders, as the README says.
+The warning names the argument, its field and what it must hold, and shows neither a value nor a number. Whether it
+appears depends on data: worker logs are for insiders, as the README says.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 
+from beam_dpsketch.records.columns import HASHED, Readable, readable_of
 from beam_dpsketch.records.selectors import Selectors, describe_argument
 
 MANY = 100
@@ -18,8 +19,8 @@ _LOG = logging.getLogger(__name__)
 class Unused:
     """The arguments without a usable value in a bundle; costs nothing as soon as one element counts."""
 
-    def __init__(self, selectors: Selectors) -> None:
-        self._selectors = selectors
+    def __init__(self, selectors: Selectors, items: Readable = HASHED) -> None:
+        self._selectors, self._items = selectors, items
         self.start_bundle()
 
     def start_bundle(self) -> None:
@@ -35,7 +36,7 @@ class Unused:
         self._used.update(argument for argument, usable in any_usable.items() if usable)
 
     def finish_bundle(self) -> None:
-        warn_of_unused(self._selectors, self.arguments)
+        warn_of_unused(self._selectors, self.arguments, self._items)
 
     @property
     def arguments(self) -> set[str]:
@@ -43,16 +44,17 @@ class Unused:
         return self._read - self._used if self._dropped >= MANY and not self.anything_counts else set()
 
 
-def warn_of_unused(selectors: Selectors, arguments: set[str]) -> None:
+def warn_of_unused(selectors: Selectors, arguments: set[str], items: Readable) -> None:
     """Log a warning for each argument, once in a worker process."""
     for argument in sorted(arguments):
-        _warn_once(describe_argument(argument, getattr(selectors, argument)))
+        _warn_once(describe_argument(argument, getattr(selectors, argument)), readable_of(argument, items).description)
 
 
 @functools.lru_cache(maxsize=1024)
-def _warn_once(argument: str) -> None:
+def _warn_once(argument: str, wanted: str) -> None:
     _LOG.warning(
-        "%s: no element of a bundle has a value that can be used, so all were dropped; run .check(sample) of the "
-        "transform with some public or made-up elements",
+        "%s: no element of a bundle has a value that can be used, so all were dropped; it must hold %s; run "
+        ".check(sample) of the transform with some public or made-up elements",
         argument,
+        wanted,
     )

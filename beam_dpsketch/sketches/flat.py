@@ -144,6 +144,8 @@ class ExactHistogram(LinearSketch):
 def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of a column that may have nulls."""
     items = plain_column(items)
+    if pa.types.is_decimal(items.type):  # some may be no integers of 64 bits
+        return kind.usable_keys(spec, items.to_pylist())
     usable = np.asarray(items.is_valid())
     try:
         found = kind.keys(spec, items.drop_null() if items.null_count else items)

@@ -104,8 +104,8 @@ def test_a_plan_as_json_has_the_numbers_of_its_words() -> None:
     [
         ({"city": ["a"], "person": [1]}, ""),
         ({"town": ["a"], "person": [1]}, "item: 'city' is not a column"),
-        ({"city": [1.5], "person": [1]}, "the item column must hold text, bytes or integers, got double"),
-        ({"city": ["a"], "person": [[1]]}, "the privacy_id column must hold"),
+        ({"city": [1.5], "person": [1]}, "item='city' must hold text, bytes or integers, got double; round it"),
+        ({"city": ["a"], "person": [[1]]}, "privacy_id='person' must hold"),
     ],
     ids=["fits", "missing", "floats", "lists"],
 )

@@ -104,7 +104,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
         ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
-        ("typed.parquet", "", "the item column must hold"),
+        ("typed.parquet", "", "item='delay' must hold whole numbers (IntegerDomain), got string; cast it"),
         ("visits.parquet other.parquet", "", "has other columns than"),
         ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
         ("twice.csv", "", "is in the first line of 'twice.csv' twice"),

@@ -45,7 +45,7 @@ BAD_ITEMS = {
     "float": [float(NUMBER)],
     "list": [[TEXT]],
     "dict": [{TEXT: NUMBER}],
-    "decimal": [decimal.Decimal(NUMBER)],
+    "decimal": [decimal.Decimal(NUMBER) / 8],
     "datetime": [datetime.datetime(2001, 2, 3)],
     "object": [_Person()],
     "nested object": [("a", (TEXT, _Person()))],
@@ -61,7 +61,7 @@ BAD_ITEMS = {
     "arrow nulls": pa.array([TEXT, None]),
     "arrow lists": pa.array([[TEXT]]),
     "arrow structs": pa.array([{"name": TEXT}]),
-    "arrow dates": pa.array([datetime.date(2001, 2, 3)]),
+    "arrow times": pa.array([datetime.datetime(2001, 2, 3)]),
 }
 
 BAD_WEIGHTS = {

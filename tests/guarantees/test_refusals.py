@@ -493,15 +493,21 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
         lambda: per_key(item="page", keys=AssumePublicKeys("word")),
         "key='word' is not a column of the batch",
     ),
-    "float item": (lambda: globally(item="share"), "the item column must hold text, bytes or integers, got double"),
-    "float id": (lambda: of_id("share"), "the privacy_id column must hold text, bytes or integers, got double"),
+    "float item": (
+        lambda: globally(item="share"),
+        "item='share' must hold text, bytes or integers, got double; round it",
+    ),
+    "float id": (lambda: of_id("share"), "privacy_id='share' must hold text, bytes or integers, got double"),
     "float key": (
         lambda: per_key(item="page", keys=AssumePublicKeys("share")),
-        "the key column must hold text, bytes or integers, got double",
+        "key='share' must hold text, bytes or integers, got double",
     ),
-    "bool item": (lambda: of_id("user", item="seen"), "the item column must hold text"),
-    "nested item": (lambda: of_id("user", item="pages"), "the item column must hold text"),
-    "text weight": (lambda: globally(item="page", weight="user"), "the weight column must hold whole numbers"),
+    "bool item": (lambda: of_id("user", item="seen"), "item='seen' must hold text"),
+    "nested item": (lambda: of_id("user", item="pages"), "item='pages' must hold text"),
+    "text weight": (
+        lambda: globally(item="page", weight="user"),
+        "weight='user' must hold whole numbers, got string; cast it",
+    ),
     "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
     "no item": (globally, "item must be a column name where elements are batches"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
@@ -116,7 +116,7 @@ def test_unsupported_types_are_type_errors_that_name_the_type_and_show_no_value(
         pa.array(["a", None]).dictionary_encode(),
         pa.array([[1]]),
         pa.array([{"a": 1}]),
-        pa.array([datetime.date(2020, 1, 1)]),
+        pa.array([decimal.Decimal("1.5")]),
         pa.array([1], pa.timestamp("ns")),
         pa.chunked_array([[1], [None]]),
         pd.Series([1.5]),

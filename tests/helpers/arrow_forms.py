@@ -28,13 +28,12 @@ def _whole(kind: pa.DataType) -> list[Any]:
 _INTEGERS = [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _FLOATS = [0.0, 1.0, 0.5, None, float("nan"), float("inf"), -float("inf"), -1.0, 100.0, 0.25]
 _COARSE = [each for each in _TIMES if each is None or not each.microsecond]
+_DECIMALS = (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)
 _NEVER: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [True, False, None],
-    **{kind: [DAY.date(), None] for kind in (pa.date32(), pa.date64())},
     **{kind: [datetime.time(5), None] for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))},
     **{pa.duration(unit): [_DAY, None] for unit in ("s", "ms", "us", "ns")},
     pa.month_day_nano_interval(): [(1, 2, 3), None],
-    **{make(9, 2): [decimal.Decimal(1), None] for make in (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)},
     **{make(pa.string()): [["a"], [], None] for make in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)},
     pa.list_(pa.string(), 1): [["a"], None],
     pa.list_(pa.binary_view()): [[b"a"], None],
@@ -51,12 +50,15 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.timestamp("us", "UTC"): [
         None if each is None else each.replace(tzinfo=datetime.timezone.utc) for each in _TIMES
     ],
+    **{kind: [DAY.date(), None, DAY.date() + _DAY, DAY.date()] for kind in (pa.date32(), pa.date64())},
+    **{make(9, 2): [decimal.Decimal(1), None, decimal.Decimal("0.25")] for make in _DECIMALS},
+    **{make(9, 0): [decimal.Decimal(1), None, decimal.Decimal(-7), decimal.Decimal(1)] for make in _DECIMALS},
+    pa.decimal128(38, 0): [decimal.Decimal(1), None, decimal.Decimal(10**37), decimal.Decimal(-(10**37))],
     pa.null(): [None, None, None],
     **_NEVER,
 }
 """Values of each type, as rows hold them."""
 OPAQUE: dict[pa.DataType, pa.Array] = {
-    pa.uuid(): pa.array([b"0" * 16, None], pa.binary(16)),
     pa.json_(pa.string()): pa.array(['"a"', None]),
     pa.bool8(): pa.array([1, None], pa.int8()),
     pa.opaque(pa.string(), "string", "binary"): pa.array(["a", None]),

@@ -47,7 +47,7 @@ UNSUPPORTED = [
     [SECRET],
     {SECRET},
     {SECRET: 1},
-    decimal.Decimal(SECRET),
+    decimal.Decimal(SECRET) / 8,
     datetime.datetime.fromtimestamp(SECRET, datetime.timezone.utc),
     8_675_309j,
     bytearray(b"8675309"),

@@ -65,7 +65,7 @@ def found_of(elements: list[Any], role: str, recipe: SketchInput) -> Any:
         return ids, counted(elements, recipe, key="key" if role == "key" else None)
     except TypeError as error:
         name = {"n": "weight", "user": "privacy_id"}.get(role, role)
-        if not str(error).startswith(f"the {name} column must hold "):
+        if not str(error).startswith(f"{name}='{role}' must hold "):
             raise
         return REFUSED
 
@@ -88,7 +88,9 @@ def difference(role: str, recipe: SketchInput, kind: pa.DataType, form: Form) ->
 def _counts(kind: pa.DataType, role: str) -> bool:
     """Whether some values of this type count in rows, in a flat sketch."""
     if role == "n":
-        return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+    if role != "item" and (pa.types.is_date(kind) or pa.types.is_decimal(kind)):
+        return pa.types.is_date(kind) or kind.scale == 0
     counting = any(isinstance(value, (str, bytes, int)) and not isinstance(value, bool) for value in VALUES[kind])
     return role != "item" and counting
 

@@ -167,7 +167,7 @@ BATCHES = [
         {
             "user": ["x", "y"],
             "page": pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["good", None])),
-            "n": [2.0, 1.0],
+            "n": [2, 1],
         }
     ),
     pd.DataFrame({"user": ["a", None], "page": ["good", "p"], "n": [3, 1]}),

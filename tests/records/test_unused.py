@@ -61,9 +61,11 @@ def logged(caplog: pytest.LogCaptureFixture, transforms: Iterable[beam.PTransfor
 
 
 def warning(argument: str) -> str:
+    whole = "whole numbers" if argument.startswith("weight") else "whole numbers (IntegerDomain)"
+    wanted = whole if argument in ("weight='share'", "weight='n'", "item='share'") else "text, bytes or integers"
     return (
-        f"{argument}: no element of a bundle has a value that can be used, so all were dropped; run .check(sample) of "
-        "the transform with some public or made-up elements"
+        f"{argument}: no element of a bundle has a value that can be used, so all were dropped; it must hold {wanted}; "
+        "run .check(sample) of the transform with some public or made-up elements"
     )
 
 

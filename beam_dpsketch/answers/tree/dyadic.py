@@ -263,7 +263,9 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         lows, highs = np.broadcast_arrays(lows, highs)
         if (swapped := lows > highs).any():
             ends = self.spec.domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
-            raise ArgumentError("high", f"must be at least low, got low={ends[0]} and high={ends[1]}: swap them", "E501")
+            raise ArgumentError(
+                "high", f"must be at least low, got low={ends[0]} and high={ends[1]}: swap them", "E501"
+            )
         return lows, highs, is_one_low and is_one_high
 
     def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:

@@ -9,13 +9,15 @@ import sys
 import pyarrow as pa
 
 from beam_dpsketch.cli.csv_files import TEXT, CsvFile, declared_schema
+from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, printable, write
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.frames.plan import check_columns, columns_of
+from beam_dpsketch.frames.plan import check_columns, columns_of, negative_words
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
+from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 _ENDINGS = (".parquet", ".csv")
@@ -27,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="FILE.parquet|csv",
-        help="look whether this file has the columns; reads no values of Parquet",
+        help="look whether this file has the columns, and whether its first rows can be used",
     )
 
 
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
                 csv = arguments.against.lower().endswith(".csv")
                 given = declared_schema(arguments.against, schema.names, declared) if csv else schema
                 _check_columns(declared, given, f"{path} against {arguments.against}")
+                _check_first_rows(declared, arguments.against, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
             for words in declared.terms.foolish():
                 note(f"{path}: warning: {words}")
@@ -99,6 +102,21 @@ def read_schema(path: str) -> pa.Schema:
         raise
     except (pa.ArrowException, ValueError):  # the message may hold bytes of the file
         raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
+
+
+def _check_first_rows(declared: ReleaseSpec, against: str, title: str) -> None:
+    """Refuse, or warn of, what the types of columns do not tell."""
+    found = open_files([against], declared, lambda _: None)
+    rows = next(iter(found.reader), None)
+    if rows is None:
+        return
+    try:
+        found.check()
+    except ConfigError as error:
+        raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
+    weights = declared.reader.read_batch(rows, declared.sketch_input).weights
+    if weights is not None and not declared.unit.bounds.signed and any_negative(weights):
+        note(f"{title}: {negative_words(declared.weight)}")
 
 
 def _check_columns(declared: ReleaseSpec, schema: pa.Schema, title: str) -> None:

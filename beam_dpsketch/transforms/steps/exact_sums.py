@@ -79,7 +79,7 @@ class KeyRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
         self._reader, self._sketch_input = reader, sketch_input
-        self._unused = Unused(reader.selectors)
+        self._unused = Unused(reader.selectors, sketch_input.readable)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()

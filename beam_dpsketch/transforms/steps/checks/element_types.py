@@ -7,6 +7,7 @@ shows it: see `beam_dpsketch.transforms.steps.checks.sample_check`.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import functools
 import inspect
 import re
@@ -18,13 +19,14 @@ import numpy as np
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
+from beam_dpsketch._columns import stands_for_text
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument, is_batch_type
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
-_ITEMS = (str, bytes, int, np.integer, tuple)
+_ITEMS = (bytes, int, np.integer, decimal.Decimal, tuple)
 _FLOATS = (float, np.floating)
 _OPEN = (typehints.AnyTypeConstraint, typehints.TypeVariable, typehints.ABCSequenceTypeConstraint)
 _MAPPINGS = (typehints.DictConstraint, typehints.MappingTypeConstraint)
@@ -70,7 +72,8 @@ def what_counts(argument: str, domain: AnyDomain) -> str:
         return "a weight must be a whole number"
     if argument == "item" and domain is not None:
         return f"{type(domain).__name__} takes {domain.takes}"
-    return f"{'an item' if argument == 'item' else f'a {argument}'} must be text, bytes, an integer or a tuple of these"
+    named = "an item" if argument == "item" else f"a {argument}"
+    return f"{named} must be text, bytes, an integer, a date, a UUID or a tuple of these"
 
 
 def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
@@ -91,8 +94,6 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, doma
         if not callable(selector):
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words}, which seems to give {reason}"
-    if argument == "weight" and not _may_count(kind, lambda each: not issubclass(each, _FLOATS)):
-        return f"{words}, of type float, which counts only where it is whole"
     return None if is_known else words
 
 
@@ -186,10 +187,10 @@ def _takes(argument: str, domain: AnyDomain, kind: type) -> bool:
     if issubclass(kind, (bool, np.bool_)):
         return False
     if argument == "weight":
-        return issubclass(kind, (int, np.integer, *_FLOATS))
+        return issubclass(kind, (int, np.integer, decimal.Decimal))
     if argument == "item" and domain is not None:
         return domain.reads_type(kind)
-    return issubclass(kind, _ITEMS)
+    return stands_for_text(kind) or issubclass(kind, _ITEMS)
 
 
 def _is_open(kind: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import decimal
 import inspect
 import uuid
 import warnings
@@ -55,7 +54,7 @@ class Visit(NamedTuple):
 
 @dataclasses.dataclass
 class Trip:
-    user: uuid.UUID
+    user: datetime.datetime
     city: str
 
 
@@ -117,8 +116,15 @@ DECLARED: dict[str, Mistake] = {
     "a float field": (lambda: built(Visit, quantiles(item="ms")), r"item='ms' has type float, .* FloatDomain\("),
     "a float item": (lambda: built(Visit, frequencies(item="ms")), "item='ms' has type float"),
     "a float id": (lambda: built(Visit, frequencies(item="city", unit=who("ms"))), "privacy_id='ms' has type float"),
-    "a UUID id": (lambda: built(Trip, frequencies(item="city", unit=who("user"))), "privacy_id='user' has type UUID"),
-    "a UUID in a Row": (lambda: created([beam.Row(user=ROW["id"])], frequencies(item="user")), "has type UUID"),
+    "a time as id": (
+        lambda: built(Trip, frequencies(item="city", unit=who("user"))),
+        "privacy_id='user' has type datetime",
+    ),
+    "a time in a Row": (lambda: created([beam.Row(user=DAY)], frequencies(item="user")), "has type datetime"),
+    "a float weight": (
+        lambda: built(Visit, frequencies(item="city", weight="ms")),
+        "weight='ms' has type float, but a weight must be a whole number; round it to an int",
+    ),
     "a bool": (lambda: built(Visit, frequencies(item="seen")), "item='seen' has type bool"),
     "a tuple of floats": (lambda: built(Visit, frequencies(item="shares")), "item='shares' has type Tuple"),
     "a float key": (lambda: built(Visit, per_key(AssumePublicKeys("ms"), item="city")), "key='ms' has type float"),
@@ -126,9 +132,8 @@ DECLARED: dict[str, Mistake] = {
         lambda: built(Visit, frequencies(item="city", weight="user")),
         "weight='user' has type str, but a weight must be a whole number",
     ),
-    "text for a time": (lambda: built(Visit, quantiles(YEAR, item="user")), "has type str, but TimestampDomain takes"),
+    "a number for a time": (lambda: built(Visit, quantiles(YEAR, item="ms")), "has type float, but TimestampDomain"),
     "text for a float": (lambda: built(Visit, quantiles(FloatDomain(0, 1, 0.1), item="user")), "FloatDomain takes"),
-    "decimals": (lambda: created([decimal.Decimal(1)], quantiles(FloatDomain(0, 1, 0.1))), "has type Decimal"),
     "numbers for text": (lambda: created([1], top(TextDomain(8))), "has type int, but TextDomain takes text"),
     "no key": (
         lambda: created([ROW], per_key(item="n")),
@@ -247,7 +252,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float item": (frequencies(item="ms"), [ROW], r"item='ms' is 1.0 \(float\), but an item must be .* round it"),
     "a time": (frequencies(item="ts"), [ROW], r"item='ts' is datetime.datetime\(2026, 3, 2, 0, 0\) \(datetime\)"),
     "a list": (frequencies(item=lambda row: [row["city"]]), [ROW], r"is \['Oslo'\] \(list\)"),
-    "a UUID id": (frequencies(item="city", unit=who("id")), [ROW], r"privacy_id='id' is UUID\(.* \(UUID\)"),
+    "a time as id": (frequencies(item="city", unit=who("ts")), [ROW], r"privacy_id='ts' is datetime\..* \(datetime\)"),
     "a float id": (frequencies(item="city", unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
@@ -275,8 +280,8 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float column": (frequencies(item="ms"), pd.DataFrame({"ms": [1.0, 1.5]}), r"row 1 .* item='ms' is .*1\.5"),
     "fractions in a column": (
         quantiles(item="x"),
-        pa.table({"x": [1.0, 2.5]}),
-        "row 1 of element 0 .* item='x' is 2.5",
+        pd.DataFrame({"x": [1.0, 2.5]}),
+        r"row 1 of element 0 .* item='x' is np.float64\(2.5\)",
     ),
     "a null in a column": (frequencies(item="x"), pa.table({"x": ["a", None]}), "row 1 .* is None"),
     "a key in a column": (per_key(PublicKeys(["b"], "k"), item="k"), pa.table({"k": ["b", "a"]}), "row 1 .* 'a'"),
