@@ -84,6 +84,11 @@ class ReleaseSpec:
         return self.windows if isinstance(self.windows, TimeRange) else None
 
     @property
+    def span_micros(self) -> tuple[int, int] | None:
+        """When the first declared window opens and the last one closes, in microseconds since 1970, if they are."""
+        return None if self.windows is None else (self.windows.start_micros, self.windows.end_micros)
+
+    @property
     def spec(self) -> Any:
         """The layout of the counters."""
         return self.count.spec

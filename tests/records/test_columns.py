@@ -244,6 +244,41 @@ def test_every_odd_value_alone_counts_as_in_a_row(recipe: SketchInput) -> None:
         assert counted([made], recipe) == counted([{**GOOD, "item": value}], recipe)
 
 
+DAYS = [datetime.date(2024, 1, 1), None, datetime.date(2024, 1, 2), datetime.date(2024, 1, 1)]
+IDS = [uuid.UUID(int=1), uuid.UUID(int=2**127 + 5), None, uuid.UUID(int=1)]
+AMOUNTS = [decimal.Decimal("1.00"), decimal.Decimal(7), None, decimal.Decimal(1)]
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([each and each.bytes for each in IDS], pa.binary(16)))
+STANDS_FOR: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
+    "dates": (DAYS, ["2024-01-01", None, "2024-01-02", "2024-01-01"], [pa.array(DAYS), pa.array(DAYS, pa.date64())]),
+    "UUIDs": (IDS, [each and str(each) for each in IDS], [UUIDS]),
+    "decimals": (AMOUNTS, [1, 7, None, 1], [pa.array(AMOUNTS, pa.decimal128(9, 0)), pa.array([1.0, 7.0, None, 1.0])]),
+}
+
+
+@pytest.mark.parametrize("name", STANDS_FOR)
+def test_what_stands_for_text_or_integers_counts_as_such_in_every_form(name: str) -> None:
+    """A column of floats of pandas too: it makes integers floats where one is missing."""
+    values, plain, arrays = STANDS_FOR[name]
+    for role, recipe in [*[("item", each) for each in RECIPES], *[(each, RECIPES[0]) for each in ("user", "key", "n")]]:
+        if role == "n" and name != "decimals":
+            continue
+        key = "key" if role == "key" else None
+        expected = counted([{**GOOD, role: value} for value in plain], recipe, key=key)
+        assert counted([{**GOOD, role: value} for value in values], recipe, key=key) == expected
+        others = {of: [value] * len(values) for of, value in GOOD.items() if of != role}
+        frames: list[Any] = [pd.DataFrame({**others, role: pd.Series(values, dtype=object)})]
+        for array in arrays:
+            if pa.types.is_floating(array.type):
+                frames.append(pd.DataFrame({**others, role: array.to_pandas()}))
+            else:
+                frames += [
+                    pa.table({**others, role: each}) for each in (array, pa.chunked_array([array[:1], array[1:]]))
+                ]
+        for made in frames:
+            if any(map(any, expected.values())):
+                assert counted([made], recipe, key=key) == expected, type(made)
+
+
 @pytest.mark.pipeline
 def test_one_odd_value_in_a_column_costs_at_most_its_own_record() -> None:
     """End to end; each odd value is in a batch of its own, among good ones."""

@@ -15,7 +15,9 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import apache_beam as beam
 import numpy as np
+from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
@@ -34,8 +36,18 @@ _CONTAINERS: dict[type, type] = {typehints.ListConstraint: list, typehints.SetTy
 _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.generic)
 
 
-def open_questions(selectors: Selectors, element_type: Any, *, domain: AnyDomain, per_key: bool) -> list[str]:
-    """Refuse a type of elements that can never count; return the arguments that it leaves open, in words."""
+def open_questions(
+    selectors: Selectors, element_type: Any, *, domain: AnyDomain, per_key: bool, columns: frozenset[str] | None = None
+) -> list[str]:
+    """Refuse a type of elements that can never count; return the arguments that it leaves open, in words.
+
+    Args:
+      selectors: what in an element is what.
+      element_type: the type.
+      domain: that of the items.
+      per_key: whether there are keys.
+      columns: the names of all fields, where the source of the elements knows them.
+    """
     kind, found = convert_to_beam_type(element_type), {}
     if per_key and selectors.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
@@ -43,7 +55,7 @@ def open_questions(selectors: Selectors, element_type: Any, *, domain: AnyDomain
     selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
     for argument in ("key", "privacy_id", "item", "weight"):
         if argument in selectors.given or argument == "item":
-            found[argument] = _selected(argument, getattr(selectors, argument), kind)
+            found[argument] = _selected_of(argument, getattr(selectors, argument), kind, columns)
     questions = (
         _question(argument, getattr(selectors, argument), selected, is_known, domain)
         for argument, (selected, is_known) in found.items()
@@ -95,6 +107,30 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, doma
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words}, which seems to give {reason}"
     return None if is_known else words
+
+
+def source_columns(elements: beam.PCollection) -> frozenset[str] | None:
+    """Return the columns that elements have because a source of Parquet reads these alone; `None` if it does not say.
+
+    The source is the step that elements come out of, or a step around it.
+    """
+    step = elements.producer
+    while step is not None and elements in step.outputs.values():
+        if isinstance(step.transform, (ReadFromParquet, ReadFromParquetBatched)):
+            names = getattr(step.transform._source, "_columns", None)
+            return None if names is None else frozenset(name.partition(".")[0] for name in names)
+        step = step.parent
+    return None
+
+
+def _selected_of(argument: str, selector: Selector, kind: Any, columns: frozenset[str] | None) -> tuple[Any, bool]:
+    """Do as `_selected`, where the names of all fields may be known."""
+    if columns is None or not isinstance(selector, str):
+        return _selected(argument, selector, kind)
+    if selector not in columns:
+        words = f"is not a column that the source reads: {', '.join(sorted(columns))}"
+        raise ArgumentError(f"{argument}={selector!r}", words, "E606")
+    return (typehints.Any, True) if _is_open(kind) else _selected(argument, selector, kind)
 
 
 def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:

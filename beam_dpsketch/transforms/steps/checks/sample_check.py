@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, said_by
@@ -22,7 +23,13 @@ from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector, describe_argument, is_batch_type
-from beam_dpsketch.transforms.steps.checks.element_types import open_questions, refuse_pairs, remedy, what_counts
+from beam_dpsketch.transforms.steps.checks.element_types import (
+    open_questions,
+    refuse_pairs,
+    remedy,
+    source_columns,
+    what_counts,
+)
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
@@ -50,12 +57,12 @@ class ReadsElements(Replayable):
 
         Args:
           sample: some elements as the pipeline would hold them: rows, dicts, (key, value) pairs, or batches; or one
-            batch alone.
+            batch alone. Those that are a `TimestampedValue` are checked against the declared windows.
 
         Raises:
           ValueError: for the first element that cannot be used. The message names the argument, the field and the
             reason: a field that is missing, a callable that raises, a value of a type that cannot be counted, a
-            fractional weight, a key that is not listed.
+            fractional weight, a key that is not listed, a time outside of the declared windows.
 
         >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
@@ -75,7 +82,8 @@ class ReadsElements(Replayable):
         per_key = self._declared.is_keyed
         if not per_key:
             refuse_pairs(selectors, elements.element_type)
-        questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key)
+        columns = source_columns(elements)
+        questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key, columns=columns)
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
@@ -92,7 +100,7 @@ class _Check:
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
         self._domain = declared.domain
-        self._reader = declared.reader
+        self._reader, self._declared = declared.reader, declared
         self._lists_items = declared.spec.is_listed
         self._warned: set[str] = set()
 
@@ -109,12 +117,26 @@ class _Check:
             raise ArgumentError("sample", "must hold at least one record", "E611")
 
     def _element(self, element: Any, place: str) -> int:
+        if isinstance(element, TimestampedValue):
+            self._time(element.timestamp, place)
+            element = element.value
         columns = self._columns(element, place)
         batch = element if self._reader.is_batch_type(type(element)) else None
         for argument, values in zip(("privacy_id", "key", "item", "weight"), columns, strict=True):
             if values is not None:
                 self._values(argument, values, place, batch)
         return len(columns.items)
+
+    def _time(self, time: Any, place: str) -> None:
+        """Refuse a time outside of the windows that are declared."""
+        span = self._declared.span_micros
+        if span is not None and not span[0] <= time.micros < span[1]:
+            start, time, end = (micros // 1_000_000 for micros in (span[0], time.micros, span[1]))
+            words = (
+                f"{place} has a time of {time} seconds since 1970, outside of the declared windows, {start} to {end}: "
+                "such a record is dropped; times of Beam are in seconds, so divide milliseconds by 1000"
+            )
+            raise ArgumentError("", words, "E612")
 
     def _columns(self, element: Any, place: str) -> Columns:
         """Read one element as the transform does."""
@@ -169,6 +191,7 @@ class _Check:
         if argument == "weight":
             inside = bounds.min_weight <= value <= bounds.max_weight
             limits = f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds"
+            limits += ", which are not signed" if value < 0 else ""
         else:
             inside = argument != "item" or self._domain is None or self._domain.is_inside(value)
             limits = str(self._domain)
