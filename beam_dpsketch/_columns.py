@@ -26,6 +26,7 @@ _LARGE = {
     pa.date32(): pa.large_string(),
     pa.date64(): pa.large_string(),
 }
+_MOST = {str, bytes, int, float, type(None)}
 _MAX_DIGITS = 100
 _DIGITS_OF_INT64 = 18
 
@@ -40,6 +41,8 @@ def plain_value(value: Any) -> Any:
 
     A decimal that a column of Arrow can hold has at most 76 digits; one of more than 100 is odd.
     """
+    if type(value) in _MOST:
+        return value
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return datetime.date.isoformat(value)  # a subclass cannot override it
     if isinstance(value, decimal.Decimal):

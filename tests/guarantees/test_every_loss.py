@@ -56,8 +56,9 @@ from tests.helpers.combinations import (
 )
 from tests.helpers.loss_settings import SIDES, SPECS, Layout, Setting
 from tests.helpers.losses import Run
-from tests.helpers.side_releases import no_noise
+from tests.helpers.side_releases import any_norm, no_noise
 
+pytestmark = pytest.mark.usefixtures(any_norm.__name__)
 ROUNDING = 1 + 1e-9
 NORM = Fraction(3, 2)
 TWO: dict[str, Any] = {"max_keys": 2}

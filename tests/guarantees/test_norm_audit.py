@@ -45,8 +45,10 @@ from tests.helpers.laws import Fault
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
 from tests.helpers.pipelines import FN_API, run
+from tests.helpers.side_releases import any_norm
 from tests.helpers.tree_pipelines import exact_vectors
 
+pytestmark = pytest.mark.usefixtures(any_norm.__name__)
 KEYS = ["first", "second"]
 ALARMS = "the audit alarms"
 

@@ -44,7 +44,9 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding_over_windows
 from beam_dpsketch.transforms.steps.bounding_over_windows import _group_by_period as exact_group_by_period
 from tests.helpers.pipelines import seen_by_sink
+from tests.helpers.side_releases import any_norm
 
+pytestmark = pytest.mark.usefixtures(any_norm.__name__)
 RHO, DELTA, END, STEP = Fraction(1, 2), Fraction(1, 10**6), 60, 10
 FIXED, SLIDING = FixedWindows(STEP), SlidingWindows(2 * STEP, STEP)
 KEYS, ITEMS = "ab", "wxyz"

@@ -45,10 +45,10 @@ from beam_dpsketch.transforms.steps import bounding
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
-from tests.helpers.side_releases import Place, no_noise
+from tests.helpers.side_releases import Place, any_norm, no_noise
 from tests.helpers.streams import in_windows, state_everywhere
 
-pytestmark = pytest.mark.usefixtures(no_noise.__name__)
+pytestmark = pytest.mark.usefixtures(any_norm.__name__, no_noise.__name__)
 RHO = Fraction(1, 10)
 SPEC = ListedItems(range(64))
 KEYS = ["a", "b", "c", "d"]
