@@ -61,9 +61,11 @@ def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str
     """Return what is said of an argument that drops all rows."""
     name = columns_of(declared.selectors)[argument]
     column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readable)
+    is_listed = declared.public_keys is not None if argument == "key" else declared.spec.is_listed
+    listed = " that are listed" if is_listed and argument in ("key", "item") else ""
     return (
         f"{argument}={name!r}: no row of the table has a value that can be used, so all were dropped; it must hold "
-        f"{readable.description}, and the column is of type {getattr(column, 'dtype', None) or column.type}"
+        f"{readable.description}{listed}, and the column is of type {getattr(column, 'dtype', None) or column.type}"
     )
 
 

@@ -196,7 +196,12 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     ("negative weights of CSV", lambda: command(f"run data.csv {OF_N}"), 0, "weight='n' has values below 0"),
     ("check against them", lambda: command(f"check n.yaml --against {DATA}"), 0, "weight='n' has values below 0"),
     # Items of another type than those of the release.
-    ("numbers asked of text", lambda: WORDS.top_k(2, [1, 2]), TypeError, "items must be str"),
+    (
+        "numbers asked of text",
+        lambda: WORDS.top_k(2, [1, 2]),
+        TypeError,
+        "items must be text, which the release counted",
+    ),
     ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),
     (
@@ -247,7 +252,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         lambda: of_frame(TABLE, frequencies(keys=PublicKeys([1, 2], "city"))),
         ElementsWarning,
         "key='city': no row of the table has a value that can be used, so all were dropped; it must hold text, bytes "
-        "or integers, and the column is of type string",
+        "or integers that are listed, and the column is of type string",
     ),
     ("booleans", lambda: of_frame(TABLE, frequencies(item="seen")), TypeError, "got bool; cast it, as with pc.cast("),
     (

@@ -80,7 +80,7 @@ class ReleasedPrefixTree(ReleasedTree):
         """Return the estimate of each item and how many levels after its end are averaged (0 if it is cut)."""
         keys, usable = self.spec.domain.index(items)
         if not usable.all():
-            raise ArgumentTypeError("items", f"must be {self.spec.domain.plain_type.__name__}", "E717")
+            raise ArgumentTypeError("items", f"must be {self.spec.domain.takes}, which the release counted", "E717")
         sums, counts, last = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
         for level, (prefixes, ended) in zip(self._levels, hash_prefixes(self.spec, keys), strict=True):
             last = level.estimates(prefixes)

@@ -242,9 +242,9 @@ def test_thresholds_limits_and_more_than_there_are() -> None:
         (lambda tree: tree.top_k(1.0), "k must be a whole number, got float"),
         (lambda tree: tree.top_k(1, confidence=1.0), "confidence must be greater than 0 and less than 1"),
         (lambda tree: tree.heavy_hitters(1.0, 0.0), "confidence must be greater than 0 and less than 1"),
-        (lambda tree: tree.estimate([1]), "items must be str"),
-        (lambda tree: tree.estimate(["a", None]), "items must be str"),
-        (lambda tree: tree.estimate([b"a"]), "items must be str"),
+        (lambda tree: tree.estimate([1]), "items must be text"),
+        (lambda tree: tree.estimate(["a", None]), "items must be text"),
+        (lambda tree: tree.estimate([b"a"]), "items must be text"),
     ],
 )
 def test_bad_questions_are_refused_in_words(ask: Any, message: str) -> None:
