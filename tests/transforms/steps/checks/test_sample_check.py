@@ -209,11 +209,6 @@ WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
         ["a callable), which seems to give List"],
     ),
     "a field of any type": (Visit, frequencies(item="what"), ["item='what'"]),
-    "float weights": (
-        Visit,
-        frequencies(item="city", weight="ms"),
-        ["weight='ms', of type float, which counts only where it is whole"],
-    ),
     "continual": (Any, continual(item="town"), ["PrivateFrequencies cannot check item='town'"]),
 }
 
