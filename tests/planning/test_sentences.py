@@ -13,6 +13,7 @@ import pytest
 from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.config import read_release
+from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.planning import plan_text
 from beam_dpsketch.planning.plan_text import noise_of_answers
@@ -62,8 +63,8 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     terms, spec = config.terms, config.spec
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
-    row = {} if config.horizon is None else {"row": 0}
-    (released,) = release_parts([part], config.resolved.calibrated, **row)
+    row = None if config.horizon is None else 0
+    (released,) = release_parts([part], config.resolved.calibrated, row=row, lost=empty_lost(terms))
     return released.privacy
 
 

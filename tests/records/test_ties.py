@@ -20,6 +20,7 @@ from beam_dpsketch import NormBound, RecordBounds, SketchSpec, release_frame
 from beam_dpsketch.frames.sums import into_shards
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.lost.histogram import LostCounter
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import netting, record_rule, selection
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -34,6 +35,7 @@ from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindow
 SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
 CASES, MORE_CASES = 8, 100
+LOST = LostCounter(Fraction(1, 50), 30, None, 1)
 _TYPES: dict[str, Any] = {"key": pa.large_binary(), "item": pa.uint64(), "priority": pa.uint32()}
 
 
@@ -52,7 +54,7 @@ def keyed() -> KeyedPriorities:
 
 def over_windows(priorities: Any) -> RecordRule:
     bounds = RecordBounds(2, max_keys=2, max_weight=9)
-    return _RuleOverWindows(bounds, SketchInput(SPEC, bounds), priorities, 2)
+    return _RuleOverWindows(bounds, SketchInput(SPEC, bounds, lost=LOST), priorities, 2)
 
 
 def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:
@@ -60,14 +62,18 @@ def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:
         NormBound(max_norm, max_keys=2, max_weight=9, **settings),
         SelectionRule(delta=Fraction(1, 100), max_keys=2),
     )
-    return NormRule(bounds, SketchInput(SPEC, bounds, (), rule), (), rule)
+    return NormRule(bounds, SketchInput(SPEC, bounds, (), rule, lost=LOST), (), rule)
+
+
+def by_records(priorities: Any, **settings: Any) -> RecordRule:
+    return RecordRule(RecordBounds(2, max_weight=9, **settings), priorities, lost=LOST)
 
 
 RULES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "records": (lambda: RecordRule(RecordBounds(2, max_weight=9), RandomPriorities(1)), ("priority",)),
-    "keys": (lambda: RecordRule(RecordBounds(2, max_keys=2, max_weight=9), RandomPriorities(1)), ("key", "priority")),
+    "records": (lambda: by_records(RandomPriorities(1)), ("priority",)),
+    "keys": (lambda: by_records(RandomPriorities(1), max_keys=2), ("key", "priority")),
     "windows": (lambda: over_windows(RandomPriorities(1)), ("key", "window", "priority")),
-    "records, keyed": (lambda: RecordRule(RecordBounds(2, max_weight=9), keyed()), ()),
+    "records, keyed": (lambda: by_records(keyed()), ()),
     "keys and windows, keyed": (lambda: over_windows(keyed()), ("key", "window")),
     "norm": (by_norm, ("key",)),
     "norm in full": (lambda: by_norm(1000), ("key",)),
@@ -96,9 +102,10 @@ def draw_records(columns: tuple[str, ...], random: np.random.Generator) -> pa.Ta
     return pa.table({name: pa.array(drawn[name], _TYPES.get(name, pa.int64())) for name in used})
 
 
-def outcome(rule: Any, records: pa.Table) -> tuple[Counter[Any], Counter[Any]]:
-    """Return the weight that a rule keeps of each id, key, window and item, and the votes by key."""
-    kept, side, _ = rule.bound(records)
+def outcome(rule: Any, records: pa.Table) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:
+    """Return the weight that a rule keeps of each id, key, window and item, the votes by key, and what ids lost."""
+    bounded = rule.bound(records)
+    kept, side = bounded.kept, bounded.side
     kept = kept.set_column(0, "unit", encode_ids(kept["unit"]))
     names = [name for name in ("unit", "key", "window", "item") if name in kept.column_names]
     weights: Counter[Any] = Counter()
@@ -107,7 +114,7 @@ def outcome(rule: Any, records: pa.Table) -> tuple[Counter[Any], Counter[Any]]:
     cast: Counter[Any] = Counter()
     for row in [] if side is None else side.to_pylist():
         cast[row["key"]] += row["votes"]
-    return +weights, +cast
+    return +weights, +cast, +Counter(dict(enumerate(bounded.lost.tolist())))
 
 
 def in_parts(rule: Any, records: pa.Table, random: np.random.Generator) -> pa.Table:
