@@ -33,11 +33,12 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.lost.histogram import LostCounter, LostIn
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
@@ -66,6 +67,7 @@ class Setting(NamedTuple):
     chosen: Fraction = Fraction(33, GRID)
     selection: SelectionRule | None = None
     mechanism: RowMechanism | None = None
+    lost_in: LostIn = LostIn.RELEASE
 
     @property
     def terms(self) -> ReleaseTerms:
@@ -87,6 +89,7 @@ class Setting(NamedTuple):
             period_micros=int(self.unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD),
             output_cells=self.output_cells,
             selection=self.selection,
+            lost_in=self.lost_in,
         )
 
 
@@ -115,6 +118,22 @@ def cost_of_note(note: SideNote, setting: Setting, bounds: Bounds) -> Fraction:
         costs.add(factor * limit * reach(setting) / (2 * note.sigma_squared))
     (cost,) = costs
     return cost
+
+
+def costs_of_lost(statement: PrivacyStatement, setting: Setting, bounds: Any) -> Iterator[Fraction]:
+    """Return what the histogram of lost weight costs, and for a run what is kept of it."""
+    note = statement.lost
+    if note is None:
+        return
+    factor = 1 if setting.privacy.relation is ADD_OR_REMOVE_ONE else 2
+    yield Fraction(factor * (1 if note.kept else setting.windows)) / (2 * note.sigma_squared)
+    if note.kept is not None:
+        if isinstance(bounds, RecordBounds):
+            most = Fraction(bounds.max_per_key * bounds.max_weight * bounds.max_keys * setting.windows)
+        else:
+            most = 4 * Fraction(bounds.max_norm)
+        assert note.kept.squared_limit == most**2
+        yield factor * most**2 / (2 * note.kept.sigma_squared)
 
 
 def reach(setting: Setting) -> Fraction:
@@ -153,17 +172,21 @@ def wanted(setting: Setting) -> dict[str, Fraction]:
         return {}
     shares = {name: getattr(asked, name) or Fraction(0) for name in ("units", "records", "weight")}
     bounds: Any = setting.bounds
-    if not isinstance(bounds, RecordBounds):
-        half = (asked.lost or Fraction(0)) / 2
-        shares |= {"clipped": half, "scaled": half}
-    else:
+    lost, in_records = asked.lost or Fraction(0), isinstance(bounds, RecordBounds)
+    if setting.mechanism is not None or bounds.signed or setting.lost_in is LostIn.NOWHERE:
+        shares |= {} if in_records else {"clipped": lost / 2, "scaled": lost / 2}
+    elif setting.lost_in is LostIn.RUN:
+        shares |= {"lost": lost / 2, "kept in the run": lost / 2}
+    elif not setting.unit.is_one_record or bounds.max_weight > 1:
+        shares |= {"lost": lost}
+    if in_records:
         weighs = bounds.signed or bounds.max_weight > 1
         equal = [["units"], ["records"], ["weight"]]
         if bounds.max_per_key == 1:
             equal = [["units", "records"], ["weight"]] if weighs else [["units", "records", "weight"]]
         elif not weighs:
             equal = [["units"], ["records", "weight"]]
-        shares = {name: max(shares[each] for each in group) for group in equal for name in group}
+        shares |= {name: max(shares[each] for each in group) for group in equal for name in group}
     return {name: share for name, share in shares.items() if share}
 
 
@@ -192,7 +215,8 @@ def check_votes(statement: PrivacyStatement, setting: Setting) -> Fraction:
 def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
     """Return the release, or a row, of a sketch without data."""
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
-    (found,) = release_parts([part], Calibration.of(raw.spec, terms), row=0 if isinstance(terms, RowTerms) else None)
+    row = 0 if isinstance(terms, RowTerms) else None
+    (found,) = release_parts([part], Calibration.of(raw.spec, terms), row=row, lost=empty_lost(terms))
     return found
 
 
@@ -210,9 +234,14 @@ def check(setting: Setting) -> None:
     statement = released(raw, terms).privacy
     assert (statement.norm_spend or 0) * rho == sum(parts), "the choice is not said"
     found = {name: note.share for note in statement.side for name in note.names}
+    of_lost = [] if (lost := statement.lost) is None else [lost.share, *([lost.kept.share] if lost.kept else [])]
+    found |= zip(("lost", "kept in the run"), of_lost, strict=False)
     assert found == wanted(setting), "other counts or shares than asked for"
     costs = [cost_of_note(note, setting, statement.bounds) for note in statement.side]
-    assert costs == [rho * note.share for note in statement.side], "a count does not cost its share"
+    costs += costs_of_lost(statement, setting, statement.bounds)
+    assert costs == [rho * share for share in [*(note.share for note in statement.side), *of_lost]], (
+        "a count does not cost its share"
+    )
     sketch = sum(costs_of_tables(statement, setting), Fraction(0))
     votes = check_votes(statement, setting)
     assert sketch == rho * statement.sketch_share == rho * (terms.share_left - votes), "the sketch costs another share"
@@ -223,7 +252,7 @@ def check(setting: Setting) -> None:
     if setting.selection is not None:
         return
     alone = released(raw, terms.without_side_counters()).privacy
-    assert alone.side == ()
+    assert (alone.side, alone.lost) == ((), None)
     assert sum(costs_of_tables(alone, setting), Fraction(0)) == rho * (1 - (alone.norm_spend or 0))
 
 
@@ -285,6 +314,7 @@ def settings(draw: st.DrawFn) -> Setting:
         Fraction(draw(st.integers(GRID, 50 * GRID)), GRID),
         selection,
         draw(mechanism) if kind == "horizon" else None,
+        draw(st.sampled_from([LostIn.RELEASE] if unit.is_one_record else LostIn)),
     )
 
 
@@ -318,8 +348,10 @@ def everyday() -> Iterator[Setting]:
     for (bound, unit), relation, spec in itertools.product(
         bounds, NeighboringRelation, [SketchSpec(width=8), ListedItems(["a", "b"]), *trees]
     ):
-        for cells, windows in ((1, 1), (None, 1), (3, 2)):
-            yield Setting(spec, PrivacySpec(rho=Fraction(1, 7), relation=relation), bound, unit, cells, windows)
+        one = unit.is_one_record
+        for cells, windows, lost_in in ((1, 1, LostIn.RELEASE), (None, 1, LostIn.RUN), (3, 2, LostIn.RUN)):
+            setting = Setting(spec, PrivacySpec(rho=Fraction(1, 7), relation=relation), bound, unit, cells, windows)
+            yield setting if one else setting._replace(lost_in=lost_in)
         if not isinstance(bound, AutoNorm):
             keys = bound.max_keys if isinstance(bound, RecordBounds) else 7
             privacy, rule = (
@@ -350,8 +382,16 @@ def sigma_squared_of(changed: Callable[[SideCounter], SideCounter]) -> Fault:
     )
 
 
+def lost_counter(changed: Callable[[LostCounter], LostCounter]) -> Fault:
+    def faulty(exact: Any, *terms: Any, **settings: Any) -> LostCounter | None:
+        found = exact(*terms, **settings)
+        return found and changed(found)
+
+    return laws.around(terms_module, "lost_counter", faulty)
+
+
 def with_half_of_the_terms(exact: Any, terms: ReleaseTerms, norm: Any) -> ReleaseTerms:
-    settings = {name: getattr(terms, name) for name in ("unit", "window_count", "output_cells")}
+    settings = {name: getattr(terms, name) for name in ("unit", "window_count", "output_cells", "lost_in")}
     return ReleaseTerms(terms.privacy, exact(terms, norm).bounds, **settings)
 
 
@@ -378,7 +418,15 @@ FAULTS = {
     ),
     "all of rho for the sketch": share_left(lambda exact, counters, *others: Fraction(1)),
     "the share of one counter forgotten": share_left(lambda exact, counters, *others: exact(counters[1:], *others)),
-    "the choice not paid for": share_left(lambda exact, counters, *others: exact(counters)),
+    "the choice not paid for": share_left(lambda exact, counters, spend, lost: exact(counters, lost)),
+    "lost weight not paid for": share_left(lambda exact, counters, spend, lost: exact(counters, spend)),
+    "lost weight of one window": lost_counter(lambda found: found._replace(reach=1)),
+    "what a run lost with twice its share": lost_counter(
+        lambda found: found._replace(share=found.share * (2 if found.of_run else 1))
+    ),
+    "what a run keeps of one window": laws.around(
+        terms_module, "lost_counter", lambda exact, *terms, windows, **rest: exact(*terms, windows=1, **rest)
+    ),
     "shares taken from the sketch twice": share_left(lambda exact, *all_: 2 * exact(*all_) - 1),
     "counters without their share": sigma_squared_of(lambda counter: counter._replace(share=Fraction(1))),
     "one counter with twice its share": sigma_squared_of(
@@ -394,7 +442,9 @@ FAULTS = {
         SideCounter, "squared_sensitivity", lambda counter, relation, *, reach=1: counter.squared_limit * reach
     ),
     "limits of more cells than there are": laws.around(
-        terms_module, "side_counters", lambda exact, shares, bounds, *, max_cells: exact(shares, bounds)
+        terms_module,
+        "side_counters",
+        lambda exact, shares, bounds, *, max_cells, clips: exact(shares, bounds, clips=clips),
     ),
     "tables without their shares": laws.put(calibration, "raw_type", lambda spec: Whole(raw_type(spec))),
     "the choice with all of rho": laws.around(

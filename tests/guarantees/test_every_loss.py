@@ -36,6 +36,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
+from beam_dpsketch.privacy.lost.histogram import LostCounter
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import RowTerms
@@ -293,12 +294,18 @@ ID = functools.partial(PrivacyId, "user")
 PERIOD = Setting("count_min", ID(NormBound(NORM, max_weight=9), period=60), Layout(60))
 AUTO = Setting("count_min", ID(AutoNorm(max_weight=9)), Layout())
 IN_TWO = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(60))
+STREAM = Setting("count_min", ID(RecordBounds(1), max_windows=2, period=240), Layout(60, streaming=True))
+CLAMPED = Setting("count_min", Record(max_weight=3), Layout(120, 60))
 SLIDING = Setting("count_min", Record(), Layout(120, 60))
 ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
 SIGNS = Setting("count_sketch", Record(), Layout())
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
 REMOVALS = laws.put(SideCounter, "squared_sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
+LOST_IS_FREE = laws.put(LostCounter, "shares", Fraction(0))
+LOST_IN_ONE_WINDOW = laws.around(
+    LostCounter, "sigma_squared", lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms)
+)
 FAULTS = {
     "removals_cost_replacements": REMOVALS.found(A_RUN, PERIOD),
     "removals_cost_replacements, in half": REMOVALS.found(A_REMOVAL, PLAIN),
@@ -322,8 +329,16 @@ FAULTS = {
         terms_module, "share_left", lambda counters, *others: 1 - sum(others, Fraction(0)), A_REMOVAL, PLAIN
     ),
     "the_choice_is_free": laws.put(
-        terms_module, "share_left", lambda counters, *_: 1 - sum(each.share for each in counters), A_REMOVAL, AUTO
+        terms_module,
+        "share_left",
+        lambda counters, spend, lost: 1 - lost - sum(each.share for each in counters),
+        A_REMOVAL,
+        AUTO,
     ),
+    "lost_weight_is_free": LOST_IS_FREE.found(A_REMOVAL, PLAIN),
+    "lost_weight_is_free, of_a_run": LOST_IS_FREE.found(A_REMOVAL, OF_KEYS),
+    "windows_of_lost_weight_are_forgotten": LOST_IN_ONE_WINDOW.found(A_RUN, STREAM),
+    "windows_of_lost_weight_are_forgotten, sliding": LOST_IN_ONE_WINDOW.found(A_REMOVAL, CLAMPED),
     "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, CHOSEN),
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),

@@ -28,6 +28,7 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
+    PrivacyStatement,
     PublicKeys,
     Record,
     RecordBounds,
@@ -36,6 +37,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.privacy.lost.histogram import LostCounter
 from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -56,6 +58,8 @@ NORM = Fraction(3, 2)
 """The square is 9 / 4: two keys or windows of a unit that is not scaled count."""
 SIGNED = NormBound(NORM, max_weight=9, signed=True)
 RECORDS = RecordBounds(3, max_keys=2, max_weight=5, signed=True)
+UNSIGNED, UNSIGNED_RECORDS = NormBound(NORM, max_weight=9), RecordBounds(3, max_keys=2, max_weight=5)
+LOST, KEPT = ("lost",), ("kept in the run",)
 Unit = list[tuple[dict[str, Any], float]]
 
 
@@ -69,8 +73,8 @@ def heavy(places: list[tuple[str | None, float]], weight: int = 9, items: int = 
 class Case(NamedTuple):
     """A transform, and units that move its counters the most.
 
-    `limits` are K^2 of each counter, and of the sketch; `windows_reached` multiplies the squares. `times` are those of
-    one period, within which a unit is one.
+    `limits` are K^2 of each counter, and of the sketch; `windows_reached` multiplies the squares, but not those of
+    what a run tells once. `times` are those of one period, within which a unit is one.
     """
 
     make: Callable[[PrivacySpec], Any]
@@ -81,6 +85,11 @@ class Case(NamedTuple):
     windows_reached: int = 1
     spend: Fraction = Fraction(0)
     times: tuple[float, ...] = (0.0, 60.0, 65.0, 120.0, 180.0)
+    signed: bool = True
+
+    @property
+    def of_run(self) -> bool:
+        return KEPT[0] in self.limits
 
 
 def globally(unit: Any, **arguments: Any) -> Callable[[PrivacySpec], Any]:
@@ -97,6 +106,12 @@ def limits(units: int, norm: Fraction = NORM) -> dict[str, Fraction]:
     ample = (4 * norm) ** 2
     squares: dict[str, Any] = {"units": units, "records": ample, "weight": ample, "clipped": norm**2, "scaled": units}
     return {name: Fraction(square) for name, square in squares.items()} | {"sketch": norm**2}
+
+
+def lost(kept: Fraction | None = None, **of_weights: Fraction) -> dict[str, Fraction]:
+    """The same of weights without signs, with K^2 of the histogram and of what is kept in the run."""
+    found = {name: limit for name, limit in of_weights.items() if name not in ("clipped", "scaled")}
+    return {**found, LOST[0]: Fraction(1)} | ({} if kept is None else {KEPT[0]: kept})
 
 
 def three(first: list[Any], elsewhere: list[Any], weight: int = 9, items: int = 64) -> list[Unit]:
@@ -180,6 +195,60 @@ CASES = {
         OF_ONE,
         three([(None, 0.0)], [(None, 0.0)], items=1),
     ),
+    "lost under a norm": Case(
+        globally(PrivacyId("user", UNSIGNED)), lost(**limits(1)), three([(None, 0.0)], [(None, 0.0)]), signed=False
+    ),
+    "lost under a norm, keys and windows": Case(
+        per_key(PrivacyId("user", UNSIGNED), **DECLARED),
+        lost((4 * NORM) ** 2, **limits(2)),
+        three(*ALONG),
+        windows=60,
+        signed=False,
+    ),
+    "lost under a chosen norm, windows": Case(
+        globally(PrivacyId("user", AutoNorm(max_weight=9)), **DECLARED),
+        lost((4 * NORM) ** 2, **limits(2)),
+        three([(None, 0.0), (None, 60.0)], [(None, 120.0), (None, 180.0)]),
+        windows=60,
+        spend=Fraction(1, 20),
+        signed=False,
+    ),
+    "lost records of ids": Case(
+        per_key(PrivacyId("user", UNSIGNED_RECORDS)), lost(Fraction(30**2), **OF_RECORDS), three(*ALONG), signed=False
+    ),
+    "lost records of ids, windows": Case(
+        per_key(PrivacyId("user", UNSIGNED_RECORDS, max_windows=2), **DECLARED),
+        lost(Fraction(60**2), **OF_RECORDS),
+        three(EARLY[0], EARLY[1]),
+        windows=60,
+        windows_reached=2,
+        signed=False,
+    ),
+    "lost records of ids, stream": Case(
+        globally(PrivacyId("user", RecordBounds(1, max_weight=5), max_windows=2, period=240)),
+        lost(**OF_ONE),
+        three([(None, 0.0), (None, 60.0)], [(None, 120.0), (None, 180.0)]),
+        windows=60,
+        streaming=True,
+        windows_reached=2,
+        signed=False,
+    ),
+    "lost of a record in sliding windows": Case(
+        globally(Record(max_weight=5)),
+        lost(**OF_ONE),
+        three([(None, 65.0)], [(None, 185.0)], items=1),
+        windows=(120, 60),
+        windows_reached=2,
+        signed=False,
+    ),
+    "lost of a combine fn": Case(
+        lambda privacy: beam.CombineGlobally(
+            PrivateSketchFn(SPEC, privacy, unit=Record(max_weight=5), item="item", weight="n")
+        ),
+        lost(**OF_ONE),
+        three([(None, 0.0)], [(None, 0.0)], items=1),
+        signed=False,
+    ),
 }
 
 
@@ -218,21 +287,36 @@ def added(case: Case, relation: NeighboringRelation, units: list[Unit]) -> tuple
     for number, (start, key, released) in seen_by_sink(build):
         for note in released.privacy.side:
             found[number].setdefault(note.names, {})[start, key] = Fraction(note.value, 1 << note.scale_bits)
+        if (lost := released.privacy.lost) is not None:
+            place = "of the run" if lost.of_run else (start, key)
+            told = found[number].setdefault(LOST, {})
+            for bin_, count in enumerate(lost.counts):
+                assert told.setdefault((place, bin_), Fraction(count)) == count, "a run tells two histograms"
+            if lost.kept is not None:
+                found[number][KEPT] = {place: Fraction(lost.kept.value, 1 << lost.kept.scale_bits)}
     return found, released
+
+
+def notes_of(privacy: PrivacyStatement) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What is counted aside, with the share and the noise of each."""
+    yield from ((note.names, note) for note in privacy.side)
+    if privacy.lost is not None:
+        yield LOST, privacy.lost
+        yield from [] if privacy.lost.kept is None else [(KEPT, privacy.lost.kept)]
 
 
 def check(case: Case, relation: NeighboringRelation, units: list[Unit], *, attained: bool = True) -> None:
     """Raise unless each unit moves each counter by what its noise is for at most, and some unit by as much."""
     found, released = added(case, relation, units)
     spent = case.spend * RHO + delta(case, "sketch", relation) / (2 * released.privacy.sigma_squared)
-    for note in released.privacy.side:
-        limit = delta(case, note.names[0], relation)
-        changes = [squared_distance(first, second, note.names) for first, second in pairs(found, relation)]
+    for names, note in notes_of(released.privacy):
+        limit = delta(case, names[0], relation)
+        changes = [squared_distance(first, second, names) for first, second in pairs(found, relation)]
         spent += limit / (2 * note.sigma_squared)
-        assert max(changes) <= 2 * RHO * note.share * note.sigma_squared, f"{note.names} changes by more than its noise"
-        assert max(changes) <= limit, f"{note.names} changes by too much"
+        assert max(changes) <= 2 * RHO * note.share * note.sigma_squared, f"{names} changes by more than its noise"
+        assert max(changes) <= limit, f"{names} changes by too much"
         if attained:
-            assert max(changes) > limit * Fraction(399, 400), f"{note.names} has more noise than it needs"
+            assert max(changes) > limit * Fraction(399, 400), f"{names} has more noise than it needs"
     assert spent == RHO, "the parts of rho do not sum to rho"
 
 
@@ -240,8 +324,9 @@ def delta(case: Case, name: str, relation: NeighboringRelation) -> Fraction:
     """Delta^2 of a counter."""
     factor = 1
     if relation is REPLACE_ONE:
-        factor = 4 if name in ("weight", "sketch") else 2  # all weights here are signed
-    return factor * case.limits[name] * case.windows_reached
+        factor = 4 if case.signed and name in ("weight", "sketch") else 2
+    once = case.of_run and name in (*LOST, *KEPT)
+    return factor * case.limits[name] * (1 if once else case.windows_reached)
 
 
 def pairs(found: list[dict[Any, Any]], relation: NeighboringRelation) -> Iterator[tuple[Any, Any]]:
@@ -312,7 +397,15 @@ def not_limited_but_in_each(column: str, name: str) -> laws.Fault:
 MORE, SUM = "changes by more", "do not sum to rho"
 FAULTS = {
     "not_limited_but_in_each_key": not_limited_but_in_each("key", "norm, keys and windows"),
+    "lost_in_each_key": not_limited_but_in_each("key", "lost under a norm, keys and windows"),
     "window_count_forgotten": laws.around(windows, "plan_windows", one_window, MORE, "norm, stream"),
+    "windows_of_lost_weight_forgotten": laws.around(
+        LostCounter,
+        "sigma_squared",
+        lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms),
+        MORE,
+        "lost of a record in sliding windows",
+    ),
     "a_removal_as_costly_as_a_replacement": laws.put(  # as if its replacement were always in the same number
         SideCounter,
         "squared_sensitivity",

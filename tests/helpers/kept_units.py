@@ -18,8 +18,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
 from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import LOST
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
@@ -32,7 +34,8 @@ from beam_dpsketch.transforms.windows import last_time, windows_of
 from tests.helpers import norms
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, elements_of, units_of
 
-CHOICE = "choice of the norm"
+OF_RUN = "what all parts of a run tell"
+CHOICE, KEPT = "choice of the norm", "kept in the run"
 
 
 class Visit(NamedTuple):
@@ -90,7 +93,7 @@ def _counted(setting: Setting, plan: WindowPlan) -> Iterator[Kept]:
     elif setting.unit.bounds.has_norm:
         yield from _under_norm(setting, plan, records)
     else:
-        yield from _under_record_bounds(setting, plan, _in_first_windows(records, plan))
+        yield from _under_record_bounds(setting, plan, records)
 
 
 def _in_first_windows(records: list[Visit], plan: WindowPlan) -> list[Visit]:
@@ -106,6 +109,7 @@ def _in_first_windows(records: list[Visit], plan: WindowPlan) -> list[Visit]:
 
 def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what `RecordBounds` keep: each window is bounded alone."""
+    every, records = records, _in_first_windows(records, plan)
     alone = {_encode(each.number, each.end): each for each in records}
     table = _table_of(setting, records, [_encode(each.number, each.end) for each in records])
     kept = RecordRule(setting.unit.bounds, RandomPriorities(5)).select(table.drop_columns(["window"]))
@@ -118,6 +122,7 @@ def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit
         aside = aside.append_column("window", pa.array([end for _, end in units], pa.int64()))
     sums = sums_of_kept(plan.terms.counters, _selection(setting, plan), aside, setting.unit.bounds, plan.rows)
     yield from _in_parts(setting, kept, setting.unit.bounds, sums, groups)
+    yield from _lost(plan, every if plan.terms.lost and plan.terms.lost.of_run else records, kept, groups)
 
 
 def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
@@ -140,6 +145,36 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     rule = NormRule(bounds, sketch_input, terms.counters, _selection(setting, plan))
     kept, sums = rule.select_and_count(table)
     yield from _in_parts(setting, kept, bounds, sums, groups)
+    yield from _lost(plan._replace(terms=terms), records, kept, groups)
+
+
+def _lost(plan: WindowPlan, records: list[Visit], kept: pa.Table, groups: Any) -> Iterator[Kept]:
+    """Yield the bin of what each unit lost, in each part or in all together, and then the weight that is kept."""
+    terms = plan.terms
+    if (counter := terms.lost) is None:
+        return
+    whole: dict[Any, int] = defaultdict(int)
+    for each in records:
+        whole[_protected(each, plan), (_encode(each.key), each.end), each.item] += each.weight << terms.scale_bits
+    left: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    most = getattr(terms.bounds, "max_per_item", None)
+    for (unit, part, _), weight in whole.items():
+        counted = weight if most is None else min(weight, most << terms.scale_bits)
+        left[unit, OF_RUN if counter.of_run else part][0] += counted
+    for row, weight in zip(kept.to_pylist(), reading.total_weights(kept, terms.bounds).tolist(), strict=True):
+        unit, end = groups[row["unit"]]
+        left[unit, OF_RUN if counter.of_run else (row["key"], row.get("window", end))][1] += weight
+    for (unit, part), (before, after) in left.items():
+        yield from (Kept(unit, part, *each) for each in _of_lost(counter, before - after, after, terms.scale_bits))
+
+
+def _of_lost(counter: LostCounter, lost: int, kept: int, bits: int) -> Iterator[tuple[Any, int]]:
+    """Yield the columns that a unit changes, and by how much."""
+    for place in np.flatnonzero(histogram(np.array([lost]), counter.bins, bits=bits)).tolist():
+        yield (LOST, place), 1
+    if counter.kept is not None:
+        (limited,) = counter.kept.limited(np.array([kept]), np.zeros(1, np.int64), bits=bits, scale_bits=bits).tolist()
+        yield KEPT, limited
 
 
 def _table_of(setting: Setting, records: list[Visit], units: list[bytes]) -> pa.Table:
@@ -182,7 +217,10 @@ def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:
 def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what records count that are units of their own."""
     counted = setting.declared(PrivacySpec(rho=RHO)).sketch_input
-    sketch_input = dataclasses.replace(counted, counters=plan.terms.counters, selection=_selection(setting, plan))
+    aside: dict[str, Any] = {"counters": plan.terms.counters, "lost": plan.terms.lost}
+    sketch_input = dataclasses.replace(counted, **aside, selection=_selection(setting, plan))
+    names, first = list[Any](sketch_input.side_names), len(sketch_input.counters)
+    names[first:first] = [(LOST, place) for place in range(sketch_input.own_bins)]
     for number, key, end, item, weight in records:
         clamped = sketch_input.clamp(np.array([weight]))
         if setting.kind == "groups":
@@ -191,7 +229,7 @@ def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iter
         for table, cells in enumerate(norms.changed_cells(SPECS[setting.kind], item)):
             for cell, sign in cells.items():
                 yield Kept(number, (key, end), (table, cell), sign * int(clamped[0]))
-        side = zip(sketch_input.side_names, sketch_input.side_of_single(clamped).tolist(), strict=True)
+        side = zip(names, sketch_input.side_of_single(np.array([weight])).tolist(), strict=True)
         yield from (Kept(number, (key, end), name, value) for name, value in side if name != VOTERS)
 
 
@@ -200,7 +238,7 @@ def _lengths(table: pa.Table, rule: NormRule, groups: dict[bytes, Any]) -> Itera
     for encoded, (unit, _) in groups.items():
         own = table.filter(pa.compute.equal(table["unit"], pa.scalar(encoded, pa.large_binary())))
         for place in np.flatnonzero(rule.length_histogram(own)).tolist():
-            yield Kept(unit, CHOICE, (CHOICE, place), 1)
+            yield Kept(unit, OF_RUN, (CHOICE, place), 1)
 
 
 @functools.cache

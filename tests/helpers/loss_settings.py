@@ -163,17 +163,19 @@ Unit = list[tuple[str, float, Any, int]]
 
 
 def units_of(setting: Setting) -> Iterator[Unit]:
-    """Yield units: with one heavy item, one far from it, many items, of both signs; and small ones at random."""
+    """Yield units that lose weight: of one heavy item, one far from it, many items, both signs; and small ones."""
     bounds, items, places = setting.unit.bounds, _items(setting.kind), _places(setting.layout)
     signs = (1, -1) if bounds.signed else (1,)
     if isinstance(setting.unit, Record):
         for [(key, time), *others], item, sign in itertools.product(places, items[:2], signs):
             if not others:
                 yield [(key, time, item, sign * bounds.max_weight)]
+                if bounds.has_weights:
+                    yield [(key, time, item, sign * 9 * bounds.max_weight)]
         return
     copies = bounds.max_per_key if isinstance(bounds, RecordBounds) else _COPIES
     for place, (some, times), sign in itertools.product(
-        places, [(items[:1], copies), (items[1:2], copies), (items, 1), (items[:2], copies)], signs
+        places, [(items[:1], copies + 1), (items[1:2], copies + 1), (items, 1), (items[:2], copies)], signs
     ):
         yield [
             (key, time, item, sign * bounds.max_weight) for key, time in place for item in some for _ in range(times)

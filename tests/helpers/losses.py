@@ -23,18 +23,19 @@ from beam_dpsketch import (
     ReleaseTerms,
     SideCounters,
 )
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.side_counters import LOST
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.items import VOTES
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers.combinations import Parts
-from tests.helpers.kept_units import CHOICE, kept_of, table_of
+from tests.helpers.kept_units import CHOICE, KEPT, OF_RUN, kept_of, table_of
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Setting
 
 
@@ -45,7 +46,7 @@ class Run:
       statement: of one release of the run.
       grams: for each part, the inner products of what units add, over 2 sigma^2, (units, units). All rows over time of
         a key are one part.
-      choice: the same of what chooses the norm, which is no part.
+      of_run: the same of what is told once for all parts: the choice of the norm, and what the run lost.
     """
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
@@ -61,6 +62,9 @@ class Run:
         for number, sigma_squared in enumerate(self.statement.sigma_squared_per_level):
             noise[number] = sigma_squared * unit
         noise |= {note.names[0]: note.sigma_squared * unit for note in self.statement.side}
+        if (lost := self.statement.lost) is not None:
+            noise[LOST] = lost.sigma_squared
+            noise |= {} if lost.kept is None else {KEPT: lost.kept.sigma_squared * unit}
         if terms.selection is not None and setting.kind != "groups":
             assert isinstance(self.statement.keys, KeyNote)
             noise[VOTES] = self.statement.keys.sigma_squared
@@ -69,7 +73,7 @@ class Run:
             scales = [float(2 * noise[column]) ** -0.5 if column in noise else 0.0 for column in columns]
             scaled = added * np.array(scales)
             self.grams[part if setting.layout.horizon is None else part[0]] += scaled @ scaled.T
-        self.choice = self.grams.pop(CHOICE, np.zeros((1, 1)))
+        self.of_run = self.grams.pop(OF_RUN, np.zeros((1, 1)))
 
     def loss(self, first: dict[Any, int], second: dict[Any, int]) -> float:
         """Return the largest loss where a unit in some parts is replaced by one in others; in none, it is removed.
@@ -79,7 +83,7 @@ class Run:
         lengths = [self._lengths(first), self._lengths(second)]
         if not first or not second:
             return float(sum(lengths).max())
-        total = lengths[0][:, None] + lengths[1][None, :] - 2 * self.choice
+        total = lengths[0][:, None] + lengths[1][None, :] - 2 * self.of_run
         for part in first.keys() & second.keys():
             total = total - 2 * min(first[part], second[part]) * self.grams[part]
         return float(total.max())
@@ -88,7 +92,7 @@ class Run:
         """Return the loss of removing each unit from these parts."""
         zero = np.zeros(len(next(iter(self.grams.values()))))
         return sum((times * np.diag(self.grams[part]) for part, times in parts.items()), zero) + bool(parts) * np.diag(
-            self.choice
+            self.of_run
         )
 
     def loss_of_parts(self, first: Parts, second: Parts) -> float:
@@ -120,7 +124,8 @@ def _statement(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
         return rows.privacy
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
-    (released,) = release_parts([part], Calibration.of(spec, terms), row=0 if isinstance(terms, RowTerms) else None)
+    row = 0 if isinstance(terms, RowTerms) else None
+    (released,) = release_parts([part], Calibration.of(spec, terms), row=row, lost=empty_lost(terms))
     return released.privacy
 
 
