@@ -16,12 +16,14 @@ import numpy as np
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.privacy.side_counters import UNITS
+from beam_dpsketch.statement.lost_notes import LOST_SHOWN
 from beam_dpsketch.statement.showing import interval_words, short, shown
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 LARGE_EPSILON = 10
 _TAKEN, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 16, 4.0
 _USELESS_SHARE = 0.1
+_LOSS_DEVIATIONS = 4
 _TOGETHER = 0.99
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
 
@@ -117,6 +119,19 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     if delta * least > 1:
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
         found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
+    return tuple(found)
+
+
+def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
+    """Return notes where bounding took much of the weight, or some of over half of all units."""
+    lost, histogram, units, found = privacy.lost_share(), privacy.lost, privacy.note(UNITS), []
+    if lost is not None and lost.shown >= LOST_SHOWN:
+        found.append(Note("lost", f"the bounds took {lost}; intervals do not cover it"))
+    if histogram is not None and units is not None and not histogram.of_run:
+        reach = _LOSS_DEVIATIONS * math.sqrt(histogram.sigma_squared * len(histogram.counts))
+        if 2 * (sum(histogram.counts) - reach) > units.interval(0.95).upper > 0:
+            words = "over half of all units lost weight to the bounds, which suit few of them: take larger ones"
+            found.append(Note("most_units_lost", f"{words}; where records weigh, max_norm is a total weight"))
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.comparable import Comparable
 from beam_dpsketch.answers.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.item_answers import ItemAnswers
-from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_reach, of_spending
+from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_loss, of_reach, of_spending
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, ElementsWarning, FormatError, IncompatibleSketchError, said_by
@@ -250,7 +250,9 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     @functools.cached_property
     def _answer_notes(self) -> tuple[Note, ...]:
         """The notes that concern answers."""
-        return (of_emptiness(self._holds),) if self._may_be_empty else self._own_notes()
+        if self._may_be_empty:
+            return (of_emptiness(self._holds),)
+        return (*of_loss(self._privacy), *self._own_notes())
 
     def _own_notes(self) -> tuple[Note, ...]:
         """Return the notes of a release that holds something."""

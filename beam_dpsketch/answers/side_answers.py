@@ -114,6 +114,8 @@ class SideAnswers(ABC):
                 "share; see print(released.privacy) for the weight clipped",
                 "E716",
             )
+        if self.privacy.lost is not None:
+            raise self._untold(WEIGHT, WEIGHT)
         raise self._untold("what bounding took", LOST)
 
     def _note(self, name: str) -> SideNote:

@@ -100,6 +100,7 @@ def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: n
     terms = terms.without_budget()
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     (released,) = release_parts([part], Calibration.of(spec, terms), lost=empty_lost(terms))
+    assert isinstance(released, ReleasedSketch)
     return released
 
 

@@ -103,7 +103,7 @@ def _choice(statement: Stated) -> str:
 
 
 def _holds(statement: Stated) -> dict[str, str]:
-    if not statement.side or (statement.over_time is not None and statement.over_time.is_row):
+    if not statement.side or _is_row(statement):
         return {}
     counts = ", ".join(map(statement.words_of, statement.side))
     again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
@@ -112,8 +112,12 @@ def _holds(statement: Stated) -> dict[str, str]:
 
 
 def _lost(statement: Stated) -> dict[str, str]:
-    found = statement.lost_share()
+    found = None if _is_row(statement) else statement.lost_share()
     return {} if found is None else {"Lost to the bounds": f"{found}."}
+
+
+def _is_row(statement: Stated) -> bool:
+    return statement.over_time is not None and statement.over_time.is_row
 
 
 def _parts(statement: Stated) -> dict[str, str]:

@@ -14,13 +14,13 @@ import pytest
 from scipy import stats
 
 from beam_dpsketch import (
-    ClippedShare,
     CountMin,
     CountSketch,
     IncompatibleSketchError,
     IntegerDomain,
     Interval,
     ListedItems,
+    Lost,
     NeighboringRelation,
     NormBound,
     PrefixSpec,
@@ -37,13 +37,18 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.privacy.lost import reading
+from beam_dpsketch.privacy.lost.reading import LostWeight
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers import by_hand
 
 FALSE_ALARM = 1e-9
 NORM, RECORDS = NormBound(Fraction(5, 2), max_weight=9), RecordBounds(3, max_weight=5)
-EXACT = {"units": 3000, "records": 20_000, "weight": 18_000, "clipped": 2000, "scaled": 700}
+EXACT = {"units": 3000, "records": 20_000, "weight": 18_000, "lost": 700}
+"""What is counted aside, and how many units lost 4 records."""
+LOST_WEIGHT = 4 * EXACT["lost"]
 SPECS: dict[str, Any] = {
     "count_sketch": SketchSpec(depth=3, width=16),
     "count_min": SketchSpec(kind="count_min", depth=3, width=16),
@@ -64,13 +69,16 @@ def released(
 ) -> Any:
     """A release of an empty sketch that counts so much aside; nothing of what is not named."""
     terms = ReleaseTerms(privacy or PrivacySpec(rho=0.5), bounds, **{"unit": PrivacyUnit.PRIVACY_ID, **changes})
-    numbers = [(exact or {}).get(counter.name, 0) << terms.scale_bits for counter in terms.counters]
+    exact, bins = exact or {}, np.zeros(terms.aside - len(terms.counters), dtype=np.int64)
+    bins[4:5] = exact.get("lost", 0)
+    numbers = [*(exact.get(counter.name, 0) << terms.scale_bits for counter in terms.counters), *bins]
     return release_part(SketchInput(spec, bounds).raw_sketch(), np.array(numbers, dtype=np.int64), terms)
 
 
-def by_notes(*notes: SideNote, bounds: Any = NORM) -> Any:
+def by_notes(*notes: SideNote, bounds: Any = NORM, lost: LostNote | None = None) -> Any:
     """A release with these side counters, as if read from a file."""
-    return by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[0, 0]], bounds=bounds, side=notes)
+    spec = SketchSpec(depth=1, width=2)
+    return by_hand.released(CountSketch, spec, [[0, 0]], bounds=bounds, side=notes, lost=lost)
 
 
 def note(name: str, value: float, *, sigma: float = 10, **changes: Any) -> SideNote:
@@ -88,22 +96,21 @@ def holds(interval: Interval, truth: float) -> bool:
 def test_intervals_hold_as_often_as_they_say(bounds: Any, relation: NeighboringRelation) -> None:
     """False alarm below 1e-9: 93 % and 97 % are 9 standard deviations from the rates, which are 95 to 95.2 %.
 
-    `mean_weight` and `clipped_share` may hold more often, and are tested to one side, at 1e-9 together.
+    Ends that are infinite hold always. So the intervals are those of the notes. `mean_weight` and `lost` may hold more
+    often, and are tested to one side, at 1e-9 together.
     """
-    times, shares = 10_000, SideCounters()
-    names = ["units", "records", "weight"] + (["clipped", "scaled"] if bounds is NORM else [])
+    times, shares, share = 10_000, SideCounters(), LOST_WEIGHT / (LOST_WEIGHT + EXACT["weight"])
+    names = ["units", "records", "weight"]
     held, mean_missed, share_missed, half_held = dict.fromkeys(names, 0), 0, 0, 0
     for _ in range(times):
         it = released(bounds, exact=EXACT, privacy=PrivacySpec(rho=0.01, relation=relation, side_counters=shares))
         found = {"units": it.privacy_units(), "records": it.records(), "weight": it.total_weight()}
-        if bounds is NORM:
-            clipped = it.clipped_share()
-            found |= {"scaled": clipped.scaled, "clipped": it.privacy.side[3].interval(0.95)}
-            share_missed += clipped.at_least > 0.1
-        for name in names:
-            held[name] += holds(found[name], EXACT[name])
+        share_missed += it.lost().at_least > share
+        for name, counted in zip(names, it.privacy.side, strict=True):
+            held[name] += holds(counted.interval(0.95), EXACT[name])
+            assert found[name][:2] == counted.interval(0.95)[:2]
         mean_missed += not holds(it.mean_weight(), 0.9)
-        half_held += holds(it.records(0.5), EXACT["records"])
+        half_held += holds(it.privacy.side[1].interval(0.5), EXACT["records"])
     assert {name: rate for name, rate in held.items() if not 0.93 * times <= rate <= 0.97 * times} == {}
     assert 0.45 * times <= half_held <= 0.55 * times
     assert stats.binomtest(mean_missed, times, 0.05, "greater").pvalue >= FALSE_ALARM / 2
@@ -140,45 +147,101 @@ def test_records_of_weight_one_have_a_mean_of_one() -> None:
     it = released(RecordBounds(3), exact=EXACT)
     assert [each.names for each in it.privacy.side] == [("units",), ("records", "weight")]
     assert it.mean_weight() == (1, 1, 1)
-    assert it.total_weight() == it.records() != it.privacy_units()
-    single = released(RecordBounds(1), exact=EXACT)
+    assert it.total_weight()[:2] == it.records()[:2] != it.privacy_units()[:2]
+    single = released(RecordBounds(1), exact=EXACT, unit=PrivacyUnit.RECORD)
     assert single.privacy_units() == single.records() == single.total_weight()
 
 
-def test_a_clipped_share_is_at_least_what_exceeds_the_noise_of_both() -> None:
+def lost_note(**changes: Any) -> LostNote:
+    fields: dict[str, Any] = {"share": Fraction(1, 50), "sigma_squared": Fraction(4), "counts": (0,) * 20}
+    return LostNote(**fields | changes)
+
+
+@pytest.fixture
+def found_in_histograms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A histogram always shows a loss of at least 80, about 100, and at most 300; these were the confidences."""
+    asked: list[float] = []
+
+    def read(counts: np.ndarray, sigma: float, confidence: float) -> LostWeight:
+        asked.append(confidence)
+        return LostWeight(80, 100, 300)
+
+    monkeypatch.setattr(reading, "read", read)
+    return asked
+
+
+def test_what_was_lost_is_a_share_of_that_and_of_what_is_kept(found_in_histograms: list[float]) -> None:
+    """With sigma = 10, 95 % of the noise of what is kept is within 20, and 97.5 % on one side."""
+    it = by_notes(note("weight", 900), bounds=RECORDS, lost=lost_note())
+    assert it.lost() == Lost(100 / 1000, 80 / (80 + 920), 300 / 1200, "the weight")
+    assert found_in_histograms == [0.975]
+    assert it.lost(0.5).at_least == 80 / (80 + 907)
+    unweighted = by_notes(note("weight", 900), bounds=RecordBounds(3), lost=lost_note())
+    assert unweighted.lost().whole == "the records"
+
+
+@pytest.mark.usefixtures("found_in_histograms")
+def test_what_a_run_lost_is_a_share_of_what_is_kept_in_all_of_it() -> None:
+    it = by_notes(note("weight", 900), lost=lost_note(kept=note("weight", 400)))
+    assert it.lost() == Lost(100 / 500, 80 / (80 + 420), 300 / 700, "the weight of all keys and windows")
+    assert by_notes(lost=lost_note(kept=note("weight", 400))).lost() == it.lost()
+
+
+def test_of_units_that_lost_nothing_nothing_is_shown() -> None:
+    it = by_notes(note("weight", 900), lost=lost_note())
+    assert it.lost()[1] == 0
+    assert math.isnan(it.lost().estimate)
+    assert math.isnan(it.lost().at_most)
+    assert "lost" not in repr(it)
+
+
+@pytest.mark.usefixtures("found_in_histograms")
+@pytest.mark.parametrize(("kept", "is_said"), [(4900, True), (4901, False)])
+def test_a_loss_is_said_where_it_is_two_percent_or_more(kept: int, is_said: bool) -> None:
+    it = by_notes(note("records", 9000), note("weight", kept), lost=lost_note())
+    words = f"the bounds took {it.lost()}; intervals do not cover it"
+    assert ("lost" in codes(it.notes).split(",")) == is_said
+    for shown in (repr(it), repr(it.interval(["a"]))):
+        assert (f"\nnote: {words}" in shown) == is_said
+    assert (html.escape(words) in it._repr_html_()) == is_said
+    assert f"Lost to the bounds: {it.lost()}." in str(it.privacy).splitlines()
+
+
+def test_without_a_histogram_a_clipped_share_is_at_least_what_exceeds_the_noise_of_both() -> None:
     """With sigma = 10, 95 % of the noise is within 20."""
-    found = by_notes(note("weight", 900), note("clipped", 100), note("scaled", 364)).clipped_share()
-    assert found == ClippedShare(80 / (80 + 920), 0.1, Interval(364, 344, 384))
-    assert repr(found) == "<ClippedShare of at least 8 %, with 364 (+-20) scaled units>"
-    large = ClippedShare(0.02134, 0.03, Interval(20_011.0, 20_001.0, 20_021.0))
-    assert repr(large) == "<ClippedShare of at least 2.1 %, with 20,011 (+-10) scaled units>"
+    found = by_notes(note("weight", 900), note("clipped", 100), note("scaled", 364)).lost()
+    assert found.at_least == 80 / (80 + 920)
+    assert math.isnan(found.estimate)
+    assert repr(found) == (
+        "<Lost to the bounds: at least 8 % of the weight; too few units lost any to say how much more>"
+    )
 
 
-@pytest.mark.parametrize(("weight", "clipped", "seen"), [(900, 20, 20 / 920), (900, -5, 0.0), (-5, 15, 1.0)])
-def test_a_clipped_share_within_the_noise_is_at_least_zero(weight: int, clipped: int, seen: float) -> None:
-    found = by_notes(note("weight", weight), note("clipped", clipped), note("scaled", 0)).clipped_share()
-    assert (found.at_least, found.seen) == (0, seen)
-
-
-def test_a_share_of_nothing_is_not_a_number() -> None:
-    found = by_notes(note("weight", -5), note("clipped", -5), note("scaled", 0)).clipped_share()
-    assert found.at_least == 0
-    assert math.isnan(found.seen)
-
-
-def test_a_tree_shares_by_the_weight_of_its_own_counters() -> None:
-    """Units with many items keep more than their side counter shows: 4 max_norm each."""
-    it = released(NORM, SPECS["quantiles"], EXACT, PrivacySpec(rho=0.5)).with_total(100_000, force=True)
-    clipped = it.privacy.side[3].interval(0.95)
-    assert it.clipped_share().seen == clipped.estimate / (clipped.estimate + 100_000)
-    assert it.clipped_share().at_least == clipped.lower / (clipped.lower + 100_000)
+@pytest.mark.parametrize(("weight", "clipped"), [(900, 20), (900, -5), (-5, 15), (-5, -5)])
+def test_a_clipped_share_within_the_noise_is_at_least_zero(weight: int, clipped: int) -> None:
+    assert by_notes(note("weight", weight), note("clipped", clipped), note("scaled", 0)).lost().at_least == 0
 
 
 def test_a_share_of_signed_weights_is_refused() -> None:
     it = released(NormBound(3, max_weight=9, signed=True), exact=EXACT)
     assert it.total_weight().estimate > 0
-    with pytest.raises(ValueError, match="clipped_share needs weights that are not signed"):
-        it.clipped_share()
+    with pytest.raises(ValueError, match="lost needs weights that are not signed"):
+        it.lost()
+
+
+def test_where_an_id_may_have_more_than_is_counted_there_is_no_upper_end() -> None:
+    """Of ids, records are dropped, and a norm lets each count with a limit; kept weight is counted in full."""
+    single = {"unit": PrivacyUnit.RECORD}
+    for it, ends in (
+        (released(NORM, exact=EXACT), {"records": True, "total_weight": True}),
+        (released(RECORDS, exact=EXACT), {"records": True, "total_weight": False}),
+        (released(RecordBounds(1, max_weight=5), exact=EXACT, **single), {"records": False, "total_weight": False}),
+        (released(NORM, SPECS["quantiles"], EXACT), {"records": True, "total_weight": False}),
+    ):
+        assert {name: math.isinf(getattr(it, name)().upper) for name in ends} == ends
+        assert math.isfinite(it.privacy_units().upper)
+        said = str(it.privacy)
+        assert ("at least" in re.search("Holds: .*", said)[0]) == ends["records"]  # type: ignore[index]
 
 
 QUESTIONS = {
@@ -186,14 +249,16 @@ QUESTIONS = {
     "records": "records",
     "total_weight": "weight",
     "mean_weight": "weight",
-    "clipped_share": "clipped",
+    "lost": "lost",
 }
+WHAT = {"lost": "what bounding took"}
 
 
 @pytest.mark.parametrize(("method", "counter"), QUESTIONS.items())
 def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, counter: str) -> None:
     message = (
-        rf"this release does not count {counter}: .* with PrivacySpec\(side_counters=SideCounters\({counter}=\.\.\."
+        rf"this release does not count {WHAT.get(counter, counter)}: .* "
+        rf"with PrivacySpec\(side_counters=SideCounters\({counter}=\.\.\."
     )
     raw = SketchInput(SPECS["count_sketch"], NORM).raw_sketch()
     terms = ReleaseTerms(PrivacySpec(rho=0.5), NORM, unit=PrivacyUnit.PRIVACY_ID)
@@ -202,7 +267,7 @@ def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, cou
         released(privacy=PrivacySpec(rho=0.5, side_counters=None)),
         released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(**{counter: None}))),
         released(
-            RecordBounds(3, max_keys=2) if counter != "clipped" else NORM,
+            RecordBounds(3, max_keys=2),
             privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(units=None, records=None, weight=None, lost=None)),
         ),
     ]
@@ -211,9 +276,10 @@ def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, cou
             getattr(it, method)()
 
 
-def test_record_bounds_clip_nothing() -> None:
-    with pytest.raises(ValueError, match="clipped weight is counted under a NormBound only"):
-        released(RECORDS, exact=EXACT).clipped_share()
+def test_a_loss_is_a_share_of_weight_that_must_be_counted() -> None:
+    privacy = PrivacySpec(rho=0.5, side_counters=SideCounters(weight=None))
+    with pytest.raises(ValueError, match="this release does not count weight"):
+        released(exact=EXACT, privacy=privacy).lost()
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.1, 2])
@@ -242,9 +308,11 @@ def test_a_combination_adds_what_both_count() -> None:
     for method in ("privacy_units", "records", "total_weight"):
         parts = [getattr(it, method)() for it in (first, second, both)]
         assert parts[2].estimate == parts[0].estimate + parts[1].estimate
-        widths = [(upper - lower) / 2 for _, lower, upper in parts]
+        widths = [estimate - lower for estimate, lower, _ in parts]
         assert widths[2] == pytest.approx(math.sqrt(2) * widths[0], rel=1e-3)
-    assert both.clipped_share().scaled.estimate == sum(it.clipped_share().scaled.estimate for it in (first, second))
+    lost = [it.privacy.lost for it in (first, second, both)]
+    assert lost[2].counts == tuple(map(sum, zip(lost[0].counts, lost[1].counts, strict=True)))
+    assert lost[2].sigma_squared == lost[0].sigma_squared + lost[1].sigma_squared
     assert holds(both.mean_weight(1 - FALSE_ALARM), 0.9)
     partial = first.combine(released(privacy=PrivacySpec(rho=0.5, side_counters=SideCounters(records=None))))
     assert partial.privacy_units().estimate > 0
@@ -283,7 +351,7 @@ def answers(kind: str, it: Any) -> list[Any]:
 @pytest.mark.parametrize("bounds", [NORM, RECORDS], ids=["norm", "records"])
 def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: Any) -> None:
     it = released(bounds, SPECS[kind])
-    while codes(it.notes) != "may_be_empty":  # once in 30
+    while not it.privacy.side[1].may_be_nothing:  # once in 20
         it = released(bounds, SPECS[kind])
     words = it.privacy.side[1].nothing
     assert words.startswith("about 0 records (+-")
@@ -300,7 +368,8 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
 
 @every_kind
 def test_a_release_of_much_says_how_much_and_its_answers_do_not(kind: str) -> None:
-    it = released(RecordBounds(1), SPECS[kind], {"units": 20_500}, PrivacySpec(rho=1))
+    single = {"unit": PrivacyUnit.RECORD}
+    it = released(RecordBounds(1), SPECS[kind], {"units": 20_500}, PrivacySpec(rho=1), **single)
     assert re.search(r", rho=1, about 20,\d\d\d records \(\+-10\)>$", repr(it).splitlines()[0])
     assert re.search(r"<td>holds</td><td>about 20,\d\d\d records \(\+-10\)</td>", it._repr_html_())
     assert "may_be_empty" not in codes(it.notes)
@@ -315,7 +384,7 @@ def test_the_words_are_of_what_can_be_told_from_nothing() -> None:
         ((weight,), "about 0 in kept weight (+-20)", True),
         ((many, records, weight), "about 285 units (+-20)", False),
         ((units, few), "about 0 records (+-20)", True),
-        ((many, few), "about 21 records (+-20)", False),
+        ((many, few), "at least 1 records", False),
     ]:
         it = by_notes(*notes)
         assert repr(it).splitlines()[0].endswith(f", {words}>")

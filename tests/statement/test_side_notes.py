@@ -27,9 +27,10 @@ from beam_dpsketch import (
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import NAMES, add_up
 from tests.helpers import by_hand
-from tests.helpers.by_hand import note, statement
+from tests.helpers.by_hand import note, row, statement
 from tests.helpers.raw import raw_of
 from tests.helpers.strategies import KINDS
 
@@ -76,24 +77,30 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         note("units", Fraction(1, 50), sigma_squared=Fraction(100), value=1200),
         note("weight", Fraction(1, 40), sigma_squared=Fraction(10_000), value=4900),
     )
-    lines = str(statement(bounds=NORM, side=side, norm_spend=Fraction(1, 20), rho=Fraction(1, 10))).splitlines()
+    lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), counts=(0,) * 5)
+    settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
+    lines = str(statement(bounds=NORM, **settings)).splitlines()
     assert lines[2].endswith(
         "weights 0 to 1; max_norm was chosen from a histogram of how long units are, with noise of sigma = 14.14 on "
         "each count."
     )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
     assert lines[3] == (
-        "Holds: about 1,200 units (+-20), about 4,900 in kept weight (+-196). Each +- covers the noise with 95 %, "
+        "Holds: about 1,200 units (+-20), at least 4,704 in kept weight. Each +- covers the noise with 95 %, "
         "and not what the bounds took away."
     )
-    assert lines[6] == (
-        "Parts of rho: 181/200 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
-        "kept weight (sigma = 100)."
+    assert lines[4] == (
+        "Lost to the bounds: nothing that shows above the noise, but a few heavy units may have lost much."
+    )
+    assert lines[7] == (
+        "Parts of rho: 22/25 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
+        "kept weight (sigma = 100), 1/40 for lost weight (sigma = 10 on each count of units)."
     )
 
 
 def test_words_leave_out_what_is_not_there() -> None:
     plain = str(statement())
     assert "Holds" not in plain
+    assert "Lost" not in plain
     assert "Parts of rho" not in plain
     assert "chosen" not in plain
     assert "Parts of rho: 19/20 for the sketch, 1/20 for the choice of max_norm." in str(
@@ -101,6 +108,14 @@ def test_words_leave_out_what_is_not_there() -> None:
     )
     long = Fraction(1234567, 98765432)
     assert "Parts of rho: 0.9875 for the sketch, 0.0125 for records (" in str(statement(side=(note("records", long),)))
+
+
+def test_a_row_says_neither_what_it_holds_nor_what_was_lost() -> None:
+    """Its numbers are weighted sums of windows."""
+    said = str(row(side=(note("weight", value=900), note("clipped", value=100))).privacy)
+    assert "Holds" not in said
+    assert "Lost" not in said
+    assert "for clipped weight" in said
 
 
 def test_a_combination_says_what_it_holds_and_not_what_paid() -> None:
