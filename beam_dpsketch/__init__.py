@@ -70,16 +70,16 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ClippedShare", "ConfigError", "CountMin", "CountSketch", "Decoded",
-    "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain",
-    "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
-    "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
-    "ListedHistogram", "ListedItems", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec",
-    "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning",
-    "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms",
-    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
-    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "release", "release_frame", "spec_for_distance",
+    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference",
+    "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
+    "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
+    "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
+    "ListedItems", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
+    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin",
+    "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems",
+    "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange",
+    "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error",
+    "plan", "read_releases", "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

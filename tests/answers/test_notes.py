@@ -106,7 +106,7 @@ def test_noise_alone_and_near_ends_are_hardly_ever_told(monkeypatch: pytest.Monk
 
 
 def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
-    released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000)
+    released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000, draw=b"1")
     for wrong in (released.top_k(2, [1, 2]), released.interval([1, 2]), released.interval(range(3000))):
         assert codes(wrong.notes) == "within_noise"
         assert "are they asked with the type" in repr(wrong)
@@ -120,7 +120,7 @@ def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
 def test_a_total_that_the_release_contradicts_is_refused_unless_forced() -> None:
     tree = counted(IntegerDomain(0, 99), [40] * 5000)
     with pytest.raises(
-        ValueError, match=r"total must be the weight that the bounds kept, which the release says is 4,999 "
+        ValueError, match=r"total must be the weight that the bounds kept, which the release says is [45],[90]\d\d "
     ):
         tree.with_total(8000)
     assert tree.with_total(8000, force=True).total_weight() == (8000, 8000, 8000)

@@ -98,8 +98,9 @@ def other_parts(change: Callable[[list[Any]], list[Any]], name: str) -> Fault:
     return laws.together(laws.put(tables, "ROWS", 100), parts).found("", name, True)
 
 
-def with_data(exact: Any, sums_of_keys: Any) -> dict[Any, SketchAccumulator]:
-    return {key: each for key, each in exact(sums_of_keys).items() if each.to_vector().any()}
+def with_data(exact: Any, sums_of_keys: Any) -> tuple[dict[Any, SketchAccumulator], Any]:
+    found, lost = exact(sums_of_keys)
+    return {key: each for key, each in found.items() if each.to_vector().any()}, lost
 
 
 def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any, **row: Any) -> Any:
@@ -128,7 +129,7 @@ FAULTS = {
     "the last part is lost": other_parts(lambda parts: parts[:-1], CHOSEN),
     "the last part of groups is lost": other_parts(lambda parts: parts[:-1], "groups"),
     "a part counts twice": other_parts(lambda parts: [*parts, parts[-1]], RECORDS),
-    "nothing is bounded": in_counters(RECORDS, RecordRule, "_keep", lambda _, rule, records: records),
+    "nothing is bounded": in_counters(RECORDS, RecordRule, "_keep", lambda _, rule, records: (records, None)),
     "other records are kept": in_counters(
         RECORDS, sums, "KeyedPriorities", lambda exact, _: exact(lambda: keyed("another"))
     ),

@@ -149,11 +149,11 @@ def test_panels_share_one_legend() -> None:
 def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:
     told = Basis(0.9, is_bounded=True, notes=(Note("at_an_end", "is the unit right?"),) * 2)
     shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))
-    for axes in (plot_cdf([0, 10, 20], shares), plot_timeline([0, 1, 2], shares), plot_top_k(top)):
+    for axes in (plot_cdf(shares, [0, 10, 20]), plot_timeline(shares, [0, 1, 2]), plot_top_k(top)):
         (legend,) = axes.figure.legends
         assert "90 % intervals of what the bounds kept" in [text.get_text() for text in legend.get_texts()]
         assert legend.get_title().get_text() == "Note: is the unit right?"
-    named = plot_cdf([0, 10, 20], shares, look=Look(interval_name="band")).get_legend_handles_labels()[1]
+    named = plot_cdf(shares, [0, 10, 20], look=Look(interval_name="band")).get_legend_handles_labels()[1]
     assert named == ["band", "private estimate"]
 
 
