@@ -3,14 +3,15 @@
 import beam_dpsketch.plots  # enters what `plot` of a release calls
 from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
-from beam_dpsketch.answers.decoded import Decoded
-from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.flat.decoded import Decoded
+from beam_dpsketch.answers.flat.frequencies import ReleasedFrequencies
+from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.item_answers import Change, Changes
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import read_releases
-from beam_dpsketch.answers.released_sketch import ReleasedFrequencies, ReleasedSketch
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.answers.decoded import Decoded, Dictionary
+from beam_dpsketch.answers.flat.decoded import Decoded, Dictionary
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError

@@ -23,7 +23,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.counts import ReleasedListedItems
-from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree

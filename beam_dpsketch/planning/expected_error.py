@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.answers.flat import noise_offset
+from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.engine.calibration import Calibration, empty_lost

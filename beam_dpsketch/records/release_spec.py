@@ -84,11 +84,6 @@ class ReleaseSpec:
         return self.windows if isinstance(self.windows, TimeRange) else None
 
     @property
-    def span_micros(self) -> tuple[int, int] | None:
-        """When the first declared window opens and the last one closes, in microseconds since 1970, if they are."""
-        return None if self.windows is None else (self.windows.start_micros, self.windows.end_micros)
-
-    @property
     def spec(self) -> Any:
         """The layout of the counters."""
         return self.count.spec
@@ -182,9 +177,8 @@ class ReleaseSpec:
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
         """Return which histogram tells what bounding took: that of a release that is alone, or that of its run."""
-        if self.privacy_id is None or not (self.is_keyed or (is_bounded and not one_window)):
-            return LostIn.RELEASE
-        return LostIn.RUN if is_bounded else LostIn.NOWHERE  # a stream would wait for what its run lost
+        alone = self.privacy_id is None or not (self.is_keyed or (is_bounded and not one_window))
+        return LostIn.RELEASE if alone else LostIn.RUN if is_bounded else LostIn.NOWHERE  # a stream would wait for all
 
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
@@ -259,11 +253,6 @@ class ReleaseSpec:
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
         spec, limit, horizon = self.spec, self.privacy_id, self.horizon
-        windows = {} if self.time_range is None else {"windows": str(self.time_range)}
-        if limit is not None and limit.max_windows is not None:
-            windows["max_windows"] = str(limit.max_windows)
-        if limit is not None and limit.period_micros:
-            windows["period"] = f"{limit.period_micros / 1_000_000:g} s"
         return {
             "sketch": self.sketch_input.kind.name,
             "counters": spec.cells,
@@ -271,7 +260,8 @@ class ReleaseSpec:
             "rho": float(self.privacy.rho),
             "relation": self.privacy.relation.name,
             **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
-            **windows,
+            **({} if self.time_range is None else {"windows": str(self.time_range)}),
+            **({} if limit is None else limit.display_data()),
             **({} if horizon is None else {"windows": horizon.windows, "mechanism": horizon.mechanism}),
             **self.count.display_data(),
         }

@@ -83,6 +83,11 @@ class PrivacyId:
     def period_micros(self) -> int:
         return 0 if self.period is None else duration_to_micros(period=self.period)
 
+    def display_data(self) -> dict[str, Any]:
+        """Return in how many windows each id counts, and how long it is protected, if that is limited."""
+        windows = {} if self.max_windows is None else {"max_windows": str(self.max_windows)}
+        return windows | ({"period": f"{self.period_micros / 1_000_000:g} s"} if self.period_micros else {})
+
     def promise(self, *, in_windows: bool) -> tuple[PrivacyUnit, int, int]:
         """Return whom a release protects, in how many windows each id counts, and how long its periods are.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
-from beam_dpsketch.answers.flat import noise_offset
+from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.mechanism import add_noise

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.answers.flat import collision_bound, noise_offset
+from beam_dpsketch.answers.flat.sketches import collision_bound, noise_offset
 from beam_dpsketch.answers.rows import Intervals
 from tests.helpers import by_hand, coverage
 

@@ -18,8 +18,9 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Note, of_tree
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
+from beam_dpsketch.answers.tree.asked import ends_of, positions_of, shares_of
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
-from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.comparing import changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, share_of, weight_between
@@ -101,7 +102,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def rank(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
     def rank(self, values: Any, *, method: Method = "chosen") -> Any:
         """Return how much weight is at or below each value."""
-        positions, single = self._positions(values=values)
+        positions, single = positions_of(self.spec.domain, values=values)
         return as_asked(self._fitted_by(method).rank(positions), single)
 
     @overload
@@ -110,7 +111,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def rank_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return ranks, among the records that bounding kept, with bounds."""
-        positions, single = self._positions(values=values)
+        positions, single = positions_of(self.spec.domain, values=values)
         bounds = self._chosen.ranks.rank_bounds(positions, confidence)
         return as_asked(self._intervals(bounds, confidence, len(positions)), single)
 
@@ -120,7 +121,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def cdf(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
     def cdf(self, values: Any, *, method: Method = "chosen") -> Any:
         """Return the share of the weight at or below each value, in [0, 1]; 1 where the total is 0."""
-        positions, single = self._positions(values=values)
+        positions, single = positions_of(self.spec.domain, values=values)
         tree = self._fitted_by(method)
         return as_asked(share_of(tree.rank(positions), tree.total), single)
 
@@ -130,7 +131,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def cdf_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
         """Return shares of the weight that bounding kept, with bounds."""
-        positions, single = self._positions(values=values)
+        positions, single = positions_of(self.spec.domain, values=values)
         return as_asked(self._intervals(self._chosen.ranks.share_bounds(positions, confidence), confidence), single)
 
     @overload
@@ -142,7 +143,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
         An empty release answers too, with noise: `quantile_interval` shows how far off the answer may be.
         """
-        wanted, single = _shares(shares)
+        wanted, single = shares_of(shares)
         tree = self._fitted_by(method)
         return as_asked(self.spec.domain.values(tree.position(wanted * tree.total)), single)
 
@@ -156,7 +157,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         The true ones are those of the records that bounding kept. Bounding drops at random within each privacy id, so
         ids with few records weigh more than in the raw data.
         """
-        wanted, single = _shares(shares)
+        wanted, single = shares_of(shares)
         bounds = self._chosen.ranks.position_bounds(wanted, confidence)
         return as_asked(self._intervals(map(self.spec.domain.values, bounds), confidence), single)
 
@@ -168,7 +169,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def range_count(self, low: One, high: Many, *, method: Method = ...) -> np.ndarray: ...
     def range_count(self, low: Any, high: Any, *, method: Method = "chosen") -> Any:
         """Return how much weight lies from low to high, both included. Raises `ValueError` where low is above high."""
-        lows, highs, single = self._ends(low, high)
+        lows, highs, single = ends_of(self.spec.domain, low, high)
         return as_asked(weight_between(self._fitted_by(method).rank, lows, highs), single)
 
     @overload
@@ -179,7 +180,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def range_interval(self, low: One, high: Many, confidence: float = ...) -> Intervals: ...
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
         """Return weights of ranges, of the records that bounding kept, with bounds."""
-        lows, highs, single = self._ends(low, high)
+        lows, highs, single = ends_of(self.spec.domain, low, high)
         bounds = self._chosen.ranks.range_bounds(lows, highs, confidence)
         return as_asked(self._intervals(bounds, confidence, len(lows)), single)
 
@@ -190,7 +191,7 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         the end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
         """
         listed = as_many(edges)[0]
-        positions, _ = self._positions(edges=listed)
+        positions, _ = positions_of(self.spec.domain, edges=listed)
         starts, ends, is_inside = positions[:-1], positions[1:].copy(), self.spec.domain.is_inside
         falls = ends <= starts
         if [*map(is_inside, as_list(listed)[-2:])] == [True, False]:
@@ -222,16 +223,16 @@ class ReleasedDyadicCountSketch(ReleasedTree):
         return () if self.privacy.bounds.signed else of_tree(self.spec.domain, self._levels)
 
     def _estimates(self, items: Any) -> np.ndarray:
-        return self._fitted_weights(self._positions(items=items)[0])
+        return self._fitted_weights(positions_of(self.spec.domain, items=items)[0])
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        positions, _ = self._positions(items=items)
+        positions, _ = positions_of(self.spec.domain, items=items)
         _, lower, upper = self._chosen.ranks.range_bounds(positions, positions, confidence)
         items, weights = self.spec.domain.values(positions), self._fitted_weights(positions)
         return Frequencies(items, weights, lower, upper, basis=self._basis(confidence, len(items)))
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
-        positions, _ = self._positions(items=items)
+        positions, _ = positions_of(self.spec.domain, items=items)
         variance = self.privacy.sigma_squared_per_level[-1]
         bounds = leaf_bounds(self._levels[-1], positions, confidence, sigma_squared=variance, rounding=self._rounding)
         return Frequencies(self.spec.domain.values(positions), *bounds, basis=self._basis(confidence))
@@ -245,28 +246,6 @@ class ReleasedDyadicCountSketch(ReleasedTree):
     def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
         """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""
         return np.maximum(weight_between(self._chosen.ranks.fitted_rank, positions, positions), 0.0)
-
-    def _positions(self, **argument: Any) -> tuple[np.ndarray, bool]:
-        """Return the positions of one value or many, and whether it was one; refuse what is not of the domain."""
-        ((name, values),) = argument.items()
-        many, single = as_many(values)
-        positions, usable = self.spec.domain.index(many)
-        if not usable.all():
-            raise ArgumentTypeError(
-                name, f"must be of the domain of the release, {self.spec.domain.takes}, and not null", "E717"
-            )
-        return positions, single
-
-    def _ends(self, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        lows, is_one_low = self._positions(low=low)
-        highs, is_one_high = self._positions(high=high)
-        lows, highs = np.broadcast_arrays(lows, highs)
-        if (swapped := lows > highs).any():
-            ends = self.spec.domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
-            raise ArgumentError(
-                "high", f"must be at least low, got low={ends[0]} and high={ends[1]}: swap them", "E501"
-            )
-        return lows, highs, is_one_low and is_one_high
 
     def _fitted_by(self, method: Method) -> CumulativeTree | PaperTree:
         _validate.one_of(get_args(Method), method=method)
@@ -302,11 +281,3 @@ class ReleasedDyadicCountSketch(ReleasedTree):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return *super().__reduce__(), {"_known_total": self._known_total}
-
-
-def _shares(shares: Any) -> tuple[np.ndarray, bool]:
-    many, single = as_many(shares)
-    wanted = np.asarray(many, dtype=np.float64)
-    if not ((wanted >= 0) & (wanted <= 1)).all():
-        raise ArgumentError("shares", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
-    return wanted, single

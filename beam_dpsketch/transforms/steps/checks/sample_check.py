@@ -129,9 +129,10 @@ class _Check:
 
     def _time(self, time: Any, place: str) -> None:
         """Refuse a time outside of the windows that are declared."""
-        span = self._declared.span_micros
-        if span is not None and not span[0] <= time.micros < span[1]:
-            start, time, end = (micros // 1_000_000 for micros in (span[0], time.micros, span[1]))
+        windows = self._declared.windows
+        if windows is not None and not windows.start_micros <= time.micros < windows.end_micros:
+            edges = windows.start_micros, time.micros, windows.end_micros
+            start, time, end = (micros // 1_000_000 for micros in edges)
             words = (
                 f"{place} has a time of {time} seconds since 1970, outside of the declared windows, {start} to {end}: "
                 "such a record is dropped; times of Beam are in seconds, so divide milliseconds by 1000"

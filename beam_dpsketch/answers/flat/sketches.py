@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.released_sketch import ReleasedFrequencies
+from beam_dpsketch.answers.flat.frequencies import ReleasedFrequencies
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_asked, as_many
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader, noise_margin

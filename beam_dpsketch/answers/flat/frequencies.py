@@ -1,0 +1,78 @@
+"""What all released flat sketches share: items are asked one by one, or those of a public dictionary together."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch.answers.flat.decoded import Decoded, decode_flat
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies, Many
+from beam_dpsketch.errors import ArgumentError, ElementsWarning
+from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.hashing.fingerprints import fingerprints
+
+
+class ReleasedFrequencies(ReleasedSketch):
+    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self._spec.depth, self._spec.width
+
+    @property
+    def _size(self) -> str:
+        return f"{self._spec.depth} x {self._spec.width} counters"
+
+    def decode(self, dictionary: Many) -> Decoded:
+        """Return closer answers about all items of a public dictionary together.
+
+        What is known of one item is subtracted from the counters that it shares with others, round by round. So
+        collisions between items of the dictionary fade. The fuller the dictionary, the closer the answers. Items that
+        it lacks stay in the counters, and the intervals cover them. `estimate` of the release itself does not change.
+
+        Args:
+          dictionary: the items, 1 or more, in any order; repeated ones count once. They must be public: a list that
+            is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
+
+        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. A
+        Count-Min is read by its method "centred". Source: see `estimators/decoding/rounds.py`.
+        """
+        return decode_flat(
+            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, basis=self._basis(0.95)
+        )
+
+    @property
+    def _table(self) -> NoisyTable:
+        hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
+        return NoisyTable.of(self.counters, self._noise_variance(), hashing)
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self._search(0.5)
+
+    def _keys(self, items: Any) -> np.ndarray:
+        _warn_of_mixed_types(items)
+        return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
+
+    def _search(self, confidence: float) -> Frequencies:
+        raise ArgumentError(
+            "candidates",
+            "must be given: a flat sketch stores no items; PrivateTopK makes releases that find them",
+            "E714",
+        )
+
+
+def _warn_of_mixed_types(items: Any) -> None:
+    """Warn of items of several types: a flat sketch does not know its own, and takes 1 and "1" for two items."""
+    one_of_each = {type(item): item for item in items} if isinstance(items, list) else {}
+    names = {type(decode(encode(item))).__name__ for item in one_of_each.values()} if len(one_of_each) > 1 else ()
+    if len(names) > 1:
+        warnings.warn(
+            f'items are of several types, {", ".join(sorted(names))}; 1 and "1" are two items, so each must be of the '
+            "type that was counted",
+            ElementsWarning,
+            stacklevel=5,
+        )
