@@ -111,11 +111,12 @@ def release_part(
     *,
     run: bytes | None = None,
     part: bytes = b"",
+    lost: LostNote | None = None,
 ) -> ReleasedSketch:
-    """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`."""
+    """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`; `lost` as in `release_parts`."""
     secrets = None if randomness is None else [randomness]
     calibration = Calibration.of(_checked(raw, raw, terms).spec, terms)
-    (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets)
+    (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost)
     assert isinstance(released, ReleasedSketch)
     return released
 

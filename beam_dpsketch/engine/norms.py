@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.calibration import calibrate, calibrate_side
+from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost
 from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION
 from beam_dpsketch.errors import ArgumentError
@@ -124,7 +124,9 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
     of_one = terms.with_norm(1)
-    largest = max((*calibrate(spec, of_one), *calibrate_side(of_one))) * 4**of_one.scale_bits
+    lost = empty_lost(of_one)
+    aside = calibrate_side(of_one) + (() if lost is None or lost.kept is None else (lost.kept.sigma_squared,))
+    largest = max((*calibrate(spec, of_one), *aside)) * of_one.squared_unit
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 

@@ -28,8 +28,8 @@ from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
-from beam_dpsketch.engine.calibration import Calibration, empty_lost
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.calibration import empty_lost
+from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators import row_mean
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
@@ -97,11 +97,8 @@ def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: n
     """Return a release of made-up data, which costs nothing; bounds keep all of it."""
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))
-    terms = terms.without_budget()
-    part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
-    (released,) = release_parts([part], Calibration.of(spec, terms), lost=empty_lost(terms))
-    assert isinstance(released, ReleasedSketch)
-    return released
+    aside = np.zeros(terms.aside, dtype=np.int64)
+    return release_part(raw, aside, terms.without_budget(), lost=empty_lost(terms))
 
 
 def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarray, np.ndarray]:

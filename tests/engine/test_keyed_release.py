@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 from fractions import Fraction
@@ -28,9 +29,11 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine import noising
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.noising import draw_lost, release_part
 from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
@@ -53,7 +56,7 @@ PRIVACY = spending(0.01)
 
 
 def keyed_release(raw=None, privacy=PRIVACY, keyed=KEYED, side=(), **terms):
-    """A keyed release of a sketch and of side counters."""
+    """A keyed release of a sketch and of what is counted aside: side counters, then units by what they lost."""
     raw = CountSketch(SPEC).accumulate(ITEMS) if raw is None else raw
     terms = ReleaseTerms(privacy, **terms)
     raw = raw.in_units_of(terms.scale_bits)
@@ -114,15 +117,19 @@ def counting(rho=Fraction(1, 100), **shares):
 
 
 PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}
-ASIDE = {"privacy": counting(), "side": [500, 900, 1200], **PEOPLE}
+LOST = [0, 60, 30, 7]
+ASIDE = {"privacy": counting(), "side": [500, 900, 1200, *LOST], **PEOPLE}
 NORM = {"privacy": PRIVACY, "unit": PrivacyUnit.PRIVACY_ID, "bounds": NormBound(20), "raw": CountSketch(SPEC)}
 CHANGES_ASIDE = {
-    "a side value": (ASIDE, {"side": [500, 900, 1201]}),
-    "two side values": (ASIDE, {"side": [900, 500, 1200]}),
+    "a side value": (ASIDE, {"side": [500, 900, 1201, *LOST]}),
+    "two side values": (ASIDE, {"side": [900, 500, 1200, *LOST]}),
+    "how many lost how much": (ASIDE, {"side": [500, 900, 1200, 0, 60, 31, 6]}),
     "which share is whose": (ASIDE, {"privacy": counting(units=0.04, records=0.02)}),
     "a little less of a share": (ASIDE, {"privacy": counting(weight=Fraction(1, 50) - Fraction(1, 10**12))}),
-    "a counter less": (ASIDE, {"privacy": counting(weight=None), "side": [500, 900]}),
-    "cells": ({**NORM, "privacy": counting(), "side": [500, 900, 1200, 0, 0]}, {"output_cells": None}),
+    "a counter less": (ASIDE, {"privacy": counting(weight=None), "side": [500, 900, *LOST]}),
+    "another share of lost weight": (ASIDE, {"privacy": counting(lost=Fraction(1, 50) - Fraction(1, 10**12))}),
+    "no lost weight": (ASIDE, {"privacy": counting(lost=None), "side": [500, 900, 1200]}),
+    "cells": ({**NORM, "privacy": counting(), "side": [500, 900, 1200, *LOST]}, {"output_cells": None}),
     "norm_spend": (NORM, {"norm_spend": Fraction(1, 20)}),
     "norm_spend at the same sigma": (
         {**NORM, "norm_spend": Fraction(1, 10)},
@@ -141,7 +148,10 @@ def test_noise_depends_on_what_is_counted_aside(changed):
     assert len(ids) == 2
 
 
-@pytest.mark.parametrize("changed", ["a side value", "two side values", "norm_spend", "norm_spend at the same sigma"])
+@pytest.mark.parametrize(
+    "changed",
+    ["a side value", "two side values", "how many lost how much", "norm_spend", "norm_spend at the same sigma"],
+)
 def test_the_test_finds_what_is_forgotten_aside(changed, monkeypatch):
     monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
     settings, changes = CHANGES_ASIDE[changed]
@@ -168,6 +178,50 @@ def test_forgetting_sigma_would_give_the_counters_back():
         for sigma in (50, 100)
     )
     assert np.abs(2 * narrow - wide - raw).max() <= 1
+
+
+RUN = {"lost": (0, 60, 30, 7), "kept": 1500, "spec": SPEC, "keyed": KEYED, "privacy": PrivacySpec(0.01)}
+
+
+def lost_of_run(lost, kept, spec, keyed, privacy, **terms):
+    """What a keyed run tells of the weight that its bounds took, and the noise in it, in standard deviations."""
+    terms = {"lost_in": LostIn.RUN, **PEOPLE, **terms}
+    calibration = Calibration.of(spec, ReleaseTerms(privacy, **terms))
+    exact = np.zeros(calibration.terms.lost.size, dtype=np.int64)
+    exact[: len(lost)], exact[-1] = lost, kept << calibration.terms.scale_bits
+    told = draw_lost(exact, calibration, keyed)
+    sigmas = np.sqrt(np.array(calibration.lost.variances(calibration.terms.squared_unit), dtype=np.float64))
+    return told, (told - exact) / sigmas
+
+
+CHANGES_OF_A_RUN = {
+    "nothing": {},
+    "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
+    "one unit": {"lost": (0, 61, 30, 7)},
+    "where one unit is": {"lost": (0, 60, 31, 6)},
+    "what is kept": {"kept": 1501},
+    "rho": {"privacy": PrivacySpec(0.02)},
+    "a share": {"privacy": PrivacySpec(0.01, side_counters=SideCounters(lost=0.04))},
+    "bounds": {"bounds": RecordBounds(3, max_weight=3)},
+    "windows": {"window_count": 2},
+    "seed": {"spec": SketchSpec(depth=5, width=4096, seed=1)},
+}
+
+
+def test_whatever_changes_what_a_run_lost_has_unrelated_noise():
+    """A correlation of 16 noises above 0.995: below 1e-14 a pair."""
+    noises = {name: lost_of_run(**RUN | changes)[1][-16:] for name, changes in CHANGES_OF_A_RUN.items()}
+    pairs = itertools.combinations(noises, 2)
+    assert [pair for pair in pairs if abs(np.corrcoef(*(noises[name] for name in pair))[0, 1]) > 0.995] == []
+    assert lost_of_run(**RUN)[0] == lost_of_run(**RUN)[0]
+    assert lost_of_run(**RUN | {"keyed": None})[0] != lost_of_run(**RUN | {"keyed": None})[0]
+
+
+def test_what_a_keyed_run_lost_never_changes():
+    assert lost_of_run(**RUN)[0] == [
+        *(-11, 92, 66, -4, -68, 71, -116, 19, 33, -54, 121, 35, -107, 3, 8, -150, 70, -88, -105, 54, 30, 111, -27, 66),
+        *(-10, 57, 134, -13, 1771),
+    ]
 
 
 RAW = {
@@ -216,7 +270,7 @@ def golden():
 
 def test_the_noise_of_a_version_never_changes():
     """Where this fails, replays on workers of two package versions would differ: raise `NOISE_VERSION`."""
-    assert noising.NOISE_VERSION == 5
+    assert noising.NOISE_VERSION == 6
     assert golden() == json.loads(GOLDEN.read_text())
 
 
