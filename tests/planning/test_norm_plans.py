@@ -91,10 +91,11 @@ def test_errors_on_made_up_data_are_those_of_as_many_records(name: str, rho: flo
 @pytest.mark.parametrize(
     ("bounds", "counters"),
     [
-        (NormBound(20), 4),  # clipped weight and scaled units share one fiftieth
-        (RecordBounds(20), 2),  # records weigh 1 each
-        (RecordBounds(20, max_weight=5), 3),
-        (RecordBounds(1, max_keys=4), 1),
+        (NormBound(20), 4),
+        (RecordBounds(20), 3),  # records weigh 1 each
+        (RecordBounds(20, max_weight=5), 4),
+        (RecordBounds(20, max_weight=5, signed=True), 3),  # lost weight is not told
+        (RecordBounds(1, max_keys=4), 2),
     ],
     ids=str,
 )

@@ -72,6 +72,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "relation": {"privacy": PrivacySpec(rho=0.5, relation=REPLACE_ONE)},
     "shown delta": {"privacy": PrivacySpec(rho=0.5, delta=1e-7)},
     "side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(units=0.03))},
+    "lost weight": {"privacy": PrivacySpec(rho=0.5, side_counters=SideCounters(lost=0.03))},
     "no side counters": {"privacy": PrivacySpec(rho=0.5, side_counters=None)},
     "records": {"unit": Record()},
     "bounds": {"unit": PrivacyId("person", RecordBounds(3, max_keys=2))},
@@ -162,14 +163,14 @@ def test_the_digest_never_changes() -> None:
 
 
 GOLDEN = {
-    "nothing": "cd3a16cc3b4f463d",
-    "chosen norm": "060eda61d03fff30",
-    "times": "cbec7457c76045aa",
-    "text": "528f8568cf5c0471",
-    "chosen keys": "2d918c0dd1bc89e9",
-    "groups": "f92f9c630a524dcc",
-    "windows (60, 0, 20)": "70041de2692bde16",
-    "rows BinaryTree(windows=4)": "922ceae501095690",
+    "nothing": "65644e6c1ed2f7aa",
+    "chosen norm": "e8b056e2944604f3",
+    "times": "966f09eeeb666bef",
+    "text": "750cfe5e911f554e",
+    "chosen keys": "c39411face89f22c",
+    "groups": "0d22d1bb9404824d",
+    "windows (60, 0, 20)": "352d7ecce762ebe2",
+    "rows BinaryTree(windows=4)": "325aa3eee2b7baf3",
 }
 
 
