@@ -180,7 +180,7 @@ def test_forgetting_sigma_would_give_the_counters_back():
     assert np.abs(2 * narrow - wide - raw).max() <= 1
 
 
-RUN = {"lost": (0, 60, 30, 7), "kept": 1500, "spec": SPEC, "keyed": KEYED, "privacy": PrivacySpec(0.01)}
+RUN = {"lost": (0, 60, 30, 7), "kept": 1500, "spec": SPEC, "keyed": KEYED, "privacy": PrivacySpec(rho=0.01)}
 
 
 def lost_of_run(lost, kept, spec, keyed, privacy, **terms):
@@ -200,8 +200,8 @@ CHANGES_OF_A_RUN = {
     "one unit": {"lost": (0, 61, 30, 7)},
     "where one unit is": {"lost": (0, 60, 31, 6)},
     "what is kept": {"kept": 1501},
-    "rho": {"privacy": PrivacySpec(0.02)},
-    "a share": {"privacy": PrivacySpec(0.01, side_counters=SideCounters(lost=0.04))},
+    "rho": {"privacy": PrivacySpec(rho=0.02)},
+    "a share": {"privacy": PrivacySpec(rho=0.01, side_counters=SideCounters(lost=0.04))},
     "bounds": {"bounds": RecordBounds(3, max_weight=3)},
     "windows": {"window_count": 2},
     "seed": {"spec": SketchSpec(depth=5, width=4096, seed=1)},
