@@ -18,6 +18,7 @@ first `STREAMED_WINDOWS` windows where it flies.
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -162,10 +163,12 @@ def print_held(released: ReleasedDyadicCountSketch, protect: str) -> None:
     print(f"  flights as weighted      {_held(released.total_weight())}")
     print(f"  aircraft in each window  {_held(released.privacy_units())}, the windows added up")
     if released.privacy.bounds.has_norm:
-        print(f"  Scaling took at least {released.clipped_share().at_least:.1%} of the weight.")
+        print(f"  Scaling took at least {released.lost().at_least:.1%} of the weight.")
 
 
 def _held(interval: Interval) -> str:
+    if math.isinf(interval.upper):
+        return f"{interval.lower:9,.0f} or more"
     return f"{interval.estimate:9,.0f} +- {interval.upper - interval.estimate:,.0f}"
 
 

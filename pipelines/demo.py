@@ -90,15 +90,12 @@ def counts(trial: Trial, answers: Frequencies, bounds: str) -> Counts:
 
 def print_held(released: ReleasedSketch) -> None:
     """How much is in a release, by noisy counters that are part of it."""
-    clipped = released.clipped_share()
+    aircraft = released.privacy_units()
     print("\nHow much is in this release, as it says itself")
-    for name, held in (
-        ("aircraft", released.privacy_units()),
-        ("flights", released.records()),
-        ("aircraft scaled down", clipped.scaled),
-    ):
-        print(f"  {name:20}{max(0, held.estimate):10,.0f}   {interval(held)}")
-    print(f"Scaling took at least {clipped.at_least:.1%} of the weight. All of these are private, and rho covers them.")
+    print(f"  {'aircraft':10}{aircraft.estimate:10,.0f}   {interval(aircraft)}")
+    print(f"  {'flights':10}{'at least':>10}   {released.records().lower:,.0f}")
+    print(f"Lost to the bounds: {released.lost()}.")
+    print("All of these are private, and rho covers them.")
 
 
 def print_trials(trials: dict[str, Trial], norm: float, k: int) -> None:
