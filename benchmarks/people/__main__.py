@@ -15,9 +15,8 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   listed       people for each page of a known list
   cost         time to bound a record, one shard; `benchmarks.speed.bounding_cost` runs pipelines
 
-Both rules cost the same noise. The gain of a norm depends on how spread out the records of the heaviest people are. It
-is large for aircraft, which serve many destinations. It is 1.0 for addresses that send thousands of packets to one
-port. The rule that chooses a norm has one number for all data, `item_share`: 0.07. In the made-up web log 0.13 would
+Both rules cost the same noise. A norm gains most where the heaviest people spread their records over many items, as
+aircraft do, which serve many destinations. It gains nothing for addresses that send thousands of packets to one port. The rule that chooses a norm has one number for all data, `item_share`: 0.07. In the made-up web log 0.13 would
 suit, because the heaviest people have four times as many records as their length. Takes about forty minutes.
 """
 
