@@ -1,0 +1,98 @@
+"""The pages of a beginner are short, their code runs one block after another, and prints what they show."""
+
+import re
+
+import pytest
+
+from tests.cli.consoles import run_block
+from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
+
+SHORT = re.findall(r"\(docs/(\w+)\.md\)", README.split("### First\n")[1].split("\n###")[0])
+WORDS, LINES, WORDS_OF_A_PAGE = 3_500, 200, 525
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def run_page(name: str) -> str:
+    return printed_by("\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)))
+
+
+def shown(name: str) -> str:
+    return fenced("<!-- checked by tests/test_first_pages.py -->", PAGES[name])
+
+
+def words(text: str) -> str:
+    return _NUMBER.sub("#", text)
+
+
+def test_the_way_of_a_beginner_is_short() -> None:
+    assert len(SHORT) == 5
+    pages = [PAGES[name] for name in SHORT]
+    assert len(README.splitlines()) <= LINES
+    assert sum(len(page.split()) for page in (README, *pages)) <= WORDS
+    assert max(len(page.split()) for page in pages) <= WORDS_OF_A_PAGE
+
+
+@pytest.mark.pipeline
+def test_a_first_release_says_what_it_lost() -> None:
+    """The deviation of an estimate is below 52, and 364 is 7 of them."""
+    (expected, *of_page), (first, *printed) = shown("first_release").splitlines(), run_page("first_release").splitlines()
+    assert words(first) == words(expected)
+    truth = [("home", 7500), (r"news|help", 3750), ("home", 10_000)]  # the last is of the frame
+    for lines, count in ((of_page, 2), (printed, 3)):
+        assert any(line.startswith("note: the bounds took ") for line in lines)
+        found = re.findall(r"^Frequency\(item='(\w+)', estimate=([\d.]+),", "\n".join(lines), re.MULTILINE)
+        assert len(found) == count
+        for (item, estimate), (name, near) in zip(found, truth, strict=False):
+            assert re.fullmatch(name, item)
+            assert abs(float(estimate) - near) < 364
+
+
+@pytest.mark.pipeline
+def test_top_k_lists_of_all_ways_are_alike() -> None:
+    """The deviation of a count is below 31, and 250 is more than 8 of them."""
+    for lines in (run_page("top_k").splitlines(), shown("top_k").splitlines()):
+        assert {line.split(":")[0] for line in lines} == {"listed", "tree", "groups"}
+        for line in lines:
+            found = dict(re.findall(r"(/\w+) (\d+) \[", line))
+            assert {item: int(count) for item, count in found.items()} == pytest.approx(
+                {"/home": 12_000, "/news": 6000, "/help": 2000}, abs=250
+            )
+
+
+def test_plots_are_drawn(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page("plots")
+    assert {path.name for path in tmp_path.iterdir()} == {"cdf.png", "bins.png"}
+
+
+def test_a_narrow_domain_has_better_tails_as_the_page_says() -> None:
+    """Errors of values are means of 64 releases of made-up data: those of the tails differ by a factor of 2 and more."""
+    made, of_page = run_page("choosing"), shown("choosing")
+    assert words(made) == words(of_page)
+    assert made.splitlines()[-1] == of_page.splitlines()[-1]
+    for text in (made, of_page):
+        wide, narrow = (float(error.replace(",", "")) for error in re.findall(r"\+- ([\d,.]+) at 0\.99", text))
+        assert wide > 2 * narrow
+
+
+@pytest.mark.pipeline
+def test_means_and_counts_by_day_are_near_the_truth() -> None:
+    """A mean has a deviation below 1.3, a count one below 43: 10 and 300 are 7 of them."""
+    output = run_page("from_pipelinedp")
+    means = dict(re.findall(r"^(\w+) Interval\(estimate=([\d.]+),", output, re.MULTILINE))
+    assert {city: float(mean) for city, mean in means.items()} == pytest.approx({"Oslo": 100, "Rome": 100}, abs=10)
+    days = re.findall(r"(\d+) \[", output.splitlines()[-1])
+    assert [*map(int, days)] == pytest.approx([2000] * 5, abs=300)  # the first five are shown
+
+
+def test_the_command_of_the_readme_releases_and_answers(tmp_path, monkeypatch) -> None:
+    """The deviation of an estimate is below 8: 60 is more than 7 of them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    block = fenced("## The same in a shell")
+    printed = run_block(block)
+    run, asked = (text.split("\n$ ")[0] for text in (block, printed))
+    assert run == asked
+    for text in (block, printed):
+        found = re.findall(r"^ +\d +(\w+) +(-?[\d.]+)", text, re.MULTILINE)
+        assert {item: float(estimate) for item, estimate in found} == pytest.approx({"Oslo": 200, "Rome": 100}, abs=60)
