@@ -35,7 +35,8 @@ def test_the_way_of_a_beginner_is_short() -> None:
 @pytest.mark.pipeline
 def test_a_first_release_says_what_it_lost() -> None:
     """The deviation of an estimate is below 52, and 364 is 7 of them."""
-    (expected, *of_page), (first, *printed) = shown("first_release").splitlines(), run_page("first_release").splitlines()
+    expected, *of_page = shown("first_release").splitlines()
+    first, *printed = run_page("first_release").splitlines()
     assert words(first) == words(expected)
     truth = [("home", 7500), (r"news|help", 3750), ("home", 10_000)]  # the last is of the frame
     for lines, count in ((of_page, 2), (printed, 3)):
@@ -66,7 +67,7 @@ def test_plots_are_drawn(tmp_path, monkeypatch) -> None:
 
 
 def test_a_narrow_domain_has_better_tails_as_the_page_says() -> None:
-    """Errors of values are means of 64 releases of made-up data: those of the tails differ by a factor of 2 and more."""
+    """Errors of values are means of 64 releases of made-up data: those of the tails differ by a factor of 2."""
     made, of_page = run_page("choosing"), shown("choosing")
     assert words(made) == words(of_page)
     assert made.splitlines()[-1] == of_page.splitlines()[-1]

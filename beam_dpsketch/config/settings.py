@@ -110,7 +110,7 @@ RECORDS = Block("Records", {
 })
 AUTO = Block("Auto", {
     "spend": Entry(EXACT, "the part of rho that pays for the choice, at most 1/2"),
-    "item_share": Entry(EXACT, "a guess for heavy ids: which part of their length one item you ask about holds, at most 1"),
+    "item_share": Entry(EXACT, "a guess: which part of a heavy id's length one item that you ask about has, at most 1"),
     "max_weight": RECORD.entries["max_weight"],
     "max_per_item": Entry(WHOLE, "how much one id may count for one item; 1 counts people"),
     "signed": RECORD.entries["signed"],

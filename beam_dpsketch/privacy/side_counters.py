@@ -50,7 +50,8 @@ record per cell each unit has one. `Record()` of weight 1 has one counter, for u
 
 `clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.lost`): over time, for keys of a
 stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a lower bound: a unit
-that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what `max_per_item` and `resource_limit` leave out. Show it as "at least".
+that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what `max_per_item` and
+`resource_limit` leave out. Show it as "at least".
 
 Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
 4 b is a choice: in two logs kept weight cut at b is 82 to 84 % of all, and 98 to 100 % at 4 b.

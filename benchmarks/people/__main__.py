@@ -16,8 +16,9 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   cost         time to bound a record, one shard; `benchmarks.speed.bounding_cost` runs pipelines
 
 Both rules cost the same noise. A norm gains most where the heaviest people spread their records over many items, as
-aircraft do, which serve many destinations. It gains nothing for addresses that send thousands of packets to one port. The rule that chooses a norm has one number for all data, `item_share`: 0.07. In the made-up web log 0.13 would
-suit, because the heaviest people have four times as many records as their length. Takes about forty minutes.
+aircraft do, which serve many destinations. It gains nothing for addresses that send thousands of packets to one port.
+The rule that chooses a norm has one number for all data, `item_share`: 0.07. In the made-up web log 0.13 would suit,
+because the heaviest people have four times as many records as their length. Takes about forty minutes.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class AutoNorm(NormLimit):
     Args:
       spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. Take
         1/10 if there are only a few thousand units.
-      item_share: a guess for heavy units: which part of their length one item you ask about holds; above 0, at most 1.
+      item_share: a guess: which part of a heavy unit's length one item that you ask about has, above 0, at most 1.
         Such an item should come out as exact as can be. 7/100 suits an item of 3 to 5 % of all records. A smaller
         one suits rarer items, and gives a smaller norm.
       max_weight: as in `NormBound`, like all that follow.
