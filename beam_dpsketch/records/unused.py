@@ -1,7 +1,7 @@
 """Warn once in a worker's log if an argument finds no usable value in all of many elements.
 
 The warning names the argument, its field and what it must hold, and shows neither a value nor a number. Whether it
-appears depends on data: worker logs are for insiders, as the README says.
+appears depends on data: worker logs are for insiders, as docs/limits.md says.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
 def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:
     """Draw a name for a run while it runs, as a side input of `ReleaseOnce`.
 
-    Releases of one run keep one rho together, so no two runs may share a name: it cannot be drawn while the pipeline is
+    All releases of one run cost its rho once, so no two runs may share a name: it cannot be drawn while the pipeline is
     built, because a template, or a pipeline object, can be run again on other data. The `Reshuffle` makes the name
     final before any step reads it. Where it is not durable, a name that is drawn again splits the run in two, whose rho
     adds.
