@@ -41,6 +41,7 @@ from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import DistanceError, distance_error, plan, spec_for_distance
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
@@ -52,7 +53,6 @@ from beam_dpsketch.privacy.contributions import (
 from beam_dpsketch.privacy.ledger import PrivacyBudget
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec

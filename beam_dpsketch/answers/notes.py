@@ -15,7 +15,7 @@ import numpy as np
 
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
-from beam_dpsketch.privacy.side_counters import UNITS
+from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.statement.lost_notes import LOST_SHOWN
 from beam_dpsketch.statement.showing import interval_words, short, shown
 from beam_dpsketch.statement.statement import PrivacyStatement

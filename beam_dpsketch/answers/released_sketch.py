@@ -22,8 +22,8 @@ from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.estimators.presence import exceeds_noise
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import WEIGHT
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.showing import html_table

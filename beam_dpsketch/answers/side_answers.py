@@ -1,7 +1,7 @@
 """How much a release holds: what its side counters say of units, records and weight, and of what bounding took.
 
 Guarantee: each interval holds with the given confidence or more, over the noise. It is one of the clipped sum: each
-unit counts with at most K, as `privacy.side_counters` says, over all keys and windows. The sum is one over what
+unit counts with at most K, as `privacy.aside.side_counters` says, over all keys and windows. The sum is one over what
 bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
 over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
 
@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.side_counters import LOST, RECORDS, UNITS, WEIGHT
+from beam_dpsketch.privacy.aside.side_counters import LOST, RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.lost_notes import Lost
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -10,10 +10,10 @@ from beam_dpsketch.config.blocks import make, plain, read_block, refuse_others, 
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import read_fraction
 from beam_dpsketch.config.settings import AUTO, NORM, OF, PRIVACY, RECORD, RECORDS, SIDE_COUNTERS, UNIT
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.records.units import PrivacyId, Record, Unit
 
 _USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"

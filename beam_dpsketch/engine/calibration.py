@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, Generic, TypeAlias, cast
 
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
-from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.lost_notes import LostNote

@@ -17,8 +17,8 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.side_counters import SideCounters
 
 USUAL_DELTA = 1e-6
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, NoReturn
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec, loss_in_words
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.side_counters import SideCounters
 
 _MAX_PARTS = _MAX_DENOMINATOR = 1 << 20
 

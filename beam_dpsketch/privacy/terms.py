@@ -17,15 +17,15 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, lost_counter
+from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
-from beam_dpsketch.privacy.lost.histogram import LostCounter, LostIn, lost_counter
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
-from beam_dpsketch.privacy.side_counters import SideCounter, share_left, side_counters
 
 MAX_PERIOD = (1 << 63) - 1
 Limit = TypeVar("Limit", bound=ContributionLimit, default=Bounds, covariant=True)

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
+from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.lost.histogram import LostCounter
-from beam_dpsketch.privacy.lost.histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.columns import HASHED, Readable, parse_weights
 from beam_dpsketch.records.selectors import Selectors, check_values
 from beam_dpsketch.records.unused import MANY, warn_of_unused

@@ -13,9 +13,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit, PrivacyUnit
-from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types

@@ -12,8 +12,8 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.lost import reading
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
 MAX_BINS = 64
@@ -59,7 +59,7 @@ class Lost(NamedTuple):
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LostNote:
-    """The histogram of lost weight of a release or of its run, which `privacy.lost.histogram` describes.
+    """The histogram of lost weight of a release or of its run, which `privacy.aside.lost_histogram` describes.
 
     Attributes:
       share: its part of rho; of a combination, the smaller one.

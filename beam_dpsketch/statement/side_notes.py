@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.gaussian_bounds import noise_margin
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.statement.showing import shown
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
@@ -40,7 +40,7 @@ class Interval(NamedTuple):
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideNote:
-    """One side counter of a release: a noisy number, and what `privacy.side_counters` says of it.
+    """One side counter of a release: a noisy number, and what `privacy.aside.side_counters` says of it.
 
     Attributes:
       names: what it counts, of `NAMES`; several names are equal by definition.

@@ -9,11 +9,11 @@ from fractions import Fraction
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, WEIGHT
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, WEIGHT
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement.lost_notes import Lost, LostNote, share

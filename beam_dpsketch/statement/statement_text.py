@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch._showing import round_up
+from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Randomness, change_factor
-from beam_dpsketch.privacy.side_counters import UNITS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.stated import Stated
 

@@ -37,8 +37,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.engine.noising import release_part
-from beam_dpsketch.privacy.lost import reading
-from beam_dpsketch.privacy.lost.reading import LostWeight
+from beam_dpsketch.privacy.aside import lost_reading as reading
+from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import SideNote

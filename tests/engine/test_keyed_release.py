@@ -32,10 +32,10 @@ from beam_dpsketch.engine import noising
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import draw_lost, release_part
 from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy.aside.lost_histogram import LostIn
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.trees import PrefixSpec
 from tests.helpers.noise_audit import audit

@@ -28,12 +28,12 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.norms import calibrate_choice, choose_norm
+from beam_dpsketch.privacy.aside.lost_histogram import LostIn
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.lost.histogram import LostIn
 from beam_dpsketch.privacy.mechanism import add_noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count, choose
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers.tolerances import discrete_gaussian
 

@@ -37,13 +37,13 @@ from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.privacy import terms as terms_module
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn
+from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.lost.histogram import LostCounter, LostIn
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.side_notes import SideNote

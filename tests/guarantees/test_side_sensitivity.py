@@ -37,8 +37,8 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.privacy.lost.histogram import LostCounter
-from beam_dpsketch.privacy.side_counters import SideCounter
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.windows import WindowPlan

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place

@@ -18,10 +18,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import LOST
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities

@@ -27,8 +27,8 @@ from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.side_counters import LOST
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.items import VOTES
 from beam_dpsketch.sketches import raw_type

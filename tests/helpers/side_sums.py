@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound
+from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, side_counters
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, side_counters
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput

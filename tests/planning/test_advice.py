@@ -39,9 +39,9 @@ from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS: dict[str, Any] = {

@@ -25,7 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan
-from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS = {

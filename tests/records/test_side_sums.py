@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import REPLACE_ONE, NeighboringRelation, NormBound, Record, RecordBounds, SketchSpec
-from beam_dpsketch.privacy.side_counters import SideCounters, side_counters
+from beam_dpsketch.privacy.aside.side_counters import SideCounters, side_counters
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule

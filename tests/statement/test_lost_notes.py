@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import CountMin, Lost, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.privacy.lost.histogram import least_losses
+from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers import by_hand
 

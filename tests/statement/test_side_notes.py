@@ -25,8 +25,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import NAMES, add_up
 from tests.helpers import by_hand

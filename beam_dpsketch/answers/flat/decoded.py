@@ -22,7 +22,7 @@ from beam_dpsketch.estimators.decoding.rounds import DecodedRows, FreedRows, Rou
 from beam_dpsketch.estimators.decoding.shrinking import LIMIT, MIN_ITEMS
 from beam_dpsketch.estimators.row_mean import centred
 from beam_dpsketch.hashing.cells import Places
-from beam_dpsketch.privacy.side_counters import WEIGHT
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.norm import choice, scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.scaling import TableWeights
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost
 from beam_dpsketch.records.bounding.netting import NetRecords, net

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.lost.histogram import LostCounter, histogram
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost

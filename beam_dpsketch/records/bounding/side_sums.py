@@ -1,8 +1,8 @@
 """What each privacy id adds to the side counters of a release, and to the votes for its keys, in each key and window.
 
 Guarantee: the numbers of an id are a function of its own records alone, in any order and any split. Under a norm each
-counter is within the bound that `privacy.side_counters` proves. Under `RecordBounds`, what they keep is counted. Where
-windows go into rows over time, an id votes once for each of max_keys keys: they are chosen once for all windows.
+counter is within the bound that `privacy.aside.side_counters` proves. Under `RecordBounds`, what they keep is counted.
+Where windows go into rows over time, an id votes once for each of max_keys keys: they are chosen once for all windows.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.records.bounding.netting import NetRecords, count_records
 from beam_dpsketch.records.bounding.selection import cast_votes, mark_starts
 from beam_dpsketch.records.groups import dictionary_codes

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.privacy.lost.histogram import histogram
-from beam_dpsketch.privacy.lost.reading import LostWeight, read
+from beam_dpsketch.privacy.aside.lost_histogram import histogram
+from beam_dpsketch.privacy.aside.lost_reading import LostWeight, read
 
 BINS, SIGMA = 27, 16.8
 """Of records of weight 1, and about the noise of a fiftieth of epsilon 2."""

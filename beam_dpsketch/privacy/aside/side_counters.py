@@ -48,10 +48,10 @@ max_weight of each record. So K^2 is max_keys times the square of 1 (units), of 
 Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
 record per cell each unit has one. `Record()` of weight 1 has one counter, for units, records and weight.
 
-`clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.lost`): over time, for keys of a
-stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a lower bound: a unit
-that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what `max_per_item` and
-`resource_limit` leave out. Show it as "at least".
+`clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.aside.lost_histogram`): over
+time, for keys of a stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a
+lower bound: a unit that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what
+`max_per_item` and `resource_limit` leave out. Show it as "at least".
 
 Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
 4 b is a choice: in two logs kept weight cut at b is 82 to 84 % of all, and 98 to 100 % at 4 b.
@@ -93,9 +93,9 @@ class SideCounters:
         the counter out.
       records: the same for the number of records.
       weight: the same for the total weight.
-      lost: the same for a histogram of the weight that bounding took from each unit, which `privacy.lost` describes.
-        Over time, for keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the
-        number of units that it scales, half each; there, other bounds do not spend it.
+      lost: the same for a histogram of the weight that bounding took from each unit (`lost_histogram`). Over time, for
+        keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the number of units
+        that it scales, half each; there, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE

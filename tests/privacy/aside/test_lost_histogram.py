@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import NeighboringRelation, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SideCounters
+from beam_dpsketch.privacy.aside.lost_histogram import LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.lost.histogram import LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 

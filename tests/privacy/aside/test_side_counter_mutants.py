@@ -16,8 +16,8 @@ import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, SketchSpec
 from beam_dpsketch.privacy import terms
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.records.bounding import netting, norm_rule, side_sums
 from beam_dpsketch.records.bounding.netting import NetRecords
 from beam_dpsketch.records.items import SketchInput

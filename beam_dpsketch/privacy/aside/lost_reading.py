@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.privacy.lost.histogram import least_losses
+from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 
 _NORMAL = NormalDist()
 _DEVIATIONS, _BELOW, _ALONE = 3, 4, 5  # from which on a bin shows, with the bin below it, or alone

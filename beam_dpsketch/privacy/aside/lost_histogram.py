@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.privacy.aside.side_counters import LOST, ROOM, WEIGHT, SideCounter, SideCounters
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.mechanism import change_factor, sigma_squared
-from beam_dpsketch.privacy.side_counters import LOST, ROOM, WEIGHT, SideCounter, SideCounters
 
 _DOUBLINGS = 26  # of a loss of a quarter, for records of weight 1
 _SMALLEST = -2
