@@ -134,7 +134,7 @@ def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
     for interval, truth in zip(found, (5_000, 100_000, 100_000), strict=False):
         estimate, lower, upper = map(float, interval)
         assert abs(estimate - truth) < 3.4 * (estimate - lower)
-        assert upper == (math.inf if truth > 5_000 else pytest.approx(2 * estimate - lower))
+        assert upper == (math.inf if truth > 5_000 else pytest.approx(2 * estimate - lower, abs=0.1))
     assert float(found[3][0]) > 0 or found[3] == ("nan", "-inf", "inf")
     assert "\nLost to the bounds: " in output
     assert "max_norm was chosen" in output
