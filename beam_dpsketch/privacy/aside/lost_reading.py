@@ -3,8 +3,9 @@
 Guarantee: post-processing.
 
 The lower end. A unit in a bin lost the smallest loss of that bin or more. So the counts up to any bin, times these
-losses, are a lower bound plus noise whose variance is known. The end is the largest of these bounds over all bins, each
-failing with the same part of the probability. So it holds with the confidence asked for, on all data.
+losses, are a lower bound plus noise whose variance is known. The end is the largest of these bounds over all bins. Each
+may fail with half the probability of the one before, because noise in the bins of large losses weighs more. So the end
+holds with the confidence asked for, on all data, and the more it says wrongly, the less often it does.
 
 The estimate. The highest bin that shows above the noise is the last one whose units are counted: by three standard
 deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a
@@ -17,7 +18,8 @@ The upper end is the 95 % quantile of these totals, with losses near the upper e
 It holds if the heaviest units go on as the others do. No number that hides one unit can say more: one unit alone may
 have lost any amount.
 
-Fewer units than 25 standard deviations of the noise leave the exponent open, and then only the lower end is said.
+Fewer units than 25 standard deviations of the noise leave the exponent open, and then only the lower end is said. So it
+is where the model alone would say most: over twenty times what is shown.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 _NORMAL = NormalDist()
 _DEVIATIONS, _BELOW, _ALONE = 3, 4, 5  # from which on a bin shows, with the bin below it, or alone
 _TOLD = 25  # standard deviations: fewer units do not say how losses go on
+_MOST_ABOVE = 20  # times what is shown: more than that above it is the model alone
 _FITTED = 4  # bins up to the last one that shows, to which a power is fitted
 _RELATIVE_ERROR = 0.1  # of a count as a power of the loss
 _LEAST_UNITS = 0.7  # in the last bin of a tail
@@ -64,7 +67,7 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
       confidence: of `at_least`, alone.
     """
     counts, losses = noisy.astype(np.float64), least_losses(len(noisy))
-    deviations = _NORMAL.inv_cdf(1 - (1 - confidence) / len(losses))
+    deviations = np.array([-_NORMAL.inv_cdf((1 - confidence) / 2**place) for place in range(1, len(losses) + 1)])
     ends = np.cumsum(counts * losses) - deviations * sigma * np.sqrt(np.cumsum(losses**2))
     at_least = max(0.0, float(ends.max()))
     near = np.append(0, counts[:-1]) > _BELOW * sigma
@@ -76,7 +79,10 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
     seen, low = counts[: last + 1], losses[: last + 1]
     weights = low * _mean(slopes)
     total, above = float(seen @ weights), _tails(counts, losses, last, sigma)
-    estimate = max(total + _quantile(*above, 0.5), at_least)
+    middle = _quantile(*above, 0.5)
+    if middle > _MOST_ABOVE * total:
+        return LostWeight(at_least, math.nan, math.inf)
+    estimate = max(total + middle, at_least)
     noise = _NORMAL.inv_cdf(_UPPER_SHARE) * sigma * math.sqrt(float(weights @ weights))
     highest = max(float(np.maximum(seen, 0) @ (low * _mean(slopes + _STEEPER))), estimate)
     return LostWeight(at_least, estimate, highest + _quantile(*above, _UPPER_SHARE) + noise)
