@@ -34,7 +34,7 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums
-from beam_dpsketch.transforms.steps import norms as norm_choosing
+from beam_dpsketch.transforms.steps import whole_runs as norm_choosing
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
 from tests.helpers import tolerances
 from tests.helpers.noise_audit import audit

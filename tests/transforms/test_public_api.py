@@ -18,6 +18,8 @@ from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, Pri
 MODULES = [beam_dpsketch, transforms]
 DOORS = [PrivateFrequencies, PrivateQuantiles, PrivateTopK]
 MAX_PARAMETERS, MAX_IN_ALL = 9, 30
+FILLED_BY_TRANSFORMS = {"ReleaseTerms": 10}
+"""Value objects of which users give two or three, and transforms the rest."""
 MADE_BY_THE_PACKAGE = {"Plan", "PrivacyStatement"}
 """Results that users read and do not construct; their fields are as many as there is to say."""
 
@@ -72,7 +74,9 @@ def test_all_transforms_have_at_most_thirty_parameters_together() -> None:
 def test_no_call_takes_many_parameters_or_a_bag_of_options(module: ModuleType) -> None:
     found = {name: faults(function) for name, function in callables(module).items()}
     assert len(found) >= 15
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in found.items() if each} == {
+        name: [f"{count} parameters"] for name, count in FILLED_BY_TRANSFORMS.items() if name in found
+    }
 
 
 def test_long_calls_and_bags_of_options_would_be_found() -> None:

@@ -28,7 +28,7 @@ from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows import fires_again_late
+from beam_dpsketch.transforms.windows import create_always, fires_again_late
 
 
 class ChooseNorm(beam.PTransform):
@@ -73,8 +73,7 @@ class LengthHistogram(beam.PTransform):
         return (
             pcoll
             | "CountLengths" >> beam.ParDo(CountLengths(self._rule)).with_output_types(list[int])
-            | "AllPeriods" >> beam.WindowInto(GlobalWindows())
-            | "AddUp" >> beam.CombineGlobally(AddUpCounts(bins))
+            | "AddUp" >> AddUpForRun(bins)
         )
 
 
@@ -90,6 +89,28 @@ class CountLengths(beam.DoFn):
         if fires_again_late(pane):
             return
         yield self._rule.length_histogram(gather_records(self._rule, element[1])).tolist()
+
+
+class AddUpForRun(beam.PTransform):
+    """Add up exact counts of all windows to one element in the global window, also of empty input.
+
+    `CombineGlobally` would show them in its error if a runner mixed up two runs.
+    """
+
+    def __init__(self, bins: int) -> None:
+        super().__init__()
+        self._bins = bins
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        counted = pcoll | "AllWindows" >> beam.WindowInto(GlobalWindows())
+        nothing = create_always(counted, None, [[0] * self._bins])
+        return (
+            (counted, nothing)
+            | "WithNothing" >> beam.Flatten()
+            | "Together" >> beam.WithKeys(0).with_output_types(tuple[int, list[int]])
+            | "Combine" >> beam.CombinePerKey(AddUpCounts(self._bins))
+            | "Counts" >> beam.Values().with_output_types(list[int])
+        )
 
 
 class AddUpCounts(beam.CombineFn):
@@ -160,10 +181,7 @@ class LostByRun(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         return (
-            pcoll
-            | "OfShard" >> beam.FlatMap(_counts).with_output_types(list[int])
-            | "AllWindows" >> beam.WindowInto(GlobalWindows())
-            | "AddUp" >> beam.CombineGlobally(AddUpCounts(self._size))
+            pcoll | "OfShard" >> beam.FlatMap(_counts).with_output_types(list[int]) | "AddUp" >> AddUpForRun(self._size)
         )
 
 

@@ -29,7 +29,7 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps import norms as norm_steps
+from beam_dpsketch.transforms.steps import whole_runs as norm_steps
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.whole_runs import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
 from tests.helpers import laws, lengths, norms

@@ -50,11 +50,11 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def accumulator(*items: Any, terms: ReleaseTerms = TERMS) -> SketchAccumulator:
-    sketch_input = SketchInput(SPEC, terms.bounds, terms.counters)
+    sketch_input = SketchInput(SPEC, terms.bounds, terms.counters, lost=terms.lost)
     made = SketchAccumulator(sketch_input)
     if items:
         keys, _ = sketch_input.keys(list(items))
-        side = np.full(len(terms.counters), len(items), dtype=np.int64)
+        side = np.full(terms.aside, len(items), dtype=np.int64)
         made.add_contributions(WeightedItems(keys, np.ones(len(keys), dtype=np.int64), side))
     return made
 
