@@ -83,7 +83,7 @@ def test_two_calls_without_labels_of_their_own_mix(service: AsGo, monkeypatch: p
     """The planted mistake."""
     monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
     monkeypatch.setattr(RowsExpansion, "label", lambda _, request: request.transform.unique_name)
-    with pytest.raises(Exception, match="more than one element accessed as a singleton|did not execute"):
+    with pytest.raises(Exception, match=r"more than one element accessed as a singleton|did not execute"):
         counted(service)
 
 
