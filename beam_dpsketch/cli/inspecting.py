@@ -68,6 +68,7 @@ def _row(what: dict[str, Any], statement: PrivacyStatement, released: Any) -> di
         "relation": statement.relation.name,
         "protected": statement.unit.value,
         "holds": None if released is None else released._holds,
+        "lost": None if math.isnan(statement.shown_lost) else float(f"{statement.shown_lost:.2g}"),
         "notes": "" if released is None else codes(released.notes),
         "release_id": short_id(statement),
     }

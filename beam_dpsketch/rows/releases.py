@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.answers.notes import Note, codes
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask, privacy_fields
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ConfigError, FormatError
-from beam_dpsketch.rows.schema import NOTES, PLACES, RELEASE, ROW, STATEMENT
+from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
 from beam_dpsketch.transforms.outputs import TopK
 
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
@@ -57,7 +57,8 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
         **fields,
         kind=released.spec.kind,
         **({ROW: released.number} if released.is_row else {}),
-        **{RELEASE: base64.b64encode(data).decode() if is_text else data, NOTES: codes(released.notes)},
+        **{RELEASE: base64.b64encode(data).decode() if is_text else data},
+        **_told(released, released.notes),
         **privacy_fields(released.privacy),
         **{STATEMENT: str(released.privacy)},
     )
@@ -97,10 +98,15 @@ def answer_rows(
 ) -> Iterator[beam.Row]:
     """Yield one row for each part of an answer, with these columns."""
     answered = ask.answer(released)
-    common = {**fields, NOTES: codes(answered.notes), **privacy_fields(released.privacy)}
+    common = {**fields, **_told(released, answered.notes), **privacy_fields(released.privacy)}
     for row in answered.rows:
         found = {**row, **common}
         yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
+
+
+def _told(released: Any, notes: Iterable[Note]) -> dict[str, Any]:
+    """Return the fields of what a release knows of itself."""
+    return {"notes": codes(notes), "lost": released.privacy.shown_lost}
 
 
 def _to_beam(value: Any) -> Any:

@@ -29,7 +29,9 @@ PLACES = ("key", "window_start", "window_end")
 """The columns that say which release a row is about, where there are several."""
 
 WINDOW_COLUMNS: Columns = {"window_start": Timestamp, "window_end": Timestamp}
-RELEASE, STATEMENT, ROW, NOTES = "release", "statement", "row", "notes"
+RELEASE, STATEMENT, ROW = "release", "statement", "row"
+TOLD_COLUMNS: Columns = {"notes": str, "lost": float}
+"""The columns of what a release knows of itself."""
 _KEY_TYPES = (str, int, bytes)
 _MAX_INT64 = (1 << 63) - 1
 
@@ -77,7 +79,7 @@ def release_columns(places: Columns, *, over_time: bool, is_text: bool) -> dict[
       is_text: whether the bytes are base 64.
     """
     row = {ROW: int} if over_time else {}
-    release = {RELEASE: str if is_text else bytes, NOTES: str}
+    release = {RELEASE: str if is_text else bytes, **TOLD_COLUMNS}
     return {**places, "kind": str, **row, **release, **PRIVACY_COLUMNS, STATEMENT: str}
 
 
@@ -94,7 +96,7 @@ def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedIte
     return {
         **places,
         **answer_columns(ask.kind, _item_type(ask, domain, listed), truncates=truncates),
-        NOTES: str,
+        **TOLD_COLUMNS,
         **PRIVACY_COLUMNS,
     }
 

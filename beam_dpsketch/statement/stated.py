@@ -122,6 +122,8 @@ class Stated:
 
     def lost_share(self, confidence: float = 0.95) -> Lost | None:
         """Return the share of the weight that bounding took; `None` if that is not told."""
+        if self.over_time is not None and self.over_time.is_row:
+            return None  # its numbers are of several windows at once
         kept, clipped = self.note(WEIGHT), self.note(CLIPPED)
         if self.lost is not None and (kept is not None or self.lost.of_run):
             return self.lost.read(kept, confidence, self._whole)
@@ -129,6 +131,12 @@ class Stated:
             return None
         at_least = share(max(clipped.interval(confidence).lower, 0.0), kept.interval(confidence).upper)
         return Lost(math.nan, at_least, math.nan, self._whole)
+
+    @property
+    def shown_lost(self) -> float:
+        """The share that bounding took, as one number: about, or else at least; NaN if it is not told."""
+        found = self.lost_share()
+        return math.nan if found is None else found.shown
 
     @property
     def _whole(self) -> str:

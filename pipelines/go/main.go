@@ -56,6 +56,7 @@ type Release struct {
 	Kind       string  `beam:"kind"`
 	Release    []byte  `beam:"release"`
 	Notes      string  `beam:"notes"`
+	Lost       float64 `beam:"lost"`
 	Rho        float64 `beam:"rho"`
 	Epsilon    float64 `beam:"epsilon"`
 	Delta      float64 `beam:"delta"`
@@ -75,6 +76,7 @@ type Found struct {
 	Upper      float64 `beam:"upper"`
 	Truncated  bool    `beam:"truncated"`
 	Notes      string  `beam:"notes"`
+	Lost       float64 `beam:"lost"`
 	Rho        float64 `beam:"rho"`
 	Epsilon    float64 `beam:"epsilon"`
 	Delta      float64 `beam:"delta"`

@@ -115,7 +115,7 @@ def _named(row: Any, name: str) -> tuple[str, dict[str, Any]]:
 
 def plain(row: Any) -> Any:
     """Return the row without the columns of privacy."""
-    return {name: each for name, each in row.items() if name not in {*PRIVACY_COLUMNS, "notes"}}
+    return {name: each for name, each in row.items() if name not in {*PRIVACY_COLUMNS, "notes", "lost"}}
 
 
 PRIVACY_COLUMNS = {

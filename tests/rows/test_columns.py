@@ -51,7 +51,7 @@ VALUES: dict[str, list[Any]] = {
     "city": ["Osl", "Bern", "no such city"],
     "mark": [{"hex": "4f736c6f"}, {"hex": "42"}],
 }
-RELEASE_COLUMNS = {"kind": str, "release": bytes, "notes": str, **PRIVACY_COLUMNS, "statement": str}
+RELEASE_COLUMNS = {"kind": str, "release": bytes, "notes": str, "lost": float, **PRIVACY_COLUMNS, "statement": str}
 
 
 def questions(field: str) -> dict[str, dict[str, Any]]:
@@ -87,7 +87,7 @@ def columns(kind: str, field: str) -> dict[str, Any]:
         "total_weight": NUMBERS,
         "records": NUMBERS,
         "privacy_units": NUMBERS,
-    }[kind] | {"notes": str, **PRIVACY_COLUMNS}
+    }[kind] | {"notes": str, "lost": float, **PRIVACY_COLUMNS}
 
 
 def answers(pipeline: beam.Pipeline, field: str) -> Mapping[str, beam.PCollection]:
