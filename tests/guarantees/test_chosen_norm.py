@@ -33,8 +33,7 @@ from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.steps import exact_sums
-from beam_dpsketch.transforms.steps import whole_runs as norm_choosing
+from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
 from tests.helpers import tolerances
 from tests.helpers.noise_audit import audit
@@ -110,13 +109,12 @@ def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str,
         assert released.privacy.sketch_share == LEFT
         assert released.privacy.sigma_squared == squared * NORM**2 / (2 * RHO * LEFT)
         limits = {note.names[0]: note.squared_limit for note in released.privacy.side}
-        assert limits == {
-            "units": count,
-            "records": (4 * NORM) ** 2,
-            "weight": (4 * NORM) ** 2,
-            "clipped": NORM**2,
-            "scaled": count,
-        }
+        assert limits == {"units": count, "records": (4 * NORM) ** 2, "weight": (4 * NORM) ** 2}
+        lost = released.privacy.lost
+        half = 1 if count == 1 else Fraction(1, 2)  # of a run, the weight that is kept has the other half
+        assert lost.sigma_squared == 2 / (2 * RHO * half * Fraction(1, 50))
+        assert count == 1 or lost.kept.sigma_squared == 2 * (4 * NORM) ** 2 / (2 * RHO * half * Fraction(1, 50))
+    assert len({released.privacy.lost for *_, released in seen}) == 1
 
 
 @pytest.mark.usefixtures(always.__name__)
@@ -144,7 +142,7 @@ def shards_scaled_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def another_where_there_are_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = norm_choosing.stamp
+    right = whole_runs.stamp
     monkeypatch.setattr(exact_sums, "stamp", lambda value, norm: right(value, norm + 1))
 
 
@@ -267,5 +265,5 @@ def test_side_counters_have_the_noise_that_their_notes_say() -> None:
 @pytest.mark.slow
 def test_side_counters_with_half_the_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = noising.add_noise
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance: right(table, variance / 4))
-    assert side_alarms() == {"units", "records", "weight", "clipped", "scaled"}
+    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **source: right(table, variance / 4, **source))
+    assert side_alarms() == {"units", "records", "weight"}

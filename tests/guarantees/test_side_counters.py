@@ -35,6 +35,7 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
 from tests.helpers import laws
+from tests.helpers.lost_reference import assert_lost, lost_by
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
 from tests.helpers.side_releases import (
@@ -87,12 +88,14 @@ def by_norm(max_cells: int | None) -> Callable[[list[Counted], Any], Sides]:
 SIGNED = NormBound(Fraction(7, 2), max_weight=3, signed=True)
 PEOPLE = NormBound(2, max_per_item=1)
 SINGLE = Record(max_weight=2)
+WIDE = RecordBounds(1000, max_keys=3, max_weight=2)
 CASES = {
     "norm, per key in windows": Case(
         per_key(by_id(SIGNED), **WEIGHT, **DECLARED), by_norm(3 * END // FIXED), windows=FIXED
     ),
     "norm": Case(globally(by_id(SIGNED), **WEIGHT), by_norm(1)),
     "norm, people per key": Case(per_key(by_id(PEOPLE)), by_norm(3), weighted=False),
+    "norm of weights": Case(globally(by_id(NormBound(4, max_weight=2)), **WEIGHT), by_norm(1)),
     "norm in sliding windows": Case(
         per_key(by_id(NormBound(4, max_weight=2)), keys=AssumePublicKeys("key"), **WEIGHT),
         by_norm(None),
@@ -126,6 +129,9 @@ CASES = {
         windows=FIXED,
         unit_of=lambda start: start,
     ),
+    "records of ids, per key, without signs": Case(
+        per_key(by_id(WIDE), **WEIGHT), lambda records, _: under_records(WIDE, records)
+    ),
     "records": Case(globally(SINGLE, **WEIGHT), lambda records, _: of_single(SINGLE, records)),
     "records, per key": Case(per_key(SINGLE, **WEIGHT), lambda records, _: of_single(SINGLE, records)),
     "records in sliding windows": Case(
@@ -143,13 +149,23 @@ def placed(elements: beam.PCollection, case: Case, label: str = "") -> beam.PCol
     return elements | f"Private {label}" >> case.make() | f"Place {label}" >> beam.ParDo(Place())
 
 
-def check(case: Case, seen: list[Any]) -> dict[Any, Exact]:
+def check(case: Case, seen: list[Any], *, streaming: bool = False) -> dict[Any, Exact]:
     """Compare the releases of one run with the expectation, and return them."""
     (bounds,) = {released.privacy.bounds for *_, released in seen}
     found = {(start, key): exact_of(released) for start, key, released in seen}
     assert len(found) == len(seen)
     records = accepted(case)
     assert_sides({place: exact.side for place, exact in found.items()}, case.wanted(records, bounds))
+    declared = case.make()._declared
+    told = {place: exact.lost for place, exact in found.items() if exact.lost is not None}
+    by_id, unit = declared.privacy_id is not None, bounds if declared.privacy_id else declared.unit
+    if bounds.signed or not (by_id or bounds.has_weights) or (streaming and by_id and declared.is_keyed):
+        assert told == {}
+    else:
+        assert told.keys() == found.keys()
+        if isinstance(bounds, RecordBounds):  # one histogram for all windows of an id
+            records = [each._replace(person=each.person[0]) for each in records]
+        assert_lost(told, lost_by(SPEC, unit, records))
     if isinstance(bounds, NormBound):
         vectors = {place: [round(n * UNIT) for row in exact.counters for n in row] for place, exact in found.items()}
         assert_same(vectors, expected(SPEC, bounds, records))
@@ -242,7 +258,7 @@ def test_sums_in_state_have_the_side_counters_of_a_batch(
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         return placed(pipeline | stepped(VISITS, step, END + 60, late=late, bundle=23), case)
 
-    check(case, seen_by_sink(build, "--streaming", runner=BUNDLE_BASED))
+    check(case, seen_by_sink(build, "--streaming", runner=BUNDLE_BASED), streaming=True)
 
 
 @pytest.mark.one_fast_case
@@ -279,9 +295,12 @@ def test_a_combine_fn_counts_records_as_units(per_key: bool) -> None:
             return pairs | beam.CombinePerKey(fn)
         return pairs | beam.Values() | beam.CombineGlobally(fn) | beam.Map(lambda released: (None, released))
 
-    found = {key: exact_of(released).side for key, released in seen_by_sink(build)}
+    found = {key: exact_of(released) for key, released in seen_by_sink(build)}
     counted = [(key if per_key else None, each) for key, each in visits if each.item is not None]
-    assert_sides(found, of_single(SINGLE, (Counted(None, key, each.item, each.n) for key, each in counted)))
+    records = [Counted(None, key, each.item, each.n) for key, each in counted]
+    assert_sides({key: exact.side for key, exact in found.items()}, of_single(SINGLE, records))
+    assert_lost({key: exact.lost for key, exact in found.items() if exact.lost}, lost_by(SPEC, SINGLE, records))
+    assert all(exact.lost for exact in found.values())
 
 
 @pytest.mark.one_fast_case

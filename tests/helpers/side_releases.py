@@ -20,6 +20,7 @@ from beam_dpsketch import NormBound, Record, RecordBounds
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine import noising
 from beam_dpsketch.records import release_spec
+from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers.norm_reference import UNIT, Counted, net, scaled
 from tests.helpers.side_sums import NAMES, squared_limit
 
@@ -30,10 +31,11 @@ Sides = dict[Any, dict[str, Span]]
 
 
 class Exact(NamedTuple):
-    """A release without noise: its counters as nested lists, and its side counters by name."""
+    """A release without noise: its counters as nested lists, its side counters by name, and its lost weight."""
 
     counters: Any
     side: dict[str, int]
+    lost: LostNote | None
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def exact_of(released: Any) -> Exact:
     """Return what a release without noise holds."""
-    return Exact(released.counters.tolist(), side_of(released))
+    return Exact(released.counters.tolist(), side_of(released), released.privacy.lost)
 
 
 def side_of(released: Any) -> dict[str, int]:

@@ -28,8 +28,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import EnvironmentSecret
-from beam_dpsketch.transforms.steps import bounding
-from beam_dpsketch.transforms.steps import whole_runs as norm_steps
+from beam_dpsketch.transforms.steps import bounding, whole_runs
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.whole_runs import AddUpCounts, ChooseNorm, CountLengths, DrawNorm, LengthHistogram
 from tests.helpers import laws, lengths, norms
@@ -162,7 +161,7 @@ FAULTS = {
     "payloads change it": A_BIN_FOR_EACH_PAYLOAD.found("one unit is in several bins", check_changes),
     "weights that are not netted": laws.put(NormRule, "length_histogram", not_netted, "wrong bins", check),
     "the last payload alone": laws.around(
-        norm_steps, "gather_records", lambda exact, rule, parts: exact(rule, list(parts)[-1:]), "wrong bins", check
+        whole_runs, "gather_records", lambda exact, rule, parts: exact(rule, list(parts)[-1:]), "wrong bins", check
     ),
 }
 test_planted_faults_are_refused = laws.mutants(FAULTS, check_all)
