@@ -90,10 +90,9 @@ def counts(trial: Trial, answers: Frequencies, bounds: str) -> Counts:
 
 def print_held(released: ReleasedSketch) -> None:
     """How much is in a release, by noisy counters that are part of it."""
-    aircraft = released.privacy_units()
     print("\nHow much is in this release, as it says itself")
-    print(f"  {'aircraft':10}{aircraft.estimate:10,.0f}   {interval(aircraft)}")
-    print(f"  {'flights':10}{'at least':>10}   {released.records().lower:,.0f}")
+    for name, held in (("aircraft", released.privacy_units()), ("flights", released.records())):
+        print(f"  {name:10}{max(0, held.estimate):10,.0f}   {interval(held)}")
     print(f"Lost to the bounds: {released.lost()}.")
     print("All of these are private, and rho covers them.")
 

@@ -1,6 +1,7 @@
 """What the example pipelines share: arguments, the runner, and reading their releases back."""
 
 import argparse
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,4 +94,5 @@ def _read(prefix: str, *, expected: int | None = None) -> list[Any]:
 
 def interval(frequency: Frequency) -> str:
     """The interval in words; a number of records is not below 0."""
-    return f"{max(0, frequency.lower):,.0f} to {frequency.upper:,.0f}"
+    lower = f"{max(0, frequency.lower):,.0f}"
+    return f"{lower} or more" if math.isinf(frequency.upper) else f"{lower} to {frequency.upper:,.0f}"

@@ -24,7 +24,9 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.noising import draw_lost, release_part
+from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.statement.lost_notes import LostNote
@@ -285,5 +287,33 @@ def test_values_are_the_exact_ones_plus_noise_of_the_stated_variance(bounds: Any
     for place, first in enumerate(sides[0]):
         errors = np.array([side[place].value - int(exact[place]) for side in sides]) / scale
         square = float(np.sum(errors**2)) / float(first.sigma_squared)
+        assert low < square < high
+        assert not low < 4 * square < high
+
+
+@pytest.mark.parametrize("lost_in", [LostIn.RELEASE, LostIn.RUN])
+@pytest.mark.parametrize(("bounds", "scale"), [(RecordBounds(2, max_weight=3), 1), (NORM, 1 << 16)])
+def test_lost_weight_is_the_exact_one_plus_noise_of_the_stated_variance(
+    bounds: Any, scale: int, lost_in: LostIn
+) -> None:
+    """False alarm at most 1e-9: one test of all counts and one of what is kept at 2e-10, by a law of chi-square."""
+    terms, times = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10)), bounds, **PEOPLE, lost_in=lost_in), 300
+    raw = CountMin(SketchSpec(kind="count_min", depth=1, width=1)).in_units_of(terms.scale_bits)
+    calibration = Calibration.of(raw.spec, terms)
+    note = calibration.lost
+    assert note is not None
+    exact = np.arange(len(note.counts) + note.of_run, dtype=np.int64) * 1000
+    if note.of_run:
+        told = [draw_lost(exact, calibration) for _ in range(times)]
+    else:
+        side = np.append(np.zeros(len(terms.counters), dtype=np.int64), exact)
+        told = [release_part(raw, side, terms).privacy.lost.counts for _ in range(times)]  # type: ignore[union-attr]
+    errors = np.array(told) - exact
+    found = [(errors[:, : len(note.counts)], note.sigma_squared)]
+    if note.kept is not None:
+        found.append((errors[:, -1] / scale, note.kept.sigma_squared))
+    for each, sigma_squared in found:
+        low, high = stats.chi2(each.size).ppf([1e-10, 1 - 1e-10])
+        square = float(np.sum(each.astype(np.float64) ** 2)) / float(sigma_squared)
         assert low < square < high
         assert not low < 4 * square < high
