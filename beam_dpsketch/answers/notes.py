@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.privacy.aside.side_counters import UNITS
@@ -24,8 +25,11 @@ LARGE_EPSILON = 10
 _TAKEN, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 16, 4.0
 _USELESS_SHARE = 0.1
 _LOSS_DEVIATIONS = 4
+_HIDDEN_SHARE = 0.02
 _TOGETHER = 0.99
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
+TELL_LOSS = {"lost", "lost_unknown"}
+"""Codes of notes that say what intervals do not cover."""
 
 BOUNDED = "intervals are about the bounded data: they cover noise and collisions, and not what the bounds took away"
 """What intervals of bounded data do not cover, for doors that show only numbers."""
@@ -113,25 +117,34 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     """Return notes of an epsilon that promises little, and of a delta that may give away someone."""
     epsilon, delta, found = privacy.shown_epsilon, privacy.shown_delta, []
     if LARGE_EPSILON < epsilon < math.inf:
-        words = f"epsilon = {epsilon:.4g} at delta = {delta:g} is above {LARGE_EPSILON}, which promises little"
+        words = (
+            f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} is above {LARGE_EPSILON}, which promises little"
+        )
         found.append(Note("large_epsilon", f"{words}: spend less on the next release"))
     least = max((note.interval(0.95).lower for note in privacy.side if UNITS in note.names), default=0.0)
-    if delta * least > 1:
+    if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
         found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
     return tuple(found)
 
 
 def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
-    """Return notes where bounding took much of the weight, or some of over half of all units."""
+    """Return notes where bounding took much of the weight, or may have; and where it took some of over half of all."""
     lost, histogram, units, found = privacy.lost_share(), privacy.lost, privacy.note(UNITS), []
     if lost is not None and lost.shown >= LOST_SHOWN:
         found.append(Note("lost", f"the bounds took {lost}; intervals do not cover it"))
+    if lost is not None and histogram is not None and lost.is_unknown:
+        hidden, held = histogram.hidden_units, 0.0 if units is None else max(0.0, units.interval(0.95).lower)
+        if 0 < held < hidden / _HIDDEN_SHARE:
+            words = "how much the bounds took is unknown, and intervals do not cover it: the noise hides up to about"
+            heavy = f"{words} {shown(hidden)} units that lost weight, and a few heavy ones may own much of the raw data"
+            found.append(Note("lost_unknown", heavy))
     if histogram is not None and units is not None and not histogram.of_run:
         reach = _LOSS_DEVIATIONS * math.sqrt(histogram.sigma_squared * len(histogram.counts))
         if 2 * (sum(histogram.counts) - reach) > units.interval(0.95).upper > 0:
             words = "over half of all units lost weight to the bounds, which suit few of them: take larger ones"
-            found.append(Note("most_units_lost", f"{words}; where records weigh, max_norm is a total weight"))
+            weighs = "; max_norm is a total weight" if privacy.bounds.has_norm and privacy.bounds.has_weights else ""
+            found.append(Note("most_units_lost", f"{words}{weighs}"))
     return tuple(found)
 
 

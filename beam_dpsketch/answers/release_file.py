@@ -28,6 +28,7 @@ Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch |
 Kind = TypeVar("Kind", bound="ReleasedSketch | TimelineRow")
 
 HEADER = b"DPSKFILE\x01\x00"
+_RELEASE = b"DPSK"
 RECORDS: dict[str, dict[str, Field]] = {
     "release": {},
     "pair": {"key": Text((1 << 32) - 1, U32)},
@@ -90,17 +91,27 @@ def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
 
 
 def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> Iterator[Stored | Unreleased]:
-    """Read as `read_file` does, with the records of runs that may have released nothing."""
+    """Read as `read_file` does, with the records of runs that may have released nothing.
+
+    A file may also hold the bytes of one release alone, as `to_bytes` returns them.
+    """
     try:
         with opened(path) as file:
-            yield from map(from_record, read_records(file))
+            start = file.read(len(HEADER))
+            if start != HEADER and start.startswith(_RELEASE):
+                yield ReleasedSketch.from_bytes(start + file.read())
+            else:
+                yield from map(from_record, read_records(file, start))
     except FormatError as error:
         raise FormatError(f"{path} is not a file of releases, or a damaged one: {said_by(error)}") from None
 
 
-def read_records(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the bytes of each record of a file, and raise `FormatError` where it is damaged or ends too early."""
-    digest = _digest()
+def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
+    """Yield the bytes of each record of a file, and raise `FormatError` where it is damaged or ends too early.
+
+    `start` is what was read of its header already.
+    """
+    digest = _digest(start)
 
     def take(size: int) -> bytes:
         parts = []
@@ -119,7 +130,7 @@ def read_records(file: BinaryIO) -> Iterator[bytes]:
             raise FormatError("a digest does not match")
         return record
 
-    if take(len(HEADER)) != HEADER:
+    if start + take(len(HEADER) - len(start)) != HEADER:
         raise FormatError("the magic number or the format version is unknown")
     yield from iter(take_record, b"")
     if file.read(1):

@@ -78,6 +78,7 @@ class SideAnswers(ABC):
 
         This is not the average of values whose quantiles a release has. It is 1 where each record weighs 1 and counts
         in full. Where the records may be 0 within the noise, nothing is known, and the answer is (NaN, -inf, inf).
+        Under a `NormBound` with weights the estimate has no ends: of each unit, either counts up to 4 max_norm only.
         Raises `ValueError` if the release does not count both.
         """
         _validate.open_unit_interval(confidence=confidence)
@@ -87,6 +88,8 @@ class SideAnswers(ABC):
             return _NOTHING_KNOWN
         if weight is records:
             return Interval(1.0, 1.0, 1.0)
+        if self.privacy.is_at_least(WEIGHT):
+            return Interval(weight.estimate / records.estimate, -math.inf, math.inf)
         _, lower, upper = weight.interval((1 + confidence) / 2)
         return Interval(
             weight.estimate / records.estimate,
@@ -99,7 +102,9 @@ class SideAnswers(ABC):
 
         That is what a `NormBound` scaled away, what `RecordBounds` dropped, and what weights exceeded `max_weight` by.
         `at_least` holds with the confidence asked for. The estimate and `at_most` take the heaviest units to go on as
-        the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Of keys and
+        the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Under a
+        `NormBound`, a unit may keep more than the 4 max_norm that it counts with, if it has over 16 different items.
+        Then all three are too high: `most_kept` says from how much on. Of keys and
         windows that one bound covers, the share is that of all of them together.
 
         Raises `ValueError` if the release does not tell it.

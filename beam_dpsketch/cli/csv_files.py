@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from beam_dpsketch.cli.text import UsageError, note
 from beam_dpsketch.domains.timestamps import read_iso
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.frames.plan import PATHS, SOME_FRACTIONS, columns_of, nearest
+from beam_dpsketch.frames.plan import MOST_FRACTIONS, PATHS, SOME_FRACTIONS, columns_of, nearest
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.records.columns import readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -111,10 +111,10 @@ class Fractions:
                 self._fractions[argument] += pc.sum(counted).as_py() or 0
 
     def check(self) -> None:
-        """Refuse columns that mostly have such values; say where whole numbers have some."""
+        """Refuse columns with many such values; say where whole numbers have some."""
         for argument, (field, readable) in self._read.items():
-            if 2 * self._fractions[argument] > self._present[argument]:
-                words = f"{field!r} must hold {readable.description}, and most of its values have a point; "
+            if self._fractions[argument] > MOST_FRACTIONS * self._present[argument]:
+                words = f"{field!r} must hold {readable.description}, and many of its values have a point; "
                 raise ConfigError(PATHS[argument], words + readable.rounding, "E608")
             if self._fractions[argument] and argument != "privacy_id":
                 note(f"{argument}={field!r} {SOME_FRACTIONS}; {readable.rounding}")

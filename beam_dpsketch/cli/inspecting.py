@@ -13,8 +13,9 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
-from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, printable, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, write
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
+from beam_dpsketch.statement.showing import printable
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6

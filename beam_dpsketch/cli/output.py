@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, plain, printable, shown, write
+from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, plain, shown, write
+from beam_dpsketch.statement.showing import printable
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
@@ -66,13 +67,13 @@ def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapp
 
 
 def say_notes(found: Iterable[tuple[str, Iterable[Note]]]) -> None:
-    """Write each kind of note to stderr once, with the title of the first release that has it."""
-    said: dict[str, list[tuple[str, Note]]] = {}
+    """Write each note to stderr once, with the title of the first release that has it."""
+    said: dict[Note, list[str]] = {}
     for title, notes in found:
         for each in notes:
-            said.setdefault(each.code, []).append((title, each))
-    for (title, first), *others in said.values():
-        note(f"note: {title}{f' and {len(others)} more' if others else ''}: {first.words}")
+            said.setdefault(each, []).append(title)
+    for each, (first, *others) in said.items():
+        note(f"note: {first}{f' and {len(others)} more' if others else ''}: {each.words}")
 
 
 def _for_people(rows: Iterable[Row], headers: Mapping[str, str]) -> list[Row]:

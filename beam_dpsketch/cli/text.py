@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from beam_dpsketch.errors import OneCodeError, RefusalError
+from beam_dpsketch.statement.showing import printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
@@ -93,15 +94,6 @@ def cell(value: Any) -> str:
 def is_terminal(stream: TextIO) -> bool:
     """Return whether people read what is written to a stream."""
     return stream.isatty()
-
-
-def printable(text: str) -> str:
-    """Return text with escapes in place of what a terminal would act on, such as the end of a line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
-    )
 
 
 def write(stream: TextIO, text: str, *, exact: bool = False) -> None:

@@ -24,7 +24,9 @@ _PER_SECOND = 1_000_000
 _UTC = datetime.timezone.utc
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{3}|\.\d{6})?)?(Z|[-+]\d\d:\d\d)?)?", re.ASCII)
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([-+]\d\d)(?::?(\d\d))?)?)?", re.ASCII
+)
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
@@ -107,12 +109,17 @@ class TimestampDomain(Domain):
 
 
 def read_iso(text: str) -> datetime.datetime | None:
-    """Return a date or a time in ISO 8601, with dashes and colons; `None` for other text."""
+    """Return a date or a time in ISO 8601, with dashes and colons, cut to microseconds; `None` for other text."""
+    if (found := _ISO.fullmatch(text)) is None:
+        return None
+    day, time, seconds, fraction, hours, minutes = found.groups("")
+    micros = f"{fraction:0<6}"[:6]
     try:
-        time = parse_time(text) if _ISO.fullmatch(text) else None
+        return datetime.datetime.fromisoformat(
+            f"{day}T{time or '00:00'}{seconds or ':00'}.{micros}{hours or '+00'}:{minutes or '00'}"
+        )
     except ValueError:  # there is no such day
         return None
-    return time.replace(tzinfo=_UTC) if time is not None and time.tzinfo is None else time
 
 
 def parse_time(text: str) -> datetime.datetime:

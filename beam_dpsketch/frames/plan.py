@@ -19,6 +19,8 @@ from beam_dpsketch.records.windows import Windowing, plan_windows
 PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "key": "keys.field"}
 """Where the settings name the column of an argument."""
 SOME_FRACTIONS = "has some values with a fraction, which are dropped"
+MOST_FRACTIONS = 0.01
+"""Which share of a column may have a fraction where whole numbers are read: more is no mistake of single records."""
 
 
 def resolve(declared: ReleaseSpec) -> ResolvedRelease:
@@ -39,7 +41,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
-    """Refuse floats of pandas that mostly have a fraction where whole numbers are read; return warnings of some.
+    """Refuse floats of pandas of which many have a fraction where whole numbers are read; return warnings of some.
 
     Their type does not tell: pandas makes integers floats where one is missing. Here the caller holds the table.
     """
@@ -50,8 +52,8 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
             numbers = column.to_numpy(dtype=float)
             present = numbers[np.isfinite(numbers)]
             fractions = np.count_nonzero(np.floor(present) != present)
-            if 2 * fractions > len(present):
-                words = f"must hold {readable.description}, and most of its values have a fraction; {readable.rounding}"
+            if fractions > MOST_FRACTIONS * len(present):
+                words = f"must hold {readable.description}, and many of its values have a fraction; {readable.rounding}"
                 raise ArgumentTypeError(f"{argument}={name!r}", words, "E608")
             warned += [f"{argument}={name!r} {SOME_FRACTIONS}; {readable.rounding}"] * bool(fractions)
     return warned

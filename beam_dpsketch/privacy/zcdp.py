@@ -43,6 +43,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
@@ -130,9 +131,8 @@ def foolish(
     known = "" if people is None else f", which is about {1 / few:.2g}"
     found = []
     if epsilon > _LARGE_EPSILON:
-        found.append(
-            f"epsilon = {epsilon:.4g} at delta = {delta:g} protects hardly anyone; take 10 or less, better 1 to 3"
-        )
+        said = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g}"
+        found.append(f"{said} protects hardly anyone; take 10 or less, better 1 to 3")
     if delta * few > 1:
         found.append(
             f"delta = {delta:g} is more than 1 over the number of {who}{known}, so its epsilon may fail for some "

@@ -90,8 +90,10 @@ def _to_integers(values: pa.Array) -> pa.Array:
     return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)
 
 
-HASHED = Readable("text, bytes or integers", is_hashable, _to_integers)
-WEIGHTS = Readable("whole numbers", _is_weight)
+HASHED = Readable(
+    "text, bytes or integers", is_hashable, _to_integers, ', or cast it to text: pc.cast(column, "string")'
+)
+WEIGHTS = Readable("whole numbers", _is_weight, instead="; count money in its small unit: (amount * 100).round()")
 
 
 def readable_of(argument: str, items: Readable) -> Readable:

@@ -25,6 +25,7 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 
 VOTES, VOTERS = "votes", "voters"
 _NOTHING_LOST = np.zeros(0, dtype=np.int64)
+_MOST_CLAMPED = 1 << 40
 
 
 class WeightedItems(NamedTuple):
@@ -176,8 +177,8 @@ class SketchInput:
 
 
 def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
-    """Return how much clamping took of each weight above 0, int64."""
-    return np.maximum(weights, clamped) - clamped
+    """Return how much clamping took of each weight above 0, int64, up to what sums of many hold."""
+    return np.minimum(np.maximum(weights, clamped) - clamped, _MOST_CLAMPED)
 
 
 def _check_values(**values_of: Any) -> None:

@@ -177,8 +177,12 @@ class ReleaseSpec:
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
         """Return which histogram tells what bounding took: that of a release that is alone, or that of its run."""
-        alone = self.privacy_id is None or not (self.is_keyed or (is_bounded and not one_window))
-        return LostIn.RELEASE if alone else LostIn.RUN if is_bounded else LostIn.NOWHERE  # a stream would wait for all
+        if self.privacy_id is None or (one_window and not self.is_keyed):
+            return LostIn.RELEASE
+        if is_bounded:
+            return LostIn.RUN
+        # A stream would wait for all of its keys; and what max_windows drops there is not known to bounding.
+        return LostIn.NOWHERE if self.is_keyed or self.privacy_id.max_windows is not None else LostIn.RELEASE
 
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""

@@ -14,6 +14,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
 MAX_BINS = 64
@@ -30,22 +31,34 @@ class Lost(NamedTuple):
       at_least: a lower bound that holds with the confidence asked for, over the noise.
       at_most: an upper bound that holds if the heaviest units go on as the others do; NaN without an estimate.
       whole: what it is a share of, in words.
+      most_kept: how much each unit counts with in what is kept. Where some keep more, all three shares are too high.
     """
 
     estimate: float
     at_least: float
     at_most: float
     whole: str = "the weight"
+    most_kept: float = math.inf
 
     def __str__(self) -> str:
         if not math.isnan(self.estimate):
             return (
                 f"about {_percent(self.estimate)} of {self.whole} (at least {_percent(self.at_least)}; "
-                f"{_percent(self.at_most)} if the heaviest go on as the others do)"
+                f"{_percent(self.at_most)} if the heaviest go on as the others do{self._less})"
             )
-        if self.at_least < _NOT_SHOWN:
-            return "nothing that shows above the noise, but a few heavy units may have lost much"
-        return f"at least {_percent(self.at_least)} of {self.whole}; too few units lost any to say how much more"
+        if self.is_unknown:
+            return "unknown: no loss shows above the noise, yet a few heavy units may have lost much"
+        at_least = f"at least {_percent(self.at_least)} of {self.whole}"
+        return f"{at_least}; too few units lost any to say how much more{self._less}"
+
+    @property
+    def _less(self) -> str:
+        return "" if math.isinf(self.most_kept) else f"; less if units keep over {shown(self.most_kept)} each"
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no loss shows above the noise, so that nothing is said of it."""
+        return math.isnan(self.estimate) and self.at_least < _NOT_SHOWN
 
     @property
     def shown(self) -> float:
@@ -94,6 +107,11 @@ class LostNote:
         """The part of rho of all that is counted."""
         return self.share + (0 if self.kept is None else self.kept.share)
 
+    @property
+    def hidden_units(self) -> float:
+        """How many units may have lost weight without an estimate of how much."""
+        return reading.TOLD * math.sqrt(self.sigma_squared)
+
     def variances(self, squared_unit: int) -> list[Fraction]:
         """Return the noise parameter of each number, where a record counts as much as the root of `squared_unit`."""
         kept = [] if self.kept is None else [self.kept.sigma_squared * squared_unit]
@@ -104,13 +122,14 @@ class LostNote:
         kept = None if self.kept is None else dataclasses.replace(self.kept, value=values[-1])
         return dataclasses.replace(self, counts=tuple(values[: len(self.counts)]), kept=kept)
 
-    def read(self, kept: SideNote | None, confidence: float, whole: str) -> Lost:
+    def read(self, kept: SideNote | None, confidence: float, whole: str, *, is_limited: bool) -> Lost:
         """Return the share lost, of that and of what is kept.
 
         Args:
           kept: the weight that the release counts, in the place of that of a run.
           confidence: of `at_least`.
           whole: what that is, in words.
+          is_limited: whether a unit may keep more than it counts with.
         """
         kept = self.kept or kept
         assert kept is not None
@@ -120,7 +139,8 @@ class LostNote:
         rest, _, most = kept.interval(confidence)
         at_most = math.nan if math.isinf(found.at_most) else share(found.at_most, rest)
         at_least = share(found.at_least, most)
-        return Lost(share(found.estimate, rest), at_least, at_most, whole)
+        most_kept = math.sqrt(kept.squared_limit) if is_limited else math.inf
+        return Lost(share(found.estimate, rest), at_least, at_most, whole, most_kept)
 
     def plus(self, other: LostNote) -> LostNote:
         """Return the histogram of two releases, or of two runs, together."""
@@ -164,4 +184,4 @@ def share(part: float, rest: float) -> float:
 
 
 def _percent(part: float) -> str:
-    return f"{100 * part:.2g} %" if part < 0.995 else "nearly 100 %"
+    return f"{100 * min(part, 0.99):.2g} %"

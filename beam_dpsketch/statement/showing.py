@@ -10,8 +10,17 @@ from typing import Any
 def short(value: Any) -> str:
     """Return a value as tables show it."""
     if not isinstance(value, float):
-        return str(value)
+        return printable(str(value))
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"
+
+
+def printable(text: str) -> str:
+    """Return text with escapes in place of what a terminal would act on, such as the end of a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
+    )
 
 
 def shown(value: float) -> str:

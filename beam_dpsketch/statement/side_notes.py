@@ -114,11 +114,11 @@ class SideNote:
         return self.as_words()
 
     def as_words(self, *, at_least: bool = False) -> str:
-        """Return the number in words: with the noise around it, or only its lower bound."""
+        """Return the number in words: with the noise around it, or with its lower end alone."""
         estimate, lower, upper = self.interval(0.95)
         if not self.may_be_nothing:
-            least = self._phrases[1].removeprefix("about ").format(shown(lower))
-            return f"at least {least}" if at_least else self._with(estimate)
+            about = self._phrases[1].format(shown(estimate))
+            return f"{about} (at least {shown(lower)})" if at_least else self._with(estimate)
         if {CLIPPED, SCALED} & {*self.names}:
             return self.nothing
         return f"{self.words} cannot be told from 0 (+-{shown(upper - estimate)})"

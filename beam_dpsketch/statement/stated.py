@@ -126,7 +126,7 @@ class Stated:
             return None  # its numbers are of several windows at once
         kept, clipped = self.note(WEIGHT), self.note(CLIPPED)
         if self.lost is not None and (kept is not None or self.lost.of_run):
-            return self.lost.read(kept, confidence, self._whole)
+            return self.lost.read(kept, confidence, self._whole, is_limited=self.is_at_least(WEIGHT))
         if clipped is None or kept is None or self.bounds.signed:
             return None
         at_least = share(max(clipped.interval(confidence).lower, 0.0), kept.interval(confidence).upper)

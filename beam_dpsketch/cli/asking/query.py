@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from beam_dpsketch.answers.notes import BOUNDED, codes
+from beam_dpsketch.answers.notes import BOUNDED, TELL_LOSS, codes
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, Kind, QuestionKind, Takes, even_values
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
@@ -97,7 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
             answered = answer(ask, released, title, arguments.type)
             rows += [{**place, **row, "notes": codes(answered.notes)} for row in answered.rows]
             notes.append((title, answered.notes))
-            bounded = bounded or released.privacy.is_bounded
+            is_said = any(each.code in TELL_LOSS for each in answered.notes)
+            bounded = bounded or (released.privacy.is_bounded and not is_said)
         except AnswerError as error:
             note(f"{title}: {error}")
             code = NO_ANSWER

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_dpsketch.cli.csv_files import TEXT, CsvFile, declared_schema
 from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.cli.settings.options import read_settings_file
-from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, printable, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, write
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.frames.plan import check_columns, columns_of, negative_words
 from beam_dpsketch.frames.tables import open_table
@@ -19,6 +19,7 @@ from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.statement.showing import printable
 
 _ENDINGS = (".parquet", ".csv")
 

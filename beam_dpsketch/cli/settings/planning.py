@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--n",
         type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, as 1000000 or 1e6"),
         metavar="N",
-        help="about how many records count in one release, as 1e6; of one key",
+        help="about how many records count in one release, as 1e6; with weights, their total weight; of one key",
     )
     parser.add_argument(
         "--wanted-error",

@@ -34,7 +34,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 
 _NORMAL = NormalDist()
 _DEVIATIONS, _BELOW, _ALONE = 3, 4, 5  # from which on a bin shows, with the bin below it, or alone
-_TOLD = 25  # standard deviations: fewer units do not say how losses go on
+TOLD = 25  # standard deviations: fewer units do not say how losses go on
 _MOST_ABOVE = 20  # times what is shown: more than that above it is the model alone
 _FITTED = 4  # bins up to the last one that shows, to which a power is fitted
 _RELATIVE_ERROR = 0.1  # of a count as a power of the loss
@@ -72,7 +72,7 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
     at_least = max(0.0, float(ends.max()))
     near = np.append(0, counts[:-1]) > _BELOW * sigma
     shown = np.flatnonzero(counts > np.where(near, _DEVIATIONS, _ALONE) * sigma)
-    if not len(shown) or counts[: shown[-1] + 1].sum() < _TOLD * sigma:
+    if not len(shown) or counts[: shown[-1] + 1].sum() < TOLD * sigma:
         return LostWeight(at_least, math.nan, math.inf)
     last = int(shown[-1])
     slopes = _slopes(np.maximum(counts, sigma))[: last + 1]

@@ -19,6 +19,8 @@ from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.groups import dictionary_codes
 
+MOST_LOST = 1 << 45
+"""How much of a unit's loss is told at most: the last bin has no end, and scaled weights fit into 64 bits."""
 _EXACT = 1 << 53
 
 

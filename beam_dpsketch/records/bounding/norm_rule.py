@@ -22,7 +22,7 @@ from beam_dpsketch.privacy.norm.scaling import TableWeights
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost
+from beam_dpsketch.records.bounding.lost_weight import MOST_LOST, UnitWeights, carry, sum_by_code, without_lost
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
@@ -93,7 +93,8 @@ class NormRule:
         lost = units.lost
         if LOST in records.column_names or self.bounds.resource_limit is not None:
             before = UnitWeights.of(records)
-            lost = lost + (before.of_units(units.units) - units.net << np.int64(self._bits))
+            dropped = np.minimum(before.of_units(units.units) - units.net, MOST_LOST)
+            lost = lost + (dropped << np.int64(self._bits))
         counts = histogram(lost, counter.bins, bits=self._bits)
         if counter.kept is None:
             return counts
