@@ -136,9 +136,8 @@ def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
     if lost is not None and histogram is not None and lost.is_unknown:
         hidden, held = histogram.hidden_units, 0.0 if units is None else max(0.0, units.interval(0.95).lower)
         if 0 < held < hidden / _HIDDEN_SHARE:
-            words = "how much the bounds took is unknown, and intervals do not cover it: the noise hides up to about"
-            heavy = f"{words} {shown(hidden)} units that lost weight, and a few heavy ones may own much of the raw data"
-            found.append(Note("lost_unknown", heavy))
+            words = f"how much the bounds took is unknown: up to about {shown(hidden)} units may have lost weight"
+            found.append(Note("lost_unknown", f"{words}, heavy ones much; intervals do not cover it"))
     if histogram is not None and units is not None and not histogram.of_run:
         reach = _LOSS_DEVIATIONS * math.sqrt(histogram.sigma_squared * len(histogram.counts))
         if 2 * (sum(histogram.counts) - reach) > units.interval(0.95).upper > 0:

@@ -20,7 +20,7 @@ PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "k
 """Where the settings name the column of an argument."""
 SOME_FRACTIONS = "has some values with a fraction, which are dropped"
 MOST_FRACTIONS = 0.01
-"""Which share of a column may have a fraction where whole numbers are read: more is no mistake of single records."""
+"""Which share of a column may have a fraction where whole numbers are read: more is a mistake."""
 
 
 def resolve(declared: ReleaseSpec) -> ResolvedRelease:
@@ -41,7 +41,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
-    """Refuse floats of pandas of which many have a fraction where whole numbers are read; return warnings of some.
+    """Refuse floats of pandas with many fractions where whole numbers are read; return warnings of some.
 
     Their type does not tell: pandas makes integers floats where one is missing. Here the caller holds the table.
     """

@@ -177,12 +177,11 @@ class ReleaseSpec:
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
         """Return which histogram tells what bounding took: that of a release that is alone, or that of its run."""
-        if self.privacy_id is None or (one_window and not self.is_keyed):
+        if (limit := self.privacy_id) is None or (one_window and not self.is_keyed):
             return LostIn.RELEASE
-        if is_bounded:
-            return LostIn.RUN
-        # A stream would wait for all of its keys; and what max_windows drops there is not known to bounding.
-        return LostIn.NOWHERE if self.is_keyed or self.privacy_id.max_windows is not None else LostIn.RELEASE
+        # A stream would wait for all of its keys, and bounding does not see what max_windows drops there.
+        in_stream = LostIn.NOWHERE if self.is_keyed or limit.max_windows else LostIn.RELEASE
+        return LostIn.RUN if is_bounded else in_stream
 
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""

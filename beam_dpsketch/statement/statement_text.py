@@ -108,7 +108,8 @@ def _holds(statement: Stated) -> dict[str, str]:
     counts = ", ".join(map(statement.words_of, statement.side))
     again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
     each = " A unit counts once for each window." if again and statement.over_time is not None else ""
-    sure = 'Each +- covers the noise with 95 %, each "at least" with 97.5 %, and neither what the bounds took away.'
+    least = ', each "at least" with 97.5 %,' if "(at least " in counts else ","
+    sure = f"Each +- covers the noise with 95 %{least} and not what the bounds took away."
     return {"Holds": f"{counts}. {sure}{each}"}
 
 

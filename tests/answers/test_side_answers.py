@@ -129,10 +129,12 @@ def test_bounds_may_lie_below_zero() -> None:
 
 def test_a_mean_holds_for_both_counters_at_once() -> None:
     """With sigma = 10, 97.5 % of the noise is within 23."""
-    it = by_notes(note("weight", 300), note("records", 100))
+    it = by_notes(note("weight", 300), note("records", 100), bounds=RECORDS)
     assert it.mean_weight() == (3.0, 277 / 123, 323 / 77)
-    assert by_notes(note("weight", -300), note("records", 100)).mean_weight() == (-3.0, -323 / 77, -277 / 123)
-    assert by_notes(note("weight", 0), note("records", 100)).mean_weight() == (0.0, -23 / 77, 23 / 77)
+    below = by_notes(note("weight", -300), note("records", 100), bounds=RECORDS)
+    assert below.mean_weight() == (-3.0, -323 / 77, -277 / 123)
+    assert by_notes(note("weight", 0), note("records", 100), bounds=RECORDS).mean_weight() == (0.0, -23 / 77, 23 / 77)
+    assert by_notes(note("weight", 300), note("records", 100)).mean_weight() == (3.0, -math.inf, math.inf)
     assert it.mean_weight(0.5).upper < it.mean_weight(0.9).upper < it.mean_weight(0.99).upper
 
 
@@ -183,7 +185,7 @@ def test_what_was_lost_is_a_share_of_that_and_of_what_is_kept(found_in_histogram
 @pytest.mark.usefixtures("found_in_histograms")
 def test_what_a_run_lost_is_a_share_of_what_is_kept_in_all_of_it() -> None:
     it = by_notes(note("weight", 900), lost=lost_note(kept=note("weight", 400)))
-    assert it.lost() == Lost(100 / 500, 80 / (80 + 420), 300 / 700, "the weight of all keys and windows")
+    assert it.lost() == Lost(100 / 500, 80 / (80 + 420), 300 / 700, "the weight of all keys and windows", 1)
     assert by_notes(lost=lost_note(kept=note("weight", 400))).lost() == it.lost()
 
 
@@ -384,7 +386,7 @@ def test_the_words_are_of_what_can_be_told_from_nothing() -> None:
         ((weight,), "about 0 in kept weight (+-20)", True),
         ((many, records, weight), "about 285 units (+-20)", False),
         ((units, few), "about 0 records (+-20)", True),
-        ((many, few), "at least 1 records", False),
+        ((many, few), "about 21 records (at least 1)", False),
     ]:
         it = by_notes(*notes)
         assert repr(it).splitlines()[0].endswith(f", {words}>")

@@ -40,7 +40,7 @@ def test_releases_of_one_run_cost_rho_once_and_those_of_two_runs_twice(tmp_path:
     for name in ("first", "second"):
         write_releases(tmp_path / name)
     _, printed = run("inspect", str(tmp_path / "first-*"), "--format", "json")
-    rows = [json.loads(line) for line in printed.splitlines()]
+    rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     windows = ["1970-01-01T00:00:00Z/1970-01-01T01:00:00Z", "1970-01-01T01:00:00Z/1970-01-01T02:00:00Z"]
     assert sorted((row["window"], row["key"]) for row in rows) == [
         (window, key) for window in windows for key in ("Oslo", "Rome")

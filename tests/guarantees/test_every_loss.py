@@ -337,7 +337,6 @@ FAULTS = {
     ),
     "lost_weight_is_free": LOST_IS_FREE.found(A_REMOVAL, PLAIN),
     "lost_weight_is_free, of_a_run": LOST_IS_FREE.found(f"{A_REMOVAL}|{A_RUN}", OF_KEYS),
-    "windows_of_lost_weight_are_forgotten": LOST_IN_ONE_WINDOW.found(A_RUN, STREAM),
     "windows_of_lost_weight_are_forgotten, sliding": LOST_IN_ONE_WINDOW.found(A_REMOVAL, CLAMPED),
     "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, CHOSEN),
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),

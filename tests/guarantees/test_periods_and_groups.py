@@ -256,7 +256,7 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
         return CHOSEN
 
     monkeypatch.setattr(engine_run, "choose_norm", choose)
-    monkeypatch.setattr(noising, "add_noise", lambda counters, *_: counters.copy())
+    monkeypatch.setattr(noising, "add_noise", lambda counters, *_, **__: counters.copy())
     monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
     return seen
 

@@ -159,7 +159,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "pandas, mostly fractions",
         lambda: of_frame(PANDAS, quantiles()),
         TypeError,
-        "most of its values have a fraction",
+        "many of its values have a fraction",
     ),
     (
         "pandas, some fractions",
@@ -175,14 +175,14 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "weight='ms' has type float, but a weight must be a whole number; round it to an int",
     ),
     ("Parquet in the command", lambda: command(f"run {DATA} {OF_MS}"), 2, "item='ms' must hold whole numbers"),
-    ("CSV in the command", lambda: command(f"run data.csv {OF_MS}"), 2, "most of its values have a point; round it"),
+    ("CSV in the command", lambda: command(f"run data.csv {OF_MS}"), 2, "many of its values have a point; round it"),
     ("check against Parquet", lambda: command(f"check ms.yaml --against {DATA}"), 2, "item='ms' must hold whole"),
-    ("check against CSV", lambda: command("check ms.yaml --against data.csv"), 2, "most of its values have a point"),
+    ("check against CSV", lambda: command("check ms.yaml --against data.csv"), 2, "many of its values have a point"),
     (
         "decimals as ids in CSV",
         lambda: command(f"run data.csv {OF_N.replace('person', 'price')}"),
         2,
-        "unit.privacy_id: 'price' must hold text, bytes or integers, and most of its values have a point",
+        "unit.privacy_id: 'price' must hold text, bytes or integers, and many of its values have a point",
     ),
     # Negative weights without `signed`.
     (

@@ -57,7 +57,7 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
     assert str(few).startswith("at least ")
     nothing = released(lost_note(histogram({}))).lost()
     assert nothing.at_least == 0
-    assert str(nothing).startswith("nothing that shows above the noise")
+    assert str(nothing).startswith("unknown: no loss shows above the noise")
 
 
 def test_weights_and_runs_are_named() -> None:

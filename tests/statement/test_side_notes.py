@@ -87,11 +87,12 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         "each count."
     )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
     assert lines[3] == (
-        "Holds: about 1,200 units (+-20), at least 4,704 in kept weight. Each +- covers the noise with 95 %, "
+        "Holds: about 1,200 units (+-20), about 4,900 in kept weight (at least 4,704). "
+        'Each +- covers the noise with 95 %, each "at least" with 97.5 %, '
         "and not what the bounds took away."
     )
     assert lines[4] == (
-        "Lost to the bounds: nothing that shows above the noise, but a few heavy units may have lost much."
+        "Lost to the bounds: unknown: no loss shows above the noise, yet a few heavy units may have lost much."
     )
     assert lines[7] == (
         "Parts of rho: 22/25 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
