@@ -142,8 +142,7 @@ class ReleaseSpec:
         if self.hides_keys_and_windows:
             return Disclosure.NONE  # a window shows only in the keys, or items, that are released
         windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
-        found_keys = self.is_keyed and self.public_keys is None
-        return windows | Disclosure.KEYS if found_keys else windows
+        return windows | Disclosure.KEYS if self.is_keyed and self.public_keys is None else windows
 
     @functools.cached_property
     def terms(self) -> DeclaredTerms:
@@ -157,8 +156,7 @@ class ReleaseSpec:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
-        if selection is not None:
-            privacy = privacy.losing(selection.delta)
+        privacy = privacy if selection is None else privacy.losing(selection.delta)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
         unit, window_count, period_micros = PrivacyUnit.RECORD, overlapping, 0
@@ -176,10 +174,9 @@ class ReleaseSpec:
         )
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
-        """Return which histogram tells what bounding took: that of a release that is alone, or that of its run."""
+        """Return which histogram tells what bounding took; on a stream, nothing sees all keys, or what windows drop."""
         if (limit := self.privacy_id) is None or (one_window and not self.is_keyed):
             return LostIn.RELEASE
-        # A stream would wait for all of its keys, and bounding does not see what max_windows drops there.
         in_stream = LostIn.NOWHERE if self.is_keyed or limit.max_windows else LostIn.RELEASE
         return LostIn.RUN if is_bounded else in_stream
 
