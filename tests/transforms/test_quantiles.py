@@ -122,7 +122,6 @@ DOMAINS = {
     "addresses": (IPv4Domain(), ["10.0.0.1", "1.2.3.4", "1.2.3.4"], pa.string()),
     "numbers of addresses": (IPv4Domain(), [17, 17, 1 << 31], pa.uint32()),
     "integers": (DELAYS, [1, 2, 2, 900], pa.int16()),
-    "integers in floats": (DELAYS, [1.0, 2.0, 2.0], pa.float32()),
 }
 
 
