@@ -136,7 +136,8 @@ def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
     if lost is not None and histogram is not None and lost.is_unknown:
         hidden, held = histogram.hidden_units, 0.0 if units is None else max(0.0, units.interval(0.95).lower)
         if 0 < held < hidden / _HIDDEN_SHARE:
-            words = f"how much the bounds took is unknown: up to about {shown(hidden)} units may have lost weight"
+            most = shown(min(hidden, units.interval(0.95).upper))  # type: ignore[union-attr]
+            words = f"how much the bounds took is unknown: up to about {most} units may have lost weight"
             found.append(Note("lost_unknown", f"{words}, heavy ones much; intervals do not cover it"))
     if histogram is not None and units is not None and not histogram.of_run:
         reach = _LOSS_DEVIATIONS * math.sqrt(histogram.sigma_squared * len(histogram.counts))
