@@ -104,8 +104,8 @@ class SideAnswers(ABC):
         `at_least` holds with the confidence asked for. The estimate and `at_most` take the heaviest units to go on as
         the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Under a
         `NormBound`, a unit may keep more than the 4 max_norm that it counts with, if it has over 16 different items.
-        Then all three are too high: `most_kept` says from how much on. Of keys and
-        windows that one bound covers, the share is that of all of them together.
+        Then all three shares are too high: `most_kept` says from how much on, and `weight`, lost at least, still holds.
+        Of keys and windows that one bound covers, the share is that of all of them together.
 
         Raises `ValueError` if the release does not tell it.
         """

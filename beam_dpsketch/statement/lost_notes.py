@@ -28,9 +28,11 @@ class Lost(NamedTuple):
 
     Attributes:
       estimate: the share, 0 to 1, by a model of heavy units; NaN if too few units lost anything.
-      at_least: a lower bound that holds with the confidence asked for, over the noise.
+      at_least: a lower bound that holds with the confidence asked for, over the noise, if no unit keeps more than
+        `most_kept`.
       at_most: an upper bound that holds if the heaviest units go on as the others do; NaN without an estimate.
       whole: what it is a share of, in words.
+      weight: the weight lost at least, with the confidence asked for. It holds on all data.
       most_kept: how much each unit counts with in what is kept. Where some keep more, all three shares are too high.
     """
 
@@ -38,18 +40,29 @@ class Lost(NamedTuple):
     at_least: float
     at_most: float
     whole: str = "the weight"
+    weight: float = 0.0
     most_kept: float = math.inf
 
     def __str__(self) -> str:
         if not math.isnan(self.estimate):
             return (
-                f"about {_percent(self.estimate)} of {self.whole} (at least {_percent(self.at_least)}; "
+                f"about {_percent(self.estimate)} of {self.whole} (at least {self._least_of_it}; "
                 f"{_percent(self.at_most)} if the heaviest go on as the others do{self._less})"
             )
         if self.is_unknown:
             return "unknown: no loss shows above the noise, yet a few heavy units may have lost much"
-        at_least = f"at least {_percent(self.at_least)} of {self.whole}"
-        return f"{at_least}; too few units lost any to say how much more{self._less}"
+        return f"at least {self._least} of {self.whole}; too few units lost any to say how much more"
+
+    @property
+    def _least(self) -> str:
+        """What is lost at least on all data: a share, or a weight where the whole has no upper end."""
+        return _percent(self.at_least) if math.isinf(self.most_kept) else shown(self.weight)
+
+    @property
+    def _least_of_it(self) -> str:
+        if math.isinf(self.most_kept):
+            return self._least
+        return f"{self._least} of {'them' if self.whole.startswith('the records') else 'it'}"
 
     @property
     def _less(self) -> str:
@@ -140,7 +153,7 @@ class LostNote:
         at_most = math.nan if math.isinf(found.at_most) else share(found.at_most, rest)
         at_least = share(found.at_least, most)
         most_kept = math.sqrt(kept.squared_limit) if is_limited else math.inf
-        return Lost(share(found.estimate, rest), at_least, at_most, whole, most_kept)
+        return Lost(share(found.estimate, rest), at_least, at_most, whole, found.at_least, most_kept)
 
     def plus(self, other: LostNote) -> LostNote:
         """Return the histogram of two releases, or of two runs, together."""

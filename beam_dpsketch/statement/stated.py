@@ -129,8 +129,9 @@ class Stated:
             return self.lost.read(kept, confidence, self._whole, is_limited=self.is_at_least(WEIGHT))
         if clipped is None or kept is None or self.bounds.signed:
             return None
-        at_least = share(max(clipped.interval(confidence).lower, 0.0), kept.interval(confidence).upper)
-        return Lost(math.nan, at_least, math.nan, self._whole)
+        weight = max(clipped.interval(confidence).lower, 0.0)
+        at_least = share(weight, kept.interval(confidence).upper)
+        return Lost(math.nan, at_least, math.nan, self._whole, weight, math.sqrt(kept.squared_limit))
 
     @property
     def shown_lost(self) -> float:

@@ -175,7 +175,7 @@ def found_in_histograms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_what_was_lost_is_a_share_of_that_and_of_what_is_kept(found_in_histograms: list[float]) -> None:
     """With sigma = 10, 95 % of the noise of what is kept is within 20, and 97.5 % on one side."""
     it = by_notes(note("weight", 900), bounds=RECORDS, lost=lost_note())
-    assert it.lost() == Lost(100 / 1000, 80 / (80 + 920), 300 / 1200, "the weight")
+    assert it.lost() == Lost(100 / 1000, 80 / (80 + 920), 300 / 1200, "the weight", 80)
     assert found_in_histograms == [0.975]
     assert it.lost(0.5).at_least == 80 / (80 + 907)
     unweighted = by_notes(note("weight", 900), bounds=RecordBounds(3), lost=lost_note())
@@ -185,7 +185,7 @@ def test_what_was_lost_is_a_share_of_that_and_of_what_is_kept(found_in_histogram
 @pytest.mark.usefixtures("found_in_histograms")
 def test_what_a_run_lost_is_a_share_of_what_is_kept_in_all_of_it() -> None:
     it = by_notes(note("weight", 900), lost=lost_note(kept=note("weight", 400)))
-    assert it.lost() == Lost(100 / 500, 80 / (80 + 420), 300 / 700, "the weight of all keys and windows", 1)
+    assert it.lost() == Lost(100 / 500, 80 / (80 + 420), 300 / 700, "the weight of all keys and windows", 80, 1)
     assert by_notes(lost=lost_note(kept=note("weight", 400))).lost() == it.lost()
 
 
@@ -215,7 +215,7 @@ def test_without_a_histogram_a_clipped_share_is_at_least_what_exceeds_the_noise_
     assert found.at_least == 80 / (80 + 920)
     assert math.isnan(found.estimate)
     assert repr(found) == (
-        "<Lost to the bounds: at least 8 % of the weight; too few units lost any to say how much more>"
+        "<Lost to the bounds: at least 80 of the weight; too few units lost any to say how much more>"
     )
 
 

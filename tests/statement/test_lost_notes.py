@@ -7,12 +7,26 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from beam_dpsketch import CountMin, Lost, NormBound, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch import (
+    CountMin,
+    ItemFrequencies,
+    Lost,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseSpec,
+    SketchSpec,
+    release_frame,
+)
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 from beam_dpsketch.statement.lost_notes import LostNote
+from beam_dpsketch.statement.showing import shown
 from tests.helpers import by_hand
 
 BINS = 27
@@ -135,3 +149,20 @@ def test_a_lost_share_is_plain() -> None:
         "<Lost to the bounds: about 24 % of the weight (at least 16 %; 35 % if the heaviest go on as the others do)>"
     )
     assert np.isnan(Lost(math.nan, 0.1, math.nan).estimate)
+
+
+def test_units_that_keep_more_than_they_count_with_have_lost_the_weight_that_is_said() -> None:
+    """Each has 400 items, keeps 380 and counts with 76. False alarms: 1e-9 each."""
+    units, items = 2000, 400
+    unit = PrivacyId("person", NormBound(19))
+    wide = SketchSpec(depth=1, width=1 << 16)
+    spec = ReleaseSpec(ItemFrequencies(wide), PrivacySpec(rho=Fraction(1, 10)), unit, item="item")
+    data = pd.DataFrame({"person": np.repeat(np.arange(units), items), "item": np.tile(np.arange(items), units)})
+    released: Any = release_frame(data, spec)
+    lost = released.lost(1 - 1e-9)
+    truth = units * (items - 380)
+    assert 0.7 * truth < lost.weight <= truth
+    assert lost.most_kept == 76
+    assert lost.at_least > 20 / 400, "the share is too high, and so it is not said to hold"
+    assert f"(at least {shown(released.lost().weight)} of them; " in str(released.lost())
+    assert "less if units keep over 76 each" in str(released.lost())

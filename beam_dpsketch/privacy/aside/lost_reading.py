@@ -11,8 +11,8 @@ The estimate. The highest bin that shows above the noise is the last one whose u
 deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a
 bin, losses are taken to follow a power whose exponent the neighbours give. Above, heavy units are rare, and few can
 lose much: their counts are taken to go on as a power of the loss, up to some end. All exponents and ends are weighed by
-how well they fit the noisy counts from three bins before the last one shown. The estimate is the median of the totals
-that they give.
+how well they fit the noisy counts from three bins before the last one shown, or from the fullest of these four on. The
+estimate is the median of the totals that they give.
 
 The upper end is the 95 % quantile of these totals, with losses near the upper ends of their bins, and with noise added.
 It holds if the heaviest units go on as the others do. No number that hides one unit can say more: one unit alone may
@@ -103,6 +103,7 @@ def _mean(slopes: np.ndarray) -> np.ndarray:
 def _tails(counts: np.ndarray, losses: np.ndarray, last: int, sigma: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the weight lost above the last bin that shows, for each exponent and end, and how well each fits."""
     first = max(0, last - _FITTED + 1)
+    first += int(counts[first : last + 1].argmax())
     counts, losses, last = counts[first:], losses[first:], last - first
     precision = 1 / (sigma**2 + np.maximum(counts, 1) + (_RELATIVE_ERROR * np.maximum(counts, 0)) ** 2)
     places, ends = np.arange(len(counts)), np.arange(last, len(counts))

@@ -63,6 +63,13 @@ def test_the_share_of_a_power_tail_is_found(exponent: float, norm: int) -> None:
     assert sum(each.at_most >= lost.sum() for each in found) >= 0.8 * len(found)
 
 
+def test_equal_losses_have_no_tail() -> None:
+    """With a seed: 1,000 units that lost 5 each are one bin, and nothing says that others lost more."""
+    generator = np.random.default_rng(5)
+    found = [read(noisy(np.full(1000, 5.0), generator), SIGMA, 0.95) for _ in range(60)]
+    assert all(3000 < each.at_least < 5000 < each.estimate < each.at_most < 8000 for each in found)
+
+
 def test_few_units_leave_the_lower_end_alone() -> None:
     generator = np.random.default_rng(4)
     for units in (0, 50, 200):
