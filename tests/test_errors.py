@@ -27,13 +27,13 @@ CALLS = [
     if isinstance(call, ast.Call)
 ]
 WITHOUT_CODES = {
-    "privacy/discrete_gaussian.py": "of numbers that the package works out",
-    "privacy/gaussian_bounds.py": "of numbers that the package works out",
+    "privacy/noise/discrete_gaussian.py": "of numbers that the package works out",
+    "privacy/noise/gaussian_bounds.py": "of numbers that the package works out",
     "privacy/keep_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
     "privacy/terms.py": "of units that transforms make",
     "privacy/ledger.py": "copies of a budget",
-    "privacy/keyed_randomness.py": "copies of a secret",
+    "privacy/noise/keyed_randomness.py": "copies of a secret",
     "domains": "texts, which readers refuse in their own words",
     "hashing": "parts of bytes and columns",
     "engine": "arrays between parts of the package",

@@ -21,8 +21,7 @@ from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.estimators import comparing
-from beam_dpsketch.estimators.comparing import NoisyTable, noise_variance
-from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -129,10 +128,8 @@ class Comparable(ABC):
     def _noise_variance(self, level: int = -1) -> float:
         """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
         privacy = self.privacy
-        is_fine = privacy.bounds.has_norm or privacy.unit.over_horizon
-        releases, bits = len(privacy.release_ids), SCALE_BITS if is_fine else 0
-        noise = noise_variance(privacy.sigma_squared_per_level[level], releases=releases, scale_bits=bits)
-        return noise + is_fine * releases / 12 / 4**self._scale_bits
+        rounding = len(privacy.release_ids) / 12 / 4**self._scale_bits
+        return float(privacy.sigma_squared_per_level[level]) + rounding
 
     _scale_bits: int
 

@@ -19,7 +19,7 @@ from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.decoding.shrinking import DecodedList
-from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote

@@ -66,8 +66,6 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
         if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
-        if scale_bits and not (privacy.bounds.has_norm or privacy.unit.over_horizon):
-            raise ValueError("scale_bits must be 0 where no norm scales weights, and not over time")
         if privacy.over_time is not None and privacy.over_time.is_row:
             raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
@@ -82,7 +80,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     def counters(self) -> np.ndarray:
         """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
 
-        They count records: int64, or float64 with fractions where a `NormBound` or a timeline leaves little noise.
+        They count records: int64, or float64 with fractions where there is little noise.
         """
         counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
         counters = counters.reshape(self._shape)
@@ -96,8 +94,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     @property
     def _rounding(self) -> float:
         """How far a counter was moved at most when bits that noise drowns were rounded off."""
-        is_rounded = self._privacy.bounds.has_norm or self._privacy.unit.over_horizon
-        return is_rounded * len(self._privacy.release_ids) / (2 << self._scale_bits)
+        return len(self._privacy.release_ids) / (2 << self._scale_bits)
 
     @property
     def privacy(self) -> PrivacyStatement:

@@ -11,6 +11,7 @@ from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
+from beam_dpsketch.privacy.noise.drawing import grid_bits
 from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.lost_notes import LostNote
@@ -91,20 +92,20 @@ def empty_lost(terms: ReleaseTerms) -> LostNote | None:
     privacy, kept = terms.privacy, None
     if counter.kept is not None:
         variance = counter.kept.sigma_squared(privacy.rho, privacy.relation, squared_unit=terms.squared_unit)
-        kept = empty_note(counter.kept, variance, terms.scale_bits)
+        kept = empty_note(counter.kept, variance, terms)
     variance = counter.sigma_squared(privacy.rho, privacy.relation)
     return LostNote(share=counter.share, sigma_squared=variance, counts=(0,) * counter.bins, kept=kept)
 
 
-def empty_note(counter: SideCounter, sigma_squared: Fraction, scale_bits: int) -> SideNote:
-    """Return the note of a side counter that is 0."""
+def empty_note(counter: SideCounter, sigma_squared: Fraction, terms: ReleaseTerms) -> SideNote:
+    """Return the note of a side counter that is 0, on the grid of its noise."""
     return SideNote(
         names=counter.names,
         share=counter.share,
         squared_limit=counter.squared_limit,
         sigma_squared=sigma_squared,
         value=0,
-        scale_bits=scale_bits,
+        scale_bits=terms.scale_bits + grid_bits(sigma_squared, terms.squared_unit),
     )
 
 

@@ -19,11 +19,11 @@ from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.gaussian_bounds import least_quantile
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import Randomness, add_noise
-from beam_dpsketch.privacy.norm.scaling import drowned_bits, round_off
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise.drawing import add_noise, drawn_variance, drowned_bits, grid_bits, round_off
+from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import GroupNote
@@ -31,7 +31,7 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 2
+COUNTING_VERSION = 3
 _LIKELY = Fraction(1, 100)
 
 
@@ -42,12 +42,14 @@ class Counting(NamedTuple):
       spec: the domain of the items.
       terms: of each release.
       sigma_squared: the noise parameter of a count, in squared records.
+      bits: how much finer the grid of the noise is than that of the counts.
       note: what a release says of its items.
     """
 
     spec: GroupedItems
     terms: ReleaseTerms
     sigma_squared: Fraction
+    bits: int
     note: GroupNote
 
     @classmethod
@@ -56,11 +58,13 @@ class Counting(NamedTuple):
         rule = terms.group_rule
         assert rule is not None
         (sigma_squared,) = calibrate(spec, terms)
-        scaled = sigma_squared * 4**terms.scale_bits
-        threshold = rule.threshold(terms.bounds, scaled, terms.window_count)
-        most = threshold + least_quantile(scaled, _LIKELY)
-        note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=terms.scale_bits)
-        return cls(spec, terms, sigma_squared, note)
+        bits = grid_bits(sigma_squared, terms.squared_unit)
+        scale_bits = terms.scale_bits + bits
+        drawn = drawn_variance(sigma_squared * 4**scale_bits)
+        threshold = rule.threshold(terms.bounds, drawn, scale_bits, terms.window_count)
+        most = threshold + least_quantile(drawn, _LIKELY)
+        note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
+        return cls(spec, terms, sigma_squared, bits, note)
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:
@@ -72,14 +76,14 @@ class Counting(NamedTuple):
         return self._replace(terms=terms.resolved(None))
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
-        """Return the noisy counts, int64 of shape (n,), and which of them are released, bool.
+        """Return the noisy counts on the grid of the note, int64 of shape (n,), and which are released, bool.
 
         Args:
           counts: the exact count of each item, in units of 2**-scale_bits, int64 of shape (n,); items that no unit
             counts for must not be among them.
           random_bytes: where the randomness comes from.
         """
-        noisy = add_noise(counts, self.sigma_squared * 4**self.terms.scale_bits, random_bytes=random_bytes)
+        noisy = add_noise(counts, self.sigma_squared * self.terms.squared_unit, self.bits, random_bytes=random_bytes)
         return noisy, noisy >= self.note.threshold
 
     def add_keyed_noise(self, counts: Sequence[int], randomness: Iterable[KeyedRandomness]) -> Iterator[int | None]:
@@ -105,7 +109,7 @@ class Counting(NamedTuple):
           randomness: where the noise came from.
         """
         terms = self.terms
-        drowned = min(terms.scale_bits, drowned_bits((self.sigma_squared,)))
+        drowned = min(self.note.scale_bits, drowned_bits((self.sigma_squared,), 4**self.note.scale_bits, self.bits))
         rows = list(rows)
         counters = round_off(np.array([count for _, count in rows], dtype=np.int64), drowned).tolist()
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
@@ -115,7 +119,7 @@ class Counting(NamedTuple):
         )
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)
-        return ReleasedCounts(spec, counts, statement, terms.scale_bits - drowned)
+        return ReleasedCounts(spec, counts, statement, self.note.scale_bits - drowned)
 
     def _nameable(self, ordered: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return the rows whose items have a name of their own.

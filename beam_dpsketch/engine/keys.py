@@ -18,18 +18,19 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
-from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import add_noise, change_factor
+from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED, RandomBytes
+from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
+from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 
 # The version of what turns random bytes into a decision; another version of a keyed release is another release.
-SELECTION_VERSION = 1
+SELECTION_VERSION = 2
 _MOST = Fraction(99, 100)
 
 
@@ -146,8 +147,9 @@ def _calibrated(
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
     table, shift = None, (rule.min_units - 1) * rule.grid
     if rule.method == "gaussian":
-        threshold = rule.threshold(sigma_squared, window_count)
-        half, most = threshold, threshold + least_quantile(sigma_squared, 1 - _MOST) - 1
+        drawn = drawn_variance(sigma_squared)
+        threshold = rule.threshold(drawn, window_count)
+        half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ArgumentError("", 'method="table" of $KeySelection needs the relation ADD_OR_REMOVE_ONE', "E313")

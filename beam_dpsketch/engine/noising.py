@@ -11,7 +11,6 @@ raw sketch does not change.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import itertools
 import os
@@ -30,10 +29,10 @@ from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import Randomness, add_noise
-from beam_dpsketch.privacy.norm.scaling import drowned_bits, round_off
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drowned_bits, grid_bits, round_off
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
@@ -48,7 +47,7 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 6
+NOISE_VERSION = 7
 
 
 @overload
@@ -149,13 +148,14 @@ def release_parts(
     )
     for _ in parts[:2]:  # the second is refused
         terms.privacy.paying_for(object())
-    first = parts[0].raw
-    drowned, note = drowned_bits(noise, terms.squared_unit), None
+    first, note = parts[0].raw, None
+    bits = grid_bits(min(noise), terms.squared_unit)
+    drowned = drowned_bits(noise, terms.squared_unit * 4**bits, bits)
     if isinstance(terms, RowTerms):
         assert row is not None
-        note = RowNote(terms.mechanism, row, drowned)
+        note = RowNote(terms.mechanism, row, max(drowned - bits, 0))
     else:
-        drowned = min(first.scale_bits, drowned)
+        drowned = min(first.scale_bits + bits, drowned)
     statement = PrivacyStatement.of(
         terms,
         noise,
@@ -167,10 +167,10 @@ def release_parts(
         over_time=note,
     )
     if randomness is None:
-        drawn = [_draw(parts, statement, terms.squared_unit, add_noise, os.urandom)]
+        drawn = [_draw(parts, statement, bits, terms, os.urandom)]
     else:
         drawn = [
-            _draw([part], statement, terms.squared_unit, functools.partial(add_noise, random_bytes=stream), stream)
+            _draw([part], statement, bits, terms, stream)
             for part, keyed in zip(parts, randomness, strict=True)
             for stream in [keyed.random_bytes(_all_of(part.raw, part.side, _placed(statement, part)))]
         ]
@@ -179,7 +179,7 @@ def release_parts(
         first.name,
         first.spec,
         statement,
-        first.scale_bits - (0 if note else drowned),
+        first.scale_bits + bits - drowned + (note.dropped_bits if note else 0),
         release_ids=list(itertools.chain(*release_ids)),
         side=np.concatenate(side),
         counters=round_off(np.concatenate(counters), drowned),
@@ -200,8 +200,15 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
         settings = canonical((calibration.spec, terms.without_budget(), lost))
         message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
         random_bytes = randomness.random_bytes(message)
-    noise = enumerate(lost.variances(terms.squared_unit))
-    return [int(add_noise(exact[[place]], each, random_bytes=random_bytes)[0]) for place, each in noise]
+    counts = add_whole_noise(exact[: len(lost.counts)], lost.sigma_squared, random_bytes=random_bytes)
+    kept = [] if lost.kept is None else _on_grid(exact[len(counts) :], lost.kept, terms, random_bytes).tolist()
+    return [*counts.tolist(), *kept]
+
+
+def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_bytes: RandomBytes) -> np.ndarray:
+    """Return a side counter with noise, int64, on the grid that its note says."""
+    bits, variance = note.scale_bits - terms.scale_bits, note.sigma_squared * terms.squared_unit
+    return add_noise(exact, variance, bits, random_bytes=random_bytes)
 
 
 def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
@@ -224,20 +231,22 @@ def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch
 
 
 def _draw(
-    parts: Sequence[Part], statement: PrivacyStatement, squared_unit: int, add: Any, random_bytes: RandomBytes
+    parts: Sequence[Part], statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
 ) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
     ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
-    side = np.stack([part.side for part in parts])
-    variances = [note.sigma_squared * squared_unit for note in statement.side]
-    if (lost := statement.lost) is not None and not lost.of_run:
-        variances += [lost.sigma_squared] * len(lost.counts)
-    for column, variance in zip(side.T, variances, strict=True):
-        column[:] = add(column.copy(), variance)
+    side, notes, lost = np.stack([part.side for part in parts]), statement.side, statement.lost
+    for column, note in zip(side.T[: len(notes)], notes, strict=True):
+        column[:] = _on_grid(column.copy(), note, terms, random_bytes)
+    if lost is not None and not lost.of_run:
+        counts = np.ascontiguousarray(side[:, len(notes) :])
+        side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, random_bytes=random_bytes)
     tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
     noisy = [
-        add(np.stack(table), variance * squared_unit).reshape(len(parts), -1)
+        add_noise(np.stack(table), variance * terms.squared_unit, bits, random_bytes=random_bytes).reshape(
+            len(parts), -1
+        )
         for table, variance in zip(tables, statement.sigma_squared_per_level, strict=True)
     ]
     return ids, side, np.concatenate(noisy, axis=1)
@@ -257,7 +266,7 @@ def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> by
 
 def _notes(calibration: Calibration) -> tuple[SideNote, ...]:
     """Return the notes of a release whose side counters are 0."""
-    counters, bits = calibration.terms.counters, calibration.terms.scale_bits
+    terms = calibration.terms
     return tuple(
-        empty_note(counter, variance, bits) for counter, variance in zip(counters, calibration.side, strict=True)
+        empty_note(counter, variance, terms) for counter, variance in zip(terms.counters, calibration.side, strict=True)
     )

@@ -30,9 +30,8 @@ from beam_dpsketch.engine.noising import NOISE_VERSION
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose, units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -78,7 +77,7 @@ def choose_norm(
     if histogram.dtype != np.int64 or histogram.shape != (bin_count(terms.bounds.max_weight),):
         raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
     random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
-    noisy = add_noise(histogram, choice.sigma_squared, random_bytes=random_bytes)
+    noisy = add_whole_noise(histogram, choice.sigma_squared, random_bytes=random_bytes)
     chosen = choose(noisy, sigma_squared=choice.sigma_squared, scaled_units=choice.scaled_units)
     return min(chosen, _largest_norm(spec, terms))
 

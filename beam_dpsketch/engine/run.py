@@ -23,8 +23,8 @@ from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.engine.noising import Part, draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator

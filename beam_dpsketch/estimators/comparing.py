@@ -44,7 +44,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, median_variance
-from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
 """Each item has a counter of its own, or shares one with a random sign, or shares one without."""
@@ -102,24 +102,6 @@ class NoisyTable:
 
     def over(self, length: float) -> NoisyTable:
         return NoisyTable(self.counters / length, self.noise / length**2, self.hashing)
-
-
-_LIKE_NORMAL = 4  # from this sigma^2 on, the difference is below what a float can hold
-_REACH = 40  # 20 sigma there
-
-
-def noise_variance(sigma_squared: Fraction | float, *, releases: int = 1, scale_bits: int = 0) -> float:
-    """Return the variance of the noise of one counter, in squared records."""
-    units = 4**scale_bits
-    return releases * _of_one(float(sigma_squared * units / releases)) / units
-
-
-def _of_one(sigma_squared: float) -> float:
-    if sigma_squared >= _LIKE_NORMAL:
-        return sigma_squared
-    squares = np.arange(1, _REACH + 1, dtype=np.float64) ** 2
-    weights = 2 * np.exp(-squares / (2 * sigma_squared))
-    return float(weights @ squares / (1 + weights.sum()))
 
 
 _ROBUST_DEPTH = 3

@@ -21,7 +21,7 @@ from beam_dpsketch.frames.plan import check_columns, check_fractions, columns_of
 from beam_dpsketch.frames.sums import ExactLost, ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -126,7 +126,7 @@ def release_sums(
     noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
     for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration, noisy_lost):
         released |= zip([each.output for each in together], cast(Any, releases), strict=True)
-    return released
+    return _in_order(released, declared)
 
 
 def release_counts(
@@ -144,4 +144,12 @@ def release_counts(
         key = decode(encoded) if per_key else None
         if key is None or is_unicode(key):
             released[key] = run.gather(counting, each, Place((key,) if per_key else ()), name)
-    return released
+    return _in_order(released, declared)
+
+
+def _in_order(released: dict[Any, ReleasedSketch], declared: ReleaseSpec) -> dict[Any, ReleasedSketch]:
+    """Return releases by key: as they are listed, else by the bytes of the key; the order of records would show one."""
+    if not declared.is_keyed:
+        return released
+    order = declared.public_keys or sorted(released, key=encode)
+    return {key: released[key] for key in order if key in released}

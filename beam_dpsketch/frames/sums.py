@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.engine.run import Run
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule

@@ -129,7 +129,7 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
     privacy = PrivacySpec(
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
     )
-    return dataclasses.replace(terms, privacy=privacy.losing(terms.delta))
+    return dataclasses.replace(terms, privacy=privacy.losing(terms.delta, is_gaussian=terms.is_gaussian))
 
 
 def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:

@@ -36,7 +36,7 @@ from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches import raw_type

@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
+from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
 
 USUAL_DELTA = 1e-6
 
@@ -38,7 +39,7 @@ class PrivacySpec:
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
-      epsilon: instead of rho; takes the largest rho that is (epsilon, delta)-DP by the tight conversion, rounded down.
+      epsilon: instead of rho; takes the largest rho whose Gaussian noise is (epsilon, delta)-DP, rounded down.
       delta: between 0 and 1; needed with epsilon. With rho it only chooses where statements show epsilon.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
       side_counters: which parts of rho pay for counting units, records and weight, and what a norm takes away; `None`
@@ -47,7 +48,7 @@ class PrivacySpec:
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
     >>> float(round(PrivacySpec(epsilon=1, delta=1e-6).rho, 4))
-    0.0244
+    0.028
     """
 
     rho: Fraction
@@ -80,7 +81,8 @@ class PrivacySpec:
                 raise ArgumentError(
                     "delta", "must be given with epsilon, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
                 )
-            rho = Fraction(zcdp.rho(epsilon=epsilon, delta=delta))
+            _validate.open_unit_interval(delta=delta)
+            rho = Fraction(gaussian_curve.rho(epsilon=epsilon, delta=left_of_delta(delta, Fraction(0))))
         delta = USUAL_DELTA if delta is None else delta
         _validate.open_unit_interval(delta=delta)
         object.__setattr__(self, "rho", _validate.exact(rho=rho))
@@ -90,18 +92,31 @@ class PrivacySpec:
         object.__setattr__(self, "given_epsilon", epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at this delta, rounded up."""
-        return zcdp.epsilon(rho=self.rho, delta=delta)
+        """Return the epsilon of Gaussian noise at this delta, rounded up."""
+        return Loss(self.rho).epsilon(delta)
 
-    def losing(self, delta: Fraction) -> PrivacySpec:
+    def losing(self, delta: Fraction, *, is_gaussian: bool = True) -> PrivacySpec:
         """Return the spec of a release that loses this delta to `KeySelection`.
 
         Epsilon and delta, where they were given, stay a promise for all of it, so rho shrinks. A given rho stays.
+
+        Args:
+          delta: above 0, and below the delta that was given.
+          is_gaussian: whether all noise of the release is Gaussian: a table of probabilities is not, and epsilon needs
+            a smaller rho. A budget of an epsilon has parts for Gaussian noise alone.
         """
-        left = zcdp.left_of_delta(self.shown_delta, delta)
+        left = left_of_delta(self.shown_delta, delta)
+        if not is_gaussian and self._purpose is not None and self._purpose.is_of_epsilon:
+            raise ArgumentError(
+                "method",
+                'must be "gaussian" where a budget of epsilon pays, because its rho is that of Gaussian noise; give '
+                "the budget rho=, or this transform a PrivacySpec of its own",
+                "E119",
+            )
         if self.given_epsilon is None:
             return self
-        return self._changed(self._with(rho=Fraction(zcdp.rho(epsilon=self.given_epsilon, delta=left))))
+        curve = gaussian_curve if is_gaussian else zcdp
+        return self._changed(self._with(rho=Fraction(curve.rho(epsilon=self.given_epsilon, delta=left))))
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
@@ -134,7 +149,7 @@ class PrivacySpec:
     def part(self, rho: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
         """Return a part of this budget, which pays for one release; that takes its delta from the budget."""
         spent = self._with(rho=rho, given_epsilon=None)
-        object.__setattr__(spent, "_purpose", _Purpose(take_delta))
+        object.__setattr__(spent, "_purpose", _Purpose(take_delta, self.given_epsilon is not None))
         return spent
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
@@ -168,10 +183,10 @@ def _unpickled(
 
 
 class _Purpose:
-    """The one release that a part of a budget pays for."""
+    """The one release that a part of a budget, of an epsilon or of rho, pays for."""
 
-    def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
-        self._take_delta = take_delta
+    def __init__(self, take_delta: Callable[[Fraction], None], is_of_epsilon: bool) -> None:
+        self._take_delta, self.is_of_epsilon = take_delta, is_of_epsilon
         self._lock = threading.Lock()
         self._release: Any = None
 

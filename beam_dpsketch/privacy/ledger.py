@@ -8,10 +8,10 @@ from typing import NamedTuple, NoReturn
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec, loss_in_words
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.loss.composition import Loss
 
 _MAX_PARTS = _MAX_DENOMINATOR = 1 << 20
 
@@ -49,7 +49,7 @@ class PrivacyBudget:
     >>> budget = PrivacyBudget(epsilon=2, delta=1e-6)
     >>> pages, delays = budget.spend(share=0.5), budget.spend(share=1/4)
     >>> budget.remaining
-    <epsilon = 0.9479 at delta = 1e-06, rho = 0.0220382>
+    <epsilon = 0.9431 at delta = 1e-06, rho = 0.0251256>
     >>> [float(each.rho) for each in PrivacyBudget(rho=1).split(4)]
     [0.25, 0.25, 0.25, 0.25]
     """
@@ -68,7 +68,7 @@ class PrivacyBudget:
         total = PrivacySpec(rho=rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
         self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
         self._total = total.losing(self._keys_delta)
-        self._curve_delta = zcdp.left_of_delta(self._total.shown_delta, self._keys_delta)
+        self._lost = self._keys_delta
         self._remaining = self._total.rho
         self._lock = threading.Lock()
 
@@ -78,7 +78,7 @@ class PrivacyBudget:
         return Remaining(self._remaining, self._epsilon(self._remaining), self._total.shown_delta, self._keys_delta)
 
     def _epsilon(self, rho: Fraction) -> float:
-        return zcdp.epsilon(rho=rho, delta=self._curve_delta) if rho else 0.0
+        return Loss(rho, self._lost).epsilon(self._total.shown_delta) if rho else 0.0
 
     def _take_delta(self, delta: Fraction) -> None:
         with self._lock:

@@ -1,9 +1,10 @@
 """The discrete Gaussian mechanism: how far a unit moves the counters, and the noise that hides it.
 
-Guarantee: adding an independent discrete Gaussian of parameter sigma^2 = Delta^2 / (2 rho) to each integer of a
-vector with L2 sensitivity Delta is rho-zCDP, exactly. Counters and noise live in one ring of 64-bit integers that
-wrap around, which is post-processing; saturation before the noise would not be. Source: Canonne, Kamath and
-Steinke 2020 (arXiv:2004.00010), Theorem 4.
+Guarantee: let sigma^2 = Delta^2 / (2 rho), where Delta is the L2 sensitivity of a vector of integers. Adding an
+independent discrete Gaussian of parameter sigma^2 + 4 to each of them is rho-zCDP, and has the (epsilon, delta) curve
+of a continuous Gaussian of parameter sigma^2, as `noise.drawing` proves. Counters and noise live in one ring of
+64-bit integers that wrap around, which is post-processing; saturation before the noise would not be.
+Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Theorem 4.
 
 Sensitivity: how far one unit can move the counters of a sketch, in the worst case over all hash functions. The hash is
 public, so an adversary may choose items by where they land, and a small sketch has every coincidence anyway. Two things
@@ -21,16 +22,12 @@ from __future__ import annotations
 
 import enum
 import math
-import os
 from fractions import Fraction
-
-import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
-from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED, RandomBytes
+from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 
 
 class Randomness(enum.Enum):
@@ -47,8 +44,8 @@ def sigma_squared(
 ) -> Fraction:
     """Return the noise parameter sigma^2 = Delta^2 / (2 rho share), exactly, for a share of rho.
 
-    Refuses sigma < 0.5, where most noise would be zero, and sigma > 2**50, where counters would wrap around. Where a
-    record counts more than 1, and `squared_unit` is the square of that, counters wrap around that much earlier.
+    Refuses sigma < 1/16, which hides nothing, and sigma > 2**50, where counters would wrap around. Where a record
+    counts more than 1, and `squared_unit` is the square of that, counters wrap around that much earlier.
 
     >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
     Fraction(10, 1)
@@ -57,22 +54,16 @@ def sigma_squared(
     if result < MIN_SIGMA_SQUARED:
         raise ArgumentError(
             "rho",
-            f"must be at most {float(2 * squared_sensitivity / share):g} for this sensitivity, so that sigma "
-            f"is at least 0.5; got {float(rho):g}, which hides nothing",
+            f"must be at most {float(squared_sensitivity / share / MIN_SIGMA_SQUARED / 2):g} for this sensitivity, so "
+            f"that sigma is at least 1/16; got {float(rho):g}, which hides nothing",
             "E107",
         )
     if result * squared_unit > MAX_SIGMA_SQUARED:
-        limit = f"2**{math.isqrt(MAX_SIGMA_SQUARED.numerator // squared_unit).bit_length() - 1}"
+        limit = f"2**{math.isqrt(MAX_SIGMA_SQUARED.numerator // squared_unit).bit_length()}"
         raise ArgumentError(
             "", f"rho is too small for these contribution bounds: sigma would exceed {limit}; lower the bounds", "E108"
         )
     return result
-
-
-def add_noise(counters: np.ndarray, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
-    """Return a new int64 array of the same shape: each counter plus its own discrete Gaussian from fresh bytes."""
-    noise = discrete_gaussian.sample(counters.size, sigma_squared, random_bytes=random_bytes)
-    return counters + noise.reshape(counters.shape)
 
 
 MAX_WINDOWS = (1 << 32) - 1
@@ -120,7 +111,7 @@ def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> 
     """Return the largest squared change by a unit, over that of adding it.
 
     It is 2 or more where a unit is replaced, for a single number too: its replacement may be in another window, period
-    or release. `privacy.zcdp` needs that a removal costs half a replacement at most.
+    or release. `privacy.loss.zcdp` needs that a removal costs half a replacement at most.
     """
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return 1

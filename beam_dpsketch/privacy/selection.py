@@ -71,14 +71,13 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
-from beam_dpsketch.privacy.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.mechanism import change_factor
-from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
 USUAL_SHARE = Fraction(1, 10)
 METHODS = ("gaussian", "table")
@@ -119,6 +118,11 @@ class SelectionRule:
         _validate.one_of(METHODS, method=self.method)
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether Gaussian noise decides."""
+        return self.method == "gaussian"
+
+    @property
     def grid(self) -> int:
         """What one vote of a unit with a single key counts."""
         return max(_GRID, _LEAST_WEIGHT * (math.isqrt(self.max_keys - 1) + 1))
@@ -130,6 +134,7 @@ class SelectionRule:
         return tuple((size, math.isqrt(self.grid**2 // size)) for size in sizes)
 
     def threshold(self, sigma_squared: Fraction, window_count: int = 1) -> int:
+        """Return T, given the parameter of the noise that is drawn."""
         delta = self.delta / window_count
         votes = max(weight + least_quantile(sigma_squared, delta / size) for size, weight in self.classes)
         result = votes + (self.min_units - 1) * self.grid
@@ -196,6 +201,7 @@ class GroupRule:
         a norm, each window counts as another item.
     """
 
+    is_gaussian: ClassVar[bool] = True
     delta: Fraction
     max_items: int
 
@@ -206,10 +212,10 @@ class GroupRule:
             raise ArgumentError("delta", "must be at least 1e-60; 1e-8 is usual", "E309")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
-    def threshold(self, bounds: Bounds, sigma_squared: Fraction, window_count: int = 1) -> int:
-        """Return T. Under a norm, T and the root of sigma_squared are in units of 2**-SCALE_BITS."""
+    def threshold(self, bounds: Bounds, sigma_squared: Fraction, scale_bits: int = 0, window_count: int = 1) -> int:
+        """Return T; T and the root of the parameter of the noise are in units of 2**-scale_bits."""
         delta = self.delta / window_count
-        unit, sizes = 4**SCALE_BITS if bounds.has_norm else 1, _sizes(self.max_items)
+        unit, sizes = 4**scale_bits, _sizes(self.max_items)
         largest = {
             math.isqrt(math.floor(bounds.squared_most_of_one_item(before + 1) * unit)): size
             for before, size in itertools.pairwise([0, *sizes])

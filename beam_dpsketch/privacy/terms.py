@@ -16,11 +16,11 @@ from typing_extensions import TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, lost_counter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
+from beam_dpsketch.privacy.loss.composition import Loss, foolish
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
@@ -130,13 +130,18 @@ class ReleaseTerms(Generic[Limit]):
         return Fraction(0) if self.selection is None else self.selection.delta
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether all of rho is that of Gaussian noise."""
+        return self.selection is None or self.selection.is_gaussian
+
+    @property
     def epsilon(self) -> float:
-        return self.privacy.epsilon(zcdp.left_of_delta(self.privacy.shown_delta, self.delta))
+        return Loss(self.privacy.rho, self.delta, self.is_gaussian).epsilon(self.privacy.shown_delta)
 
     def foolish(self, people: float | None = None) -> list[str]:
         """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""
         who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
-        return zcdp.foolish(rho=privacy.rho, epsilon=self.epsilon, delta=privacy.shown_delta, people=people, who=who)
+        return foolish(rho=privacy.rho, epsilon=self.epsilon, delta=privacy.shown_delta, people=people, who=who)
 
     @property
     def share_left(self) -> Fraction:

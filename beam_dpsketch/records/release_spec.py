@@ -156,7 +156,7 @@ class ReleaseSpec:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
-        privacy = privacy if selection is None else privacy.losing(selection.delta)
+        privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
         unit, window_count, period_micros = PrivacyUnit.RECORD, overlapping, 0

@@ -1,8 +1,8 @@
 """What several releases cost together, from their statements alone.
 
 Guarantee: if each release is what its statement says, all of them together are delta-approximate rho-zCDP for the rho
-and the delta returned, for one unit under one relation. Losses add, as `privacy.zcdp` proves. Three things are
-not counted twice:
+and the delta returned, for one unit under one relation. Losses add, as `privacy.loss.composition` proves. Three
+things are not counted twice:
 
 * A release that was found several times is one release.
 * A run is one mechanism, and costs its rho once for each draw of its most drawn part. Rows over time are parts of a run
@@ -22,9 +22,8 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
-from beam_dpsketch.privacy.zcdp import Loss
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -44,6 +43,7 @@ class Spent:
       run_count: the runs that they are of.
       rho: the privacy loss; exact, or rounded up by at most 2^-256 for each sum.
       lost: the delta of chosen keys and items, exact.
+      is_gaussian: whether all of rho is that of Gaussian noise.
       shown_delta: the smallest delta at which one of them shows its epsilon.
     """
 
@@ -54,13 +54,14 @@ class Spent:
     run_count: int
     rho: Fraction
     lost: Fraction
+    is_gaussian: bool
     shown_delta: float
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
         if Fraction(repr(delta)) <= self.lost:
             return math.inf
-        return zcdp.epsilon(rho=self.rho, delta=zcdp.left_of_delta(delta, self.lost))
+        return Loss(self.rho, self.lost, self.is_gaussian).epsilon(delta)
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
@@ -87,7 +88,7 @@ def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:
         ids = frozenset(each.release_ids)
         other = distinct.setdefault(ids, each)
         loss = each.loss.larger(other.loss)
-        distinct[ids] = dataclasses.replace(other, rho=loss.rho, delta=loss.delta)
+        distinct[ids] = other.losing(loss)
     return distinct
 
 

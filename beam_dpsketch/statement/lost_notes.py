@@ -13,7 +13,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside import lost_reading as reading
-from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
@@ -21,6 +21,7 @@ MAX_BINS = 64
 LOST_SHOWN = 0.02
 """From which share on a loss is told with each answer."""
 _NOT_SHOWN = 0.005
+_ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the variance
 
 
 class Lost(NamedTuple):
@@ -103,7 +104,7 @@ class LostNote:
         if not 0 < self.share < 1:
             raise ValueError("share must be between 0 and 1")
         if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
-            raise ValueError("sigma_squared must be at least 1/4 and at most 2**200")
+            raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.sigma_squared)):
             raise ValueError("share and sigma_squared must be fractions with denominators up to 2**7000")
         if not 2 < len(self.counts) <= MAX_BINS:
@@ -125,11 +126,6 @@ class LostNote:
         """How many units may have lost weight without an estimate of how much."""
         return reading.TOLD * math.sqrt(self.sigma_squared)
 
-    def variances(self, squared_unit: int) -> list[Fraction]:
-        """Return the noise parameter of each number, where a record counts as much as the root of `squared_unit`."""
-        kept = [] if self.kept is None else [self.kept.sigma_squared * squared_unit]
-        return [self.sigma_squared] * len(self.counts) + kept
-
     def with_values(self, values: Sequence[int]) -> LostNote:
         """Return the same with these counts, and then the weight kept."""
         kept = None if self.kept is None else dataclasses.replace(self.kept, value=values[-1])
@@ -147,7 +143,7 @@ class LostNote:
         kept = self.kept or kept
         assert kept is not None
         joint = (1 + confidence) / 2  # each of the two bounds may fail with half the probability
-        found = reading.read(np.array(self.counts), math.sqrt(self.sigma_squared), joint)
+        found = reading.read(np.array(self.counts), math.sqrt(self.sigma_squared + _ROUNDED), joint)
         # Both ends of an interval fail with half of what it leaves out, and one of them counts here.
         rest, _, most = kept.interval(confidence)
         at_most = math.nan if math.isinf(found.at_most) else share(found.at_most, rest)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
-from beam_dpsketch.privacy.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import MAX_THRESHOLD, METHODS
@@ -81,7 +81,7 @@ class GroupNote:
       max_items: for how many items one unit counts.
       threshold: from how much on a noisy count is released, in units of 2**-scale_bits.
       most: the smallest exact count that is released with probability 0.99, in the same units.
-      scale_bits: 0, or under a norm the bits of `norm.scaling`.
+      scale_bits: of the grid of the noise.
     """
 
     of_items: ClassVar[bool] = True
@@ -96,7 +96,7 @@ class GroupNote:
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
         _validate.whole_fields(self, "threshold", "most", low=1, high=2 * MAX_THRESHOLD)
-        _validate.one_of((0, SCALE_BITS), scale_bits=self.scale_bits)
+        _validate.whole_fields(self, "scale_bits", low=0, high=SCALE_BITS)
 
     @property
     def least_count(self) -> float:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
-from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.gaussian_bounds import noise_margin
-from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.statement.showing import shown
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
@@ -48,7 +48,7 @@ class SideNote:
       squared_limit: K^2, the squared length of what one unit may add over all keys and windows.
       sigma_squared: the noise parameter, exact.
       value: the noisy number, in units of 2**-scale_bits.
-      scale_bits: 0, or what a norm scales weights by.
+      scale_bits: of the grid of its noise; under a norm, what that scales weights by.
     """
 
     names: tuple[str, ...]
@@ -66,12 +66,11 @@ class SideNote:
         if not 0 < self.squared_limit <= MAX_SIGMA_SQUARED:
             raise ValueError("squared_limit must be above 0 and at most 2**200")
         if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
-            raise ValueError("sigma_squared must be at least 1/4 and at most 2**200")
+            raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
             raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
         _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, value=self.value)
-        if self.scale_bits not in (0, ROW_SCALE_BITS, SCALE_BITS):
-            raise ValueError(f"scale_bits must be 0, {ROW_SCALE_BITS} or {SCALE_BITS}")
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=self.scale_bits)
 
     @property
     def estimate(self) -> float:

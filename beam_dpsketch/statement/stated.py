@@ -8,14 +8,13 @@ from fractions import Fraction
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, WEIGHT
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
-from beam_dpsketch.privacy.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
+from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
-from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement.lost_notes import Lost, LostNote, share
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
@@ -44,6 +43,7 @@ class Stated:
     lost: LostNote | None = None
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
+    is_gaussian: bool = True
     keys: KeyNote | GroupNote | None = None
     over_time: RowNote | AnswerNote | None = None
 
@@ -51,7 +51,7 @@ class Stated:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
             raise ValueError("rho must be between 2**-200 and 2**64")
         if not all(MIN_SIGMA_SQUARED <= value <= _MAX_SIGMA_SQUARED for value in self.sigma_squared_per_level):
-            raise ValueError("sigma_squared_per_level must be at least 1/4 and at most 2**200")
+            raise ValueError("sigma_squared_per_level must be at least 1/256 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")
         if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
@@ -79,8 +79,6 @@ class Stated:
         self.bounds.given(ArgumentError("bounds", "must be the $NormBound that was chosen, not $AutoNorm", "E218"))
         if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
             raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
-        if any(note.scale_bits for note in self.side) and not (self.bounds.has_norm or self.unit.over_horizon):
-            raise ValueError("scale_bits of a note must be 0 where no norm scales weights")
         names = [name for note in self.side for name in note.names]
         if len(set(names)) < len(names):
             raise ValueError("side must name each count once")
@@ -96,7 +94,7 @@ class Stated:
 
     @property
     def loss(self) -> Loss:
-        return Loss(self.rho, self.delta)
+        return Loss(self.rho, self.delta, self.is_gaussian)
 
     @property
     def sketch_share(self) -> Fraction:
@@ -153,9 +151,9 @@ class Stated:
     def epsilon(self, delta: float) -> float:
         """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up, at a delta above its own.
 
-        Source: the tight zCDP conversion of Canonne, Kamath and Steinke 2020, Corollary 13, of what is left of delta.
+        Source: `privacy.loss.composition`.
         """
-        return zcdp.epsilon(rho=self.rho, delta=zcdp.left_of_delta(delta, self.delta))
+        return self.loss.epsilon(delta)
 
     @property
     def shown_epsilon(self) -> float:

@@ -12,9 +12,9 @@ from typing import Any
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
 from beam_dpsketch.statement.notes import GroupNote, KeyNote, RowNote
@@ -49,6 +49,7 @@ class PrivacyStatement(Stated):
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
       delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
         grouped counts, that it brings items in.
+      is_gaussian: whether all of rho is that of Gaussian noise: not where `method="table"` chose keys.
       keys: how its keys, or items, were chosen; `None` if the data do not choose them, and of a combination of
         different choices.
       over_time: which row over time it is, or which rows an answer was made of. `None` elsewhere, and of a combination
@@ -80,6 +81,7 @@ class PrivacyStatement(Stated):
             period_micros=terms.period_micros,
             norm_spend=terms.norm_spend,
             delta=terms.delta,
+            is_gaussian=terms.is_gaussian,
             sigma_squared_per_level=sigma_squared_per_level,
             randomness=randomness,
             release_ids=(release_id,),
@@ -93,7 +95,7 @@ class PrivacyStatement(Stated):
         """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.
 
         The loss stays if they are different parts of one run, such as two keys or windows of it. Two draws of the same
-        part are two releases, and add. `privacy.zcdp` has the proofs.
+        part are two releases, and add. `privacy.loss.composition` has the proofs.
         """
         if self.shares_noise_with(other):
             raise IncompatibleSketchError(
@@ -104,6 +106,10 @@ class PrivacyStatement(Stated):
         is_one_run = has_its_terms and are_parts_of_one_run(self.release_ids + other.release_ids)
         compose = Loss.larger if units_disjoint or is_one_run else Loss.plus
         return self._joined(other, compose(self.loss, other.loss))
+
+    def losing(self, loss: Loss) -> PrivacyStatement:
+        """Return the same with another loss."""
+        return dataclasses.replace(self, **loss._asdict())
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
         """Whether the two have noise in common: of a release in both, or of rows over time of one run and key."""
@@ -124,7 +130,7 @@ class PrivacyStatement(Stated):
         levels = zip(self.sigma_squared_per_level, other.sigma_squared_per_level, strict=True)
         return dataclasses.replace(
             self,
-            rho=loss.rho,
+            **loss._asdict(),
             sigma_squared_per_level=tuple(mine + theirs for mine, theirs in levels),
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
@@ -135,7 +141,6 @@ class PrivacyStatement(Stated):
             side=add_up(self.side, other.side),
             lost=add_up_lost(self.lost, other.lost, runs(self.release_ids), runs(other.release_ids)),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
-            delta=loss.delta,
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
         )
@@ -165,7 +170,9 @@ class PrivacyStatement(Stated):
         }
 
     def to_dp_event(self, *, ignore_delta: bool = False) -> Any:
-        """Return the loss as a `dp_accounting.ZCDpEvent`, for an accountant; needs the dp-accounting package.
+        """Return the loss as an event of `dp_accounting`, for an accountant; needs the dp-accounting package.
+
+        It is a `GaussianDpEvent`; a `ZCDpEvent` where not all noise is Gaussian.
 
         Args:
           ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
@@ -182,7 +189,10 @@ class PrivacyStatement(Stated):
             import dp_accounting
         except ImportError as error:
             raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
-        return dp_accounting.ZCDpEvent(rho=_rounded_up(self.rho))
+        rho = _rounded_up(self.rho)
+        if not self.is_gaussian:
+            return dp_accounting.ZCDpEvent(rho=rho)
+        return dp_accounting.GaussianDpEvent((1 - 2.0**-50) / math.sqrt(2 * rho))
 
     @property
     def shown_loss(self) -> str:

@@ -50,11 +50,12 @@ def disclosed(what: Disclosure) -> list[str]:
 
 def _loss(statement: Stated) -> str:
     rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
+    noise = " of Gaussian noise" if statement.is_gaussian else ""
     if not statement.delta:
         epsilon = round_up(statement.shown_epsilon, 4)
-        return f"rho = {rho} zCDP, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
+        return f"rho = {rho} zCDP{noise}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
     lost = f"{round_up(statement.delta, 6):g}"
-    first = f"{lost}-approximate zCDP with rho = {rho}"
+    first = f"{lost}-approximate zCDP with rho = {rho}{noise}"
     if math.isinf(statement.shown_epsilon):
         return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
     epsilon = round_up(statement.shown_epsilon, 4)

@@ -11,7 +11,7 @@ from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, Recor
 from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.paper.records import Row, summary

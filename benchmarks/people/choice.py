@@ -24,7 +24,7 @@ from beam_dpsketch import (
     ReleaseTerms,
 )
 from beam_dpsketch.engine.keys import sketch_share
-from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm.choice import choose
 from benchmarks.people.bounded import DELTA, SKETCH
 from benchmarks.people.judging import Judge

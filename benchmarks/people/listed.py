@@ -18,7 +18,8 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
+from beam_dpsketch.privacy.mechanism import sigma_squared
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from benchmarks.people.bounded import Counted, privacy, released

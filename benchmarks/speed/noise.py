@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import opendp.prelude as dp
 
-from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy.noise import discrete_gaussian
 from benchmarks.command import Command
 from benchmarks.measuring import seconds
 from benchmarks.table import Table, spread

@@ -29,7 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers import notes
 from beam_dpsketch.answers.notes import codes
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import by_hand
 

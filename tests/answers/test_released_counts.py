@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,8 @@ from beam_dpsketch import (
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import GroupNote
@@ -51,9 +53,9 @@ WORDS = released({"to": 90, "tea": 50, "": 50, "longest": 13})
 
 
 def test_rows_are_the_counts_with_noise_around_them() -> None:
-    """sigma is 3, so 95 % intervals reach 6."""
+    """sigma is 3, so 95 % intervals reach 6, and what rounding took."""
     rows = WORDS.as_rows()
-    assert [tuple(row.values()) for row in rows[:2]] == [("to", 90, 84, 96, False), ("tea", 50, 44, 56, False)]
+    assert [tuple(row.values()) for row in rows[:2]] == [("to", 90, 83.5, 96.5, False), ("tea", 50, 43.5, 56.5, False)]
     assert rows == WORDS.top_k(9).to_rows()
     assert (WORDS.items, len(WORDS)) == (("to", "tea", "", "long"), 4)
     assert [row["item"] for row in rows if row["truncated"]] == ["long"]
@@ -62,13 +64,13 @@ def test_rows_are_the_counts_with_noise_around_them() -> None:
     assert WORDS.top_k(9).to_pandas().to_dict("records") == rows
     assert (WORDS.estimate("to"), WORDS.interval("to")) == (90, (WORDS.top_k(1)[0]))
     assert WORDS.estimate(["", "longer"]).tolist() == [50, 13]
-    assert WORDS.top_k(9).detection_limit == 12 + math.ceil(1.6449 * 3)
+    assert WORDS.top_k(9).detection_limit == 12 + math.ceil(1.6449 * 3) + 0.5
 
 
 def test_of_items_that_are_not_released_little_is_known() -> None:
     assert math.isnan(WORDS.estimate("x"))
     row = WORDS.interval("x")
-    assert (math.isnan(row.estimate), row.lower, row.upper) == (True, 0, 18)
+    assert (math.isnan(row.estimate), row.lower, row.upper) == (True, 0, 18.5)
     assert [each.item for each in WORDS.top_k(3, ["x", "tea", "to", "x", "tea"])] == ["to", "tea"]
     assert WORDS.top_k(3, ["x"]).to_rows() == []
     with pytest.raises(TypeError, match="items must be values that TextDomain takes"):
@@ -144,25 +146,27 @@ def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting
 def test_a_count_at_the_threshold_is_released_half_of_the_time_and_one_record_hardly_ever() -> None:
     """Of 40,000 draws the share differs from its probability by less than 0.02 but for 2e-14 (Hoeffding)."""
     counting = how()
-    counts = np.full(40_000, counting.note.threshold)
-    shares = [counting.add_noise(counts + shift)[1].mean() for shift in (0, counting.note.most - counts[0])]
-    at = 0.5 + 0.5 / math.sqrt(2 * math.pi * counting.sigma_squared)  # and half of the probability of 0
+    note, unit = counting.note, 1 << counting.bits
+    counts = np.full(40_000, -(-note.threshold // unit))
+    shares = [counting.add_noise(counts + shift)[1].mean() for shift in (0, note.most // unit - counts[0])]
+    at = NormalDist(0, math.sqrt(counting.sigma_squared)).cdf(counts[0] - note.least_count)
     assert abs(shares[0] - at) < 0.02
     assert shares[1] > 0.99 - 0.02
     assert not how(delta=1e-14).add_noise(np.ones(40_000, dtype=np.int64))[1].any()  # 40,000 * 1e-14 at most
-    planted = counting._replace(note=GroupNote(max_items=1, threshold=counting.note.threshold - 2, most=40))
+    lower = dataclasses.replace(note, threshold=note.threshold - 2 * unit)
+    planted = counting._replace(note=lower)
     assert abs(planted.add_noise(counts)[1].mean() - at) > 0.02
 
 
 def test_noise_is_that_of_rho_and_the_same_for_the_choice_and_the_count() -> None:
     """The mean of the released counts of an item at the threshold is that of the upper half of a normal law."""
     counting = how(rho=0.01)
-    counts = np.full(40_000, counting.note.threshold)
+    unit = 1 << counting.bits
+    counts = np.full(40_000, counting.note.threshold // unit)
     noisy, released_ones = counting.add_noise(counts)
-    sigma = math.sqrt(counting.sigma_squared)
-    deviation = (noisy - counts)[released_ones].mean() / sigma
-    assert abs(deviation - math.sqrt(2 / math.pi)) < 0.1  # 20 standard errors; the discrete law differs by 0.06
-    assert abs((noisy - counts).std() / sigma - 1) < 0.03
+    sigma, noise = math.sqrt(counting.sigma_squared), noisy / unit - counts
+    assert abs(noise[released_ones].mean() / sigma - math.sqrt(2 / math.pi)) < 0.1  # 20 standard errors
+    assert abs(noise.std() / sigma - 1) < 0.03
 
 
 def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
@@ -197,9 +201,9 @@ def test_a_keyed_count_never_changes() -> None:
         scaled = [n << counting.terms.scale_bits for n in range(1000, 1004)]
         counted[name] = list(counting.add_keyed_noise(scaled, [randomness] * 4))
     assert counted == {
-        "record": [990, 1006, 993, 1003],
-        "bounds": [1003, 1012, 998, 1003],
-        "norm": [65770015, 65537090, 66626508, 65503599],
+        "record": [255329, 255489, 256985, 258071],
+        "bounds": [260109, 257046, 255524, 258688],
+        "norm": [65346169, 65239609, 67113961, 64699436],
     }
 
 

@@ -372,8 +372,8 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
 def test_a_release_of_much_says_how_much_and_its_answers_do_not(kind: str) -> None:
     single = {"unit": PrivacyUnit.RECORD}
     it = released(RecordBounds(1), SPECS[kind], {"units": 20_500}, PrivacySpec(rho=1), **single)
-    assert re.search(r", rho=1, about 20,\d\d\d records \(\+-10\)>$", repr(it).splitlines()[0])
-    assert re.search(r"<td>holds</td><td>about 20,\d\d\d records \(\+-10\)</td>", it._repr_html_())
+    assert re.search(r", rho=1, about 20,\d\d\d records \(\+-9\.801\)>$", repr(it).splitlines()[0])
+    assert re.search(r"<td>holds</td><td>about 20,\d\d\d records \(\+-9\.801\)</td>", it._repr_html_())
     assert "may_be_empty" not in codes(it.notes)
 
 

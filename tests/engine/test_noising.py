@@ -130,22 +130,23 @@ def test_two_releases_have_other_noise_and_other_ids(kind):
 
 
 @pytest.mark.parametrize("kind", strategies.KINDS)
-def test_released_counters_are_integers_that_cannot_be_changed(kind):
+def test_released_counters_are_whole_where_there_is_much_noise_and_cannot_be_changed(kind):
     answer = release(raw_of(kind, SPEC).accumulate(["a"]), ReleaseTerms(PRIVACY))
-    assert answer.counters.dtype == np.int64
+    assert answer.counters.dtype == np.float64
+    assert release(raw_of(kind, SPEC), ReleaseTerms(PrivacySpec(rho=0.01))).counters.dtype == np.int64
     with pytest.raises(ValueError, match="read-only"):
         answer.counters[0, 0] = 1
 
 
 def test_no_float_exists_between_the_input_and_the_release(monkeypatch):
     """What is handed to the sampler is an exact fraction, and counters are integers before and after."""
-    from beam_dpsketch.privacy import mechanism
+    from beam_dpsketch.privacy.noise import drawing
 
     seen = []
 
-    def add_noise(counters, sigma_squared):
+    def add_noise(counters, sigma_squared, *bits, **source):
         seen.append((counters.dtype, type(sigma_squared)))
-        return mechanism.add_noise(counters, sigma_squared)
+        return drawing.add_noise(counters, sigma_squared, *bits, **source)
 
     monkeypatch.setattr(sys.modules[release.__module__], "add_noise", add_noise)
     release(raw_of(CountMin, SPEC).accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
@@ -203,7 +204,8 @@ def importing(*names: str) -> set[str]:
 
 def test_only_noising_draws_noise():
     """Nothing else in the package names it; choices and grouped counts have noise of their own."""
-    assert importing("add_noise") == {f"engine/{name}" for name in ("counting", "keys", "noising", "norms")}
+    assert importing("add_noise") == {f"engine/{name}" for name in ("counting", "keys", "noising")}
+    assert importing("add_whole_noise") == {f"engine/{name}" for name in ("noising", "norms")}
 
 
 def test_only_a_run_chooses_and_names_what_is_drawn():

@@ -29,7 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers import released_sketch
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import by_hand, norms, tolerances
@@ -193,11 +193,6 @@ def test_a_norm_and_bounds_of_records_are_not_mixed(kind: Any, units_disjoint: b
     for one, other in ((first, second), (second, first)):
         with pytest.raises(IncompatibleSketchError, match="make both under one of them"):
             one.combine(other, units_disjoint=units_disjoint)
-
-
-def test_parts_of_records_are_refused_where_no_norm_makes_them() -> None:
-    with pytest.raises(ValueError, match="scale_bits must be 0 where no norm scales weights"):
-        norm_release(CountMin, [[1, 2, 3]], 1, bounds=RecordBounds(1))
 
 
 @pytest.mark.parametrize("scale_bits", [-1, 17])

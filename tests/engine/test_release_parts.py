@@ -29,8 +29,8 @@ from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_part, release_parts
 from beam_dpsketch.errors import BudgetExceededError, FormatError
-from beam_dpsketch.privacy import mechanism
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise import drawing
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.sketches.trees import PrefixSpec
@@ -213,22 +213,22 @@ def test_noise_drawn_together_is_independent_and_of_the_stated_size() -> None:
 
 @pytest.mark.slow
 def test_a_noise_that_two_keys_share_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = mechanism.discrete_gaussian.sample
+    sample = drawing.discrete_gaussian.sample
 
     def shared(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
         noise = sample(size, sigma_squared, **source).reshape(-1, WIDE.cells)
         noise[1::2] = noise[::2]
         return noise.ravel()
 
-    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", shared)
+    monkeypatch.setattr(drawing.discrete_gaussian, "sample", shared)
     assert "cross-correlation" in alarms_of_many()
 
 
 @pytest.mark.slow
 def test_a_noise_of_another_size_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = mechanism.discrete_gaussian.sample
+    sample = drawing.discrete_gaussian.sample
     monkeypatch.setattr(
-        mechanism.discrete_gaussian,
+        drawing.discrete_gaussian,
         "sample",
         lambda size, sigma_squared, **source: sample(size, sigma_squared * Fraction(9, 10), **source),
     )

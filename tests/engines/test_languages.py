@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases
-from beam_dpsketch.engine import noising
 from beam_dpsketch.rows import PrivateFrequencies, PrivateTopK
 from tests.engines.conftest import Engine
 from tests.engines.processes import free_port, running, wait_for
+from tests.helpers import noise
 from tests.helpers.pipelines import FN_API, REPOSITORY, seen_by_sink
 
 pytestmark = pytest.mark.prism
@@ -81,7 +81,7 @@ def printed_by(command: list[str], tmp_path: Path) -> tuple[list[str], Path]:
 
 
 def released_in_python(elements: Any, transform: beam.PTransform, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
+    noise.without_noise(monkeypatch)
     return seen_by_sink(lambda pipeline: pipeline | elements | transform | beam.Map(as_tuple), runner=FN_API)
 
 

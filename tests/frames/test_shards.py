@@ -12,7 +12,7 @@ import pytest
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import sums
 from beam_dpsketch.frames.releasing import release_table
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 ROWS = 3000
 TABLE = pa.table(

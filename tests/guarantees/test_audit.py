@@ -27,7 +27,7 @@ from beam_dpsketch.engine import calibration, noising
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies
-from tests.helpers import faults, laws
+from tests.helpers import faults, laws, noise
 from tests.helpers.laws import Fault
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
@@ -99,10 +99,8 @@ def scaled_sigma(factor: Fraction) -> Fault:
 
 
 FAULTS = {
-    "no_noise": laws.put(noising, "add_noise", lambda counters, sigma_squared: counters.copy(), "", "variance"),
-    "added_twice": laws.around(
-        noising, "add_noise", lambda once, counters, variance: once(once(counters, variance), variance), "", "variance"
-    ),
+    "no_noise": laws.put(noising, "add_noise", noise.exact, "", "variance"),
+    "added_twice": laws.around(noising, "add_noise", noise.twice, "", "variance"),
     "sigma_too_small": scaled_sigma(Fraction(97, 100)),
     "sigma_too_large": scaled_sigma(Fraction(103, 100)),
     "depth_off_by_one": laws.around(

@@ -5,6 +5,7 @@ Audits of noise raise a false alarm with probability at most 1e-9 for each stati
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -35,7 +36,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
-from tests.helpers import tolerances
+from tests.helpers import noise, tolerances
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, expected
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, Sink, run, seen_by_sink
@@ -264,6 +265,6 @@ def test_side_counters_have_the_noise_that_their_notes_say() -> None:
 
 @pytest.mark.slow
 def test_side_counters_with_half_the_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noising.add_noise
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **source: right(table, variance / 4, **source))
+    wrong = noise.with_variance(lambda variance: variance / 4)
+    monkeypatch.setattr(noising, "add_noise", functools.partial(wrong, noising.add_noise))
     assert side_alarms() == {"units", "records", "weight"}

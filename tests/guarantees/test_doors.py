@@ -23,7 +23,7 @@ from beam_dpsketch import ReleasedSketch, read_releases, rows
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import releasing
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms import EnvironmentSecret
 

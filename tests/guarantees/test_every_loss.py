@@ -38,9 +38,9 @@ from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.privacy.zcdp import Loss
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement import statement as statement_module
 from beam_dpsketch.statement.accounting import add_up

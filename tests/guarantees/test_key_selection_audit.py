@@ -29,6 +29,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers import faults, laws
 from tests.helpers.pipelines import seen_by_sink
@@ -37,7 +38,7 @@ from tests.helpers.tolerances import FALSE_ALARM, discrete_gaussian
 
 GRID = 48
 VARIABLE = "DPSKETCH_TEST_SECRET"
-VARIANCE = 4
+VARIANCE = 1
 BATCH = 4000
 UNITS: dict[str, Any] = {
     "norm": PrivacyId("user", NormBound(1000, max_keys=1)),
@@ -66,7 +67,7 @@ def selecting(unit: Any, delta: float, relation: Any = ADD_OR_REMOVE_ONE) -> Any
 
 def expected_share(delta: float, variance: int, grid: int = GRID) -> float:
     """P(grid + Z >= T), where T - grid is the first t with P(Z >= t) <= delta."""
-    noise = discrete_gaussian(variance)
+    noise = discrete_gaussian(int(drawn_variance(Fraction(variance))))
     tails = np.cumsum(noise.probabilities[::-1])[::-1]
     return float(tails[np.flatnonzero(tails <= delta)[0]])
 

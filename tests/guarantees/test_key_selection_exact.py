@@ -32,8 +32,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
+from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -132,7 +133,7 @@ class Mechanism:
         def add_every_noise(counts: np.ndarray, variance: Fraction, **_: Any) -> np.ndarray:
             reach = len(counts) // 2
             places = np.arange(-reach, reach + 1)
-            drawn.append(np.exp(-(places**2) / (2 * float(variance))))
+            drawn.append(np.exp(-(places**2) / (2 * float(drawn_variance(variance)))))
             return counts + places
 
         size = 2 * int(36 * math.sqrt(self.choice.note.sigma_squared)) + 1
@@ -173,7 +174,8 @@ class Mechanism:
         assert max(alone) <= float(DELTA) * SLACK, "a unit alone shows"
         one, other = (distribution([pair[way][0] for pair in probabilities]) for way in (0, 1))
         for epsilon in EPSILONS:
-            least = zcdp.delta(rho=self.rho, epsilon=epsilon)
+            curve = zcdp if self.choice.table else gaussian_curve
+            least = curve.delta(rho=self.rho, epsilon=epsilon)
             allowed = float(DELTA) + (1 - float(DELTA)) * least
             for first, second in ((one, other), (other, one)):
                 excess = np.maximum(first - math.exp(min(epsilon, 600)) * second, 0).sum()

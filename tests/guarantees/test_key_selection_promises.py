@@ -37,8 +37,9 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
+from beam_dpsketch.privacy.loss import gaussian_curve
+from beam_dpsketch.privacy.loss.composition import Loss, composed_delta, left_of_delta
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches import raw_type
@@ -127,7 +128,7 @@ def test_a_given_epsilon_and_delta_hold_for_sketches_and_keys_together(
     lost = Fraction(repr(delta * part))
     spec = privacy.losing(lost)
     left = (Fraction(repr(delta)) - lost) / (1 - lost)
-    assert zcdp.delta(rho=spec.rho, epsilon=epsilon) <= left
+    assert gaussian_curve.delta(rho=spec.rho, epsilon=epsilon) <= left
     assert spec.losing(lost) == spec
     terms = ReleaseTerms(spec, selection=SelectionRule(delta=lost, max_keys=1))
     assert terms.epsilon <= epsilon * (1 + 1e-12)
@@ -164,10 +165,10 @@ def test_all_releases_of_a_budget_together_are_within_epsilon_and_delta(
     for part in deltas:
         spec = budget.spend(rho=share)
         spec.losing(unit * part).paying_for(object(), unit * part)
-        spent, lost = spent + spec.rho, zcdp.composed_delta(lost, unit * part)
+        spent, lost = spent + spec.rho, composed_delta(lost, unit * part)
     assert budget.remaining.rho == budget.remaining.keys_delta == 0
     assert lost <= unit * total
-    assert zcdp.epsilon(rho=spent, delta=zcdp.left_of_delta(delta, lost)) <= epsilon * (1 + 1e-12)
+    assert Loss(spent, lost).epsilon(delta) <= epsilon * (1 + 1e-12)
 
 
 @given(delta=st.floats(1e-300, 1, exclude_max=True), lost=st.fractions(0, Fraction(99, 100)))
@@ -175,9 +176,9 @@ def test_what_is_left_of_delta_is_never_above_the_exact_one(delta: float, lost: 
     exact = (Fraction(repr(delta)) - lost) / (1 - lost)
     if exact <= 0:
         with pytest.raises(ValueError, match="delta must be above"):
-            zcdp.left_of_delta(delta, lost)
+            left_of_delta(delta, lost)
     else:
-        found = Fraction(zcdp.left_of_delta(delta, lost))
+        found = Fraction(left_of_delta(delta, lost))
         assert exact * (1 - Fraction(1, 1 << 50)) - Fraction(1, 1 << 1060) <= found <= exact
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy import discrete_gaussian
+from beam_dpsketch.privacy.noise import discrete_gaussian
 from tests.helpers.noise_audit import audit
 
 CELLS = 131_072

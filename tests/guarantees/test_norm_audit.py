@@ -40,7 +40,7 @@ from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding
-from tests.helpers import faults, laws
+from tests.helpers import faults, laws, noise
 from tests.helpers.laws import Fault
 from tests.helpers.noise_audit import audit
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
@@ -264,9 +264,7 @@ def check_noise(alarm: str) -> None:
 
 
 def other_noise(factor: Fraction) -> Fault:
-    return laws.around(
-        noising, "add_noise", lambda exact, table, variance: exact(table, variance * factor), "", "variance"
-    )
+    return laws.around(noising, "add_noise", noise.with_variance(lambda variance: variance * factor), "", "variance")
 
 
 NOISE_FAULTS = {

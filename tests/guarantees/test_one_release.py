@@ -41,6 +41,7 @@ from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.summing import MergeSums, RawSketchFn, SumBundle
+from tests.helpers import noise
 from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink
 
@@ -118,9 +119,9 @@ def test_fan_out_gives_one_release_of_the_same_exact_counters(monkeypatch: pytes
     """With noise of zero planted, counters of all paths are the exact ones; each draws noise once."""
     draws: list[int] = []
 
-    def no_noise(counters: np.ndarray, sigma_squared: Any) -> np.ndarray:
+    def no_noise(*given: Any, **source: Any) -> np.ndarray:
         draws.append(1)
-        return counters.copy()
+        return noise.exact(*given, **source)
 
     monkeypatch.setattr(noising, "add_noise", no_noise)
     words = [f"word {i % 13}" for i in range(500)]

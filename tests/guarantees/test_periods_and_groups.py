@@ -35,14 +35,15 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
-from beam_dpsketch.engine import counting, noising
+from beam_dpsketch.engine import counting
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.norms import calibrate_choice
-from beam_dpsketch.privacy.gaussian_bounds import tail_bound
+from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding_over_windows
 from beam_dpsketch.transforms.steps.bounding_over_windows import _group_by_period as exact_group_by_period
+from tests.helpers import noise
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.side_releases import any_norm
 
@@ -256,8 +257,7 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
         return CHOSEN
 
     monkeypatch.setattr(engine_run, "choose_norm", choose)
-    monkeypatch.setattr(noising, "add_noise", lambda counters, *_, **__: counters.copy())
-    monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
+    noise.without_noise(monkeypatch, to_the_last_bit=True)
     return seen
 
 

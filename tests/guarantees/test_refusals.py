@@ -294,12 +294,12 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "rho hides nothing": (
         lambda: globally(privacy=PrivacySpec(rho=1e3)),
         ValueError,
-        r"rho must be at most 6\.12245 .* sigma is at least 0\.5; got 1000, which hides nothing",
+        r"rho must be at most 391\.837 .* sigma is at least 1/16; got 1000, which hides nothing",
     ),
     "rho hides nothing in a CombineFn": (
         lambda: PrivateSketchFn(SPEC, PrivacySpec(rho=1e3)),
         ValueError,
-        "rho must be at most 6",
+        "rho must be at most 391",
     ),
     "no unit": (lambda: PrivateFrequencies(SPEC, PRIVACY), TypeError, "missing .* argument: 'unit'"),
     "nobody": (
@@ -438,11 +438,11 @@ def test_settings_that_cannot_be_meant_are_refused(name: str) -> None:
         construct()
 
 
-def test_sigma_of_one_half_is_the_least_that_is_accepted() -> None:
-    """3 rows: the squared change of an added record is 3, and 3 / (2 * 6) is a quarter."""
-    assert globally(privacy=PrivacySpec(rho=6, side_counters=None)) is not None
-    with pytest.raises(ValueError, match="rho must be at most 6"):
-        globally(privacy=PrivacySpec(rho=6.001, side_counters=None))
+def test_sigma_of_one_sixteenth_is_the_least_that_is_accepted() -> None:
+    """3 rows: the squared change of an added record is 3, and 3 / (2 * 384) is 1/256."""
+    assert globally(privacy=PrivacySpec(rho=384, side_counters=None)) is not None
+    with pytest.raises(ValueError, match="rho must be at most 384"):
+        globally(privacy=PrivacySpec(rho=384.001, side_counters=None))
 
 
 def test_windows_of_a_record_are_charged_before_rho_is_judged() -> None:

@@ -13,11 +13,11 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineRow
-from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy.over_time.horizon import Mechanism
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
+from tests.helpers import noise
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink
 
 START, SIZE, WINDOWS = 1007, 10, 11
@@ -111,8 +111,7 @@ def place_of(output: Any) -> Any:
 
 def without_noise(patched: pytest.MonkeyPatch) -> None:
     """Makes rows exact: no noise, and no bits that would drown in it."""
-    patched.setattr(noising, "add_noise", lambda counters, sigma_squared, **_: counters.copy())
-    patched.setattr(noising, "drowned_bits", lambda *_: 0)
+    noise.without_noise(patched, to_the_last_bit=True)
 
 
 def exact(monkeypatch: pytest.MonkeyPatch, build: Build, *options: str, runner: str = FN_API) -> list[Any]:

@@ -19,6 +19,7 @@ from beam_dpsketch.engine import noising
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.windows import check_windowing
+from tests.helpers import noise
 from tests.helpers.graphs import NEIGHBOURS, Collections, Graph, Pair
 from tests.helpers.pipelines import seen_by_sink
 
@@ -87,7 +88,8 @@ def measure(graphs: Iterable[Graph]) -> Measured:
         return counts | beam.Flatten() | ToList()
 
     with (
-        mock.patch.object(noising, "add_noise", lambda counters, sigma_squared: counters.copy()),
+        mock.patch.object(noising, "add_noise", noise.exact),
+        mock.patch.object(noising, "add_whole_noise", noise.exact_whole),
         mock.patch.object(userstate, "get_dofn_specs", _specs_of_each_class()),
         mock.patch.object(PipelineOptions, "view_as", functools.cache(PipelineOptions.view_as)),
     ):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import side_sums
 from tests.helpers import laws
@@ -45,7 +45,7 @@ A_VOTE_FOR_EACH_RECORD = laws.around(side_sums, "_votes", _for_each_record)
 
 def noise_drawn_once(cells: int, *, anew: bool = False) -> Fault:
     """Plant noise that repeats itself after these cells; with `anew`, each draw has its own."""
-    sample = mechanism.discrete_gaussian.sample
+    sample = drawing.discrete_gaussian.sample
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         drawn: list[np.ndarray] = []
@@ -55,6 +55,6 @@ def noise_drawn_once(cells: int, *, anew: bool = False) -> Fault:
                 drawn[:] = [sample(cells, sigma_squared)]
             return np.resize(drawn[0], size)
 
-        patch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+        patch.setattr(drawing.discrete_gaussian, "sample", repeated)
 
     return Fault(plant)

@@ -17,7 +17,7 @@ from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.rows.base import private_transform

@@ -267,8 +267,9 @@ def bad() -> dict[str, bytes]:
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
     # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, lost,
-    # delta, keys and over_time, then scale_bits 5 and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(10) + b"\x05\x02"
+    # delta, Gaussian, without keys and over_time, then scale_bits 5 and counters of 4 bytes.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(8) + b"\x01\x00\x00"
+    end += b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -361,8 +362,7 @@ def _bad_sides() -> dict[str, bytes]:
         "bad_side_name_twice": other(names=b"\x03\x00\x00\x01\x01"),
         "bad_side_named_twice": other(notes=b"\x02\x00", scale=b"\x00" + side[3:]),
         "bad_side_no_names": other(names=b"\x00\x00"),
-        "bad_side_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
-        "bad_side_parts_of_records": other(scale=b"\x10"),
+        "bad_side_noise": other(noise=b"\x01\x00\x01\x02\x00\x01\x01"),
         "bad_side_scale": other(scale=b"\x11"),
         "bad_side_share_not_reduced": other(share=b"\x01\x00\x02\x01\x00\x64"),
         "bad_side_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
@@ -395,7 +395,7 @@ def _bad_lost() -> dict[str, bytes]:
         "bad_lost_half_a_note": other(there=b"\x02"),
         "bad_lost_few_bins": other(bins=b"\x02\x00", counts=parts["counts"][:16]),
         "bad_lost_many_bins": other(bins=b"\x41\x00", counts=bytes(8 * 65)),
-        "bad_lost_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
+        "bad_lost_noise": other(noise=b"\x01\x00\x01\x02\x00\x01\x01"),
         "bad_lost_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
     }
 
@@ -405,6 +405,7 @@ def _bad_keys() -> dict[str, bytes]:
     body = good()["count_min_chosen_keys"].to_bytes()[:-DIGEST_BYTES]
     parts = {
         "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
+        "gaussian": b"\x01",
         "note": b"\x01",
         "method": b"\x00",
         "max_keys": (16).to_bytes(4, "little"),
@@ -425,6 +426,7 @@ def _bad_keys() -> dict[str, bytes]:
         "bad_keys_without_delta": other(delta=b"\x00"),
         "bad_keys_delta_above_1": other(delta=b"\x01\x01\x00\x02\x01\x00\x01"),
         "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
+        "bad_keys_half_gaussian": other(gaussian=b"\x02"),
         "bad_keys_half_a_note": other(note=b"\x02"),
         "bad_keys_method": other(method=b"\x02"),
         "bad_keys_none": other(max_keys=bytes(4)),

@@ -8,16 +8,25 @@ The reference is the discrete Gaussian of Canonne, Kamath, Steinke 2020 (arXiv:2
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.helpers import tolerances
 
+_MOST_BITS = 16
 
-def audit(residuals_a: NDArray[np.int64], residuals_b: NDArray[np.int64], sigma_squared: Fraction) -> set[str]:
-    """The alarms among mean, variance, chi-square, lag-1, autocorrelation and cross-correlation."""
+
+def audit(residuals_a: NDArray[Any], residuals_b: NDArray[Any], sigma_squared: Fraction) -> set[str]:
+    """The alarms among mean, variance, chi-square, lag-1, autocorrelation and cross-correlation.
+
+    Residuals are whole numbers of some grid of 2**-bits, at most `_MOST_BITS`.
+    """
     first, second = np.ravel(residuals_a), np.ravel(residuals_b)
+    bits = next(n for n in range(_MOST_BITS + 1) if _is_whole(first * 2.0**n) and _is_whole(second * 2.0**n))
+    first, second = ((each * 2.0**bits).astype(np.int64) for each in (first, second))
+    sigma_squared *= 4**bits
     if len(first) != len(second) or len(first) < 10_000:
         raise ValueError(f"residuals must be two equally long vectors of >= 10,000, got {len(first)}, {len(second)}")
     both = np.concatenate([first, second])
@@ -30,6 +39,10 @@ def audit(residuals_a: NDArray[np.int64], residuals_b: NDArray[np.int64], sigma_
         "cross-correlation": _cross_correlation_accepts(first, second, sigma_squared),
     }
     return {name for name, accepts in accepted.items() if not accepts}
+
+
+def _is_whole(numbers: NDArray[Any]) -> bool:
+    return bool(np.all(numbers == np.rint(numbers)))
 
 
 def _lag_one_accepts(residuals: NDArray[np.int64], sigma_squared: Fraction) -> bool:

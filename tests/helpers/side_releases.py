@@ -18,9 +18,9 @@ from apache_beam.transforms.window import IntervalWindow
 
 from beam_dpsketch import NormBound, Record, RecordBounds
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.engine import noising
 from beam_dpsketch.records import release_spec
 from beam_dpsketch.statement.lost_notes import LostNote
+from tests.helpers import noise
 from tests.helpers.norm_reference import UNIT, Counted, net, scaled
 from tests.helpers.side_sums import NAMES, squared_limit
 
@@ -47,8 +47,7 @@ def any_norm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases hold exact numbers, to the last bit; a choice of a norm keeps its noise."""
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
-    monkeypatch.setattr(noising, "drowned_bits", lambda variances, squared_unit=0: 0)
+    noise.without_noise(monkeypatch, to_the_last_bit=True)
 
 
 def exact_of(released: Any) -> Exact:
@@ -57,8 +56,9 @@ def exact_of(released: Any) -> Exact:
 
 
 def side_of(released: Any) -> dict[str, int]:
-    """Return the number of each side counter."""
-    return {name: note.value for note in released.privacy.side for name in note.names}
+    """Return the number of each side counter: whole, or under a norm in units of 1 / UNIT."""
+    unit = UNIT if released.privacy.bounds.has_norm else 1
+    return {name: note.value * unit >> note.scale_bits for note in released.privacy.side for name in note.names}
 
 
 class Place(beam.DoFn):

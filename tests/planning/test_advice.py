@@ -38,9 +38,9 @@ from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
-from beam_dpsketch.privacy import zcdp
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
@@ -95,7 +95,7 @@ def test_errors_grow_in_proportion_to_the_bound(name: str, relation: Neighboring
 def test_the_half_width_of_a_sketch_is_that_of_the_formula(relation: NeighboringRelation) -> None:
     """Sigma = Delta / sqrt(2 rho); Delta = b sqrt(depth), and twice that where one unit is replaced."""
     found = advice("count_sketch", terms_of(NormBound(7), relation=relation, side_counters=None))
-    rho = zcdp.rho(epsilon=2, delta=1e-6)
+    rho = gaussian_curve.rho(epsilon=2, delta=1e-6)
     for size, error in found.by_bound:
         largest = float(size) * math.sqrt(5) * (2 if relation is NeighboringRelation.REPLACE_ONE else 1)
         assert error == pytest.approx(noise_margin(5, 0.95) * largest / math.sqrt(2 * rho))
@@ -195,11 +195,11 @@ def test_people_with_weights_count_what_their_bound_allows() -> None:
 
 
 def test_bounds_and_epsilons_that_a_release_would_refuse_are_left_out() -> None:
-    strong = advice("count_min", terms_of(NormBound(3), rho=20, side_counters=None))
+    strong = advice("count_min", terms_of(NormBound(3), rho=1280, side_counters=None))
     assert [each.setting for each in strong.by_bound] == [2, 3, 5, 10]
-    assert calibrate(SPECS["count_min"], terms_of(NormBound(2), rho=20, side_counters=None))
+    assert calibrate(SPECS["count_min"], terms_of(NormBound(2), rho=1280, side_counters=None))
     with pytest.raises(ValueError, match="so that sigma is at least"):
-        calibrate(SPECS["count_min"], terms_of(NormBound(1), rho=20, side_counters=None))
+        calibrate(SPECS["count_min"], terms_of(NormBound(1), rho=1280, side_counters=None))
     largest = advice("listed items", terms_of(RecordBounds(1 << 31)))
     assert [each.setting for each in largest.by_bound] == [500_000_000, 1_000_000_000, 1 << 31]
 

@@ -217,7 +217,8 @@ def test_of_listed_items_the_noise_is_all_there_is_to_expect() -> None:
         assert not known.is_mostly_noise
         assert known.memory == 4000
     found = released(ListedHistogram(spec).accumulate(truth)).interval(truth)
-    assert set(found.upper - found.estimate) == {known.half_width}
+    (reach,) = set(found.upper - found.estimate)
+    assert known.half_width <= reach <= known.half_width + 0.5  # what rounding takes
     assert plan(spec, TERMS, 100).is_mostly_noise
     over_time = RowTerms(PRIVACY, unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinnedRoot(8))
     assert plan(spec, over_time, 100).half_width is None

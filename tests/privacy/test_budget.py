@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, BudgetExceededError, PrivacyBudget, PrivacySpec
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.loss import gaussian_curve
+from beam_dpsketch.privacy.loss.composition import Loss
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_spec_is_frozen_and_compared_by_value():
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (8.0, 1e-3)])
 def test_a_spec_from_epsilon_and_delta_stays_within_them(epsilon, delta):
     spec = PrivacySpec(epsilon=epsilon, delta=delta, relation=ADD_OR_REMOVE_ONE)
-    assert zcdp.delta(rho=spec.rho, epsilon=epsilon) <= delta
+    assert gaussian_curve.delta(rho=spec.rho, epsilon=epsilon) <= delta
     assert epsilon * (1 - 1e-6) < spec.epsilon(delta) <= epsilon * (1 + 1e-12)
     assert spec.relation is ADD_OR_REMOVE_ONE
     assert PrivacyBudget(epsilon=epsilon, delta=delta).remaining.rho == spec.rho
@@ -167,10 +168,10 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
 def test_what_is_left_speaks_in_epsilon_and_rho():
     budget = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7)
     assert budget.remaining.epsilon == pytest.approx(2, rel=1e-9)
-    assert repr(budget.remaining) == "<epsilon = 2 at delta = 1e-06, rho = 0.0874039, delta = 1e-07 for keys>"
+    assert repr(budget.remaining) == "<epsilon = 2 at delta = 1e-06, rho = 0.0995743, delta = 1e-07 for keys>"
     budget.spend(share=1 / 2)
     left = budget.remaining
-    assert left.epsilon == zcdp.epsilon(rho=left.rho, delta=zcdp.left_of_delta(1e-6, Fraction(1, 10**7)))
+    assert left.epsilon == Loss(left.rho, Fraction(1, 10**7)).epsilon(1e-6)
     budget.split(2)
     assert (budget.remaining.rho, budget.remaining.epsilon) == (0, 0)
 
@@ -180,7 +181,7 @@ def test_a_refused_spending_takes_nothing():
     with pytest.raises(BudgetExceededError, match=r"rho=1.5 exceeds the 1 left of a budget of 1; spend less"):
         budget.spend(rho=1.5)
     assert budget.remaining.rho == 1
-    loss = "epsilon = 7.767 at delta = 1e-06, rho = 1"
+    loss = "epsilon = 7.287 at delta = 1e-06, rho = 1"
     assert repr(budget) == f"<PrivacyBudget of {loss}; left: {loss}>"
 
 

@@ -205,7 +205,7 @@ def normal_tail(sigma2: Fraction, start: int) -> mpmath.mpf:
 def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items):
     bounds = NormBound(max_norm, max_keys=max_items, max_per_item=max_per_item)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
-    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2)
+    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2, SCALE_BITS)
     deltas = []
     for size in range(1, max_items + 1):
         rows = [(1,) * size, (7,) * size, (100,) + (1,) * (size - 1), (2,) * (size // 2) + (1,) * (size - size // 2)]

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
-from beam_dpsketch.privacy import discrete_gaussian
-from beam_dpsketch.privacy.mechanism import add_noise, sigma_squared
+from beam_dpsketch.privacy.mechanism import sigma_squared
+from beam_dpsketch.privacy.noise import discrete_gaussian
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from tests.helpers.raw import raw_of
 
 
@@ -30,23 +31,23 @@ def frozen_noise(monkeypatch):
 
 @given(squared=st.integers(1, 1 << 80), rho=st.fractions(Fraction(1, 1 << 19), 1 << 19))
 def test_sigma_squared_spends_exactly_rho(squared, rho):
-    if not Fraction(1, 4) <= squared / (2 * rho) <= 1 << 100:
+    if not Fraction(1, 256) <= squared / (2 * rho) <= (1 << 100) - 4:
         return
     answer = sigma_squared(squared_sensitivity=squared, rho=rho)
     assert isinstance(answer, Fraction)
     assert Fraction(squared) / (2 * answer) == rho
 
 
-def test_sigma_below_one_half_is_refused_with_the_largest_rho_that_works():
-    assert sigma_squared(squared_sensitivity=20, rho=Fraction(40)) == Fraction(1, 4)
+def test_sigma_below_one_sixteenth_is_refused_with_the_largest_rho_that_works():
+    assert sigma_squared(squared_sensitivity=20, rho=Fraction(2560)) == Fraction(1, 256)
     with pytest.raises(
-        ValueError, match=r"rho must be at most 40 for this sensitivity.* got 40\.001, which hides nothing"
+        ValueError, match=r"rho must be at most 2560 for this sensitivity.* got 2560\.1, which hides nothing"
     ):
-        sigma_squared(squared_sensitivity=20, rho=Fraction(40001, 1000))
+        sigma_squared(squared_sensitivity=20, rho=Fraction(25601, 10))
 
 
 def test_sigma_above_2_to_the_50_is_refused():
-    assert sigma_squared(squared_sensitivity=2, rho=Fraction(1, 1 << 100)) == 1 << 100
+    assert sigma_squared(squared_sensitivity=1, rho=Fraction(1, 1 << 100)) == 1 << 99
     with pytest.raises(ValueError, match="sigma would exceed"):
         sigma_squared(squared_sensitivity=2, rho=Fraction(1, (1 << 100) + 1))
 
@@ -54,13 +55,13 @@ def test_sigma_above_2_to_the_50_is_refused():
 @pytest.mark.parametrize("kind", [CountMin, CountSketch])
 def test_a_release_refuses_what_hides_nothing(kind):
     with pytest.raises(ValueError, match="hides nothing"):
-        release(raw_of(kind, SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=100.0)))
+        release(raw_of(kind, SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=1000.0)))
 
 
 def test_noise_is_drawn_once_for_each_cell(frozen_noise):
     counters = np.arange(35, dtype=np.int64).reshape(5, 7)
     noisy = add_noise(counters, Fraction(9))
-    assert frozen_noise == [(35, Fraction(9))]
+    assert frozen_noise == [(35, Fraction(9 + 4))]
     np.testing.assert_array_equal(noisy - counters, np.random.default_rng(5).integers(-50, 50, 35).reshape(5, 7))
     np.testing.assert_array_equal(counters.ravel(), np.arange(35))
 

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from beam_dpsketch.privacy.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 
 
 def tails(*variances: float) -> np.ndarray:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import NormBound, Record, RecordBounds, SideCounters, SketchSpec
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn, lost_counter
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records.bounding import lost_weight, norm_rule, record_rule
 from beam_dpsketch.records.bounding.bounded import Bounded

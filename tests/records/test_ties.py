@@ -20,7 +20,7 @@ from beam_dpsketch import NormBound, RecordBounds, SketchSpec, release_frame
 from beam_dpsketch.frames.sums import into_shards
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import netting, record_rule, selection
 from beam_dpsketch.records.bounding.norm_rule import NormRule

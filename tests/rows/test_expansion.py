@@ -15,9 +15,9 @@ from apache_beam.portability.api import beam_expansion_api_pb2
 from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
 
 from beam_dpsketch import rows
-from beam_dpsketch.engine import noising
 from beam_dpsketch.rows.expansion import GLOB, OPTIONS, RowsExpansion
 from beam_dpsketch.rows.expansion_requests import ALLOWED, URN, copy_request
+from tests.helpers import noise
 from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload
 from tests.helpers.pipelines import FN_API, seen_by_sink
 
@@ -73,7 +73,7 @@ def exact() -> dict[Any, float]:
 @pytest.mark.pipeline
 def test_two_calls_from_go_do_not_mix(service: AsGo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both requests have one name and equal settings; the runner knows groups by the names of steps."""
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
+    noise.without_noise(monkeypatch)
     assert counted(service) == exact()
     assert [request.transform.unique_name for request in service.requests] == [EXTERNAL] * 2
 
@@ -81,7 +81,7 @@ def test_two_calls_from_go_do_not_mix(service: AsGo, monkeypatch: pytest.MonkeyP
 @pytest.mark.pipeline
 def test_two_calls_without_labels_of_their_own_mix(service: AsGo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake."""
-    monkeypatch.setattr(noising, "add_noise", lambda table, variance, **_: table)
+    noise.without_noise(monkeypatch)
     monkeypatch.setattr(RowsExpansion, "label", lambda _, request: request.transform.unique_name)
     with pytest.raises(Exception, match=r"more than one element accessed as a singleton|did not execute"):
         counted(service)

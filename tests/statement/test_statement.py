@@ -26,7 +26,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.planning.planner import plan
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement import statement_text
@@ -47,7 +47,7 @@ def test_the_statement_in_words():
     lines = text.splitlines()
     assert lines[0].startswith("Protected: all records of one privacy id.")
     assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
-    assert lines[1].startswith("How well: rho = 0.1 zCDP, so (epsilon, delta)-DP with epsilon = 2.1")
+    assert lines[1].startswith("How well: rho = 0.1 zCDP of Gaussian noise, so (epsilon, delta)-DP with epsilon = 1.99")
     assert lines[1].endswith("at delta = 1e-06.")
     assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
     assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
@@ -151,11 +151,12 @@ def test_several_levels_show_their_range():
 def test_printed_and_exported_losses_are_never_below_the_truth(it):
     rho, epsilon, delta = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at delta = (\S+)\.\n", str(it)).groups()
     assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
-    assert zcdp.epsilon(rho=it.rho, delta=it.shown_delta) <= float(epsilon) <= it.epsilon(it.shown_delta) * 1.001
+    exact = gaussian_curve.epsilon(rho=it.rho, delta=it.shown_delta)
+    assert exact <= float(epsilon) <= exact * 1.001
     assert it.shown_delta <= float(delta) <= it.shown_delta * 1.00001
     plain = it.as_dict()
     assert it.rho <= Fraction(repr(plain["rho"])) <= it.rho * (1 + Fraction(1, 1 << 50))
-    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= zcdp.epsilon(rho=it.rho, delta=it.shown_delta)
+    assert plain["epsilon"] == it.epsilon(plain["delta"]) >= exact * (1 - 1e-12)
     assert plain["delta"] == it.shown_delta
 
 
@@ -194,6 +195,9 @@ def test_the_dictionary_is_plain(it):
 @given(it=strategies.statements())
 def test_the_event_of_an_accountant_is_rounded_up(it):
     event = it.to_dp_event()
+    assert isinstance(event, dp_accounting.GaussianDpEvent)
+    assert it.rho <= 1 / (2 * Fraction(event.noise_multiplier) ** 2) <= it.rho * (1 + Fraction(1, 1 << 48))
+    event = dataclasses.replace(it, is_gaussian=False).to_dp_event()
     assert isinstance(event, dp_accounting.ZCDpEvent)
     assert it.rho <= Fraction(repr(event.rho)) <= it.rho * (1 + Fraction(1, 1 << 50))
 
@@ -228,7 +232,7 @@ def test_epsilon_of_a_composition_is_at_least_that_of_its_parts(first, second):
         ({"rho": Fraction(-1)}, "rho must be between"),
         ({"rho": Fraction(1 << 65)}, "rho must be between"),
         ({"rho": Fraction(10**3000 + 1, 10**3000)}, "denominators up to"),
-        ({"sigma_squared_per_level": (Fraction(1, 5),)}, "sigma_squared_per_level must be at least 1/4"),
+        ({"sigma_squared_per_level": (Fraction(1, 257),)}, "sigma_squared_per_level must be at least 1/256"),
         ({"sigma_squared_per_level": (Fraction(1 << 201),)}, "at most 2\\*\\*200"),
         ({"sigma_squared_per_level": (1 + Fraction(1, 3**5000),)}, "denominators up to"),
         ({"sigma_squared_per_level": ()}, "at least one level"),

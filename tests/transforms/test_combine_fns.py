@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "a privacy id": (FLAT, {"unit": PrivacyId("user", RecordBounds(1))}, "unit must be a Record, got PrivacyId"),
     "no largest weight": (FLAT, {"weight": second}, "max_weight must be given where weight is, as in Record"),
-    "too little noise": (FLAT, {"unit": Record()}, "sigma is at least 0.5"),
+    "too little noise": (FLAT, {"unit": Record()}, "sigma is at least 1/16"),
 }
 
 

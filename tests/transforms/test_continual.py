@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import math
 from fractions import Fraction
 from typing import Any
@@ -34,10 +35,11 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.engine import noising
-from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
+from tests.helpers import noise
 from tests.helpers.continual import (
     HORIZON,
     SIZE,
@@ -157,20 +159,21 @@ def test_noise_is_drawn_once_for_each_row_and_independently(which: Mechanism, mo
 
 
 def test_noise_shared_by_rows_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, drawn = mechanism.discrete_gaussian.sample, []
+    sample, drawn = drawing.discrete_gaussian.sample, []
 
     def repeated(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
         drawn.append(drawn[0] if drawn else sample(AUDITED.cells, sigma_squared))
         return np.resize(drawn[0], size)  # the same again for each of those drawn at once
 
-    monkeypatch.setattr(mechanism.discrete_gaussian, "sample", repeated)
+    monkeypatch.setattr(drawing.discrete_gaussian, "sample", repeated)
     assert "cross-correlation" in audited("tree", monkeypatch)
 
 
 def test_noise_of_a_record_and_not_of_a_row_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if each window were in one row only, with weight 1."""
-    add, squared = noising.add_noise, made_by("tree").rows.squared_length
-    monkeypatch.setattr(noising, "add_noise", lambda counters, variance, **given: add(counters, variance / squared))
+    squared = made_by("tree").rows.squared_length
+    wrong = noise.with_variance(lambda variance: variance / squared)
+    monkeypatch.setattr(noising, "add_noise", functools.partial(wrong, noising.add_noise))
     assert "variance" in audited("tree", monkeypatch)
 
 

@@ -47,7 +47,6 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.domains.base import short_keys
-from beam_dpsketch.engine import counting
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.groups import join_pairs, split_pair, sum_by_pair
@@ -64,6 +63,7 @@ from beam_dpsketch.transforms import (
     read_releases,
 )
 from beam_dpsketch.transforms.steps.grouped_counts import WrappingSum
+from tests.helpers import noise
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
 from tests.helpers.streams import stepped
 from tests.helpers.timed import at_times
@@ -76,7 +76,7 @@ KEPT = {"to": 400, "tea": 300, "longe": 57, "": 40}
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts are released as they are, if they reach the threshold."""
-    monkeypatch.setattr(counting, "add_noise", lambda counts, sigma_squared, *, random_bytes: counts)
+    noise.without_noise(monkeypatch)
 
 
 def globally(unit: Any = Record(), domain: Any = TEXT, **more: Any) -> PrivateTopK:  # noqa: B008
@@ -102,9 +102,9 @@ def test_words_are_cut_as_trees_cut_them_and_rare_ones_leave_no_trace() -> None:
     assert top.truncated == {"longe"}
     privacy = top.release.privacy
     assert (privacy.rho, privacy.delta, privacy.sigma_squared) == (1, Fraction(1, 10**8), Fraction(1, 2))
-    assert (privacy.keys.threshold, privacy.keys.max_items, privacy.side) == (6, 1, ())
+    assert (privacy.keys.threshold, privacy.keys.max_items, privacy.side) == (10176, 1, ())
     assert privacy.disclosed is Disclosure.NONE
-    assert "Items: those whose count with noise is 6 or more" in str(privacy)
+    assert "Items: those whose count with noise is 4.9688 or more" in str(privacy)
     assert "rare" not in repr(top.release.to_bytes())
 
 
@@ -389,7 +389,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "method must be a Groups, got str|method must be",
     ),
     "delta of 0": (lambda: Groups(0), "delta must be"),
-    "much rho": (lambda: globally(privacy=PrivacySpec(rho=10)), "rho must be at most 2"),
+    "much rho": (lambda: globally(privacy=PrivacySpec(rho=1000)), "rho must be at most 128"),
 }
 
 

@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
     "little memory": (lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)), "memory must be at least 5120 bytes"),
     "a number as item": (lambda: globally(item=5), "item must be a field name, a callable or None, got int"),
-    "little noise": (lambda: globally(privacy=PrivacySpec(rho=1000.0)), "sigma is at least 0.5"),
+    "little noise": (lambda: globally(privacy=PrivacySpec(rho=1000.0)), "sigma is at least 1/16"),
     "a list as keys": (
         lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=BY_RECORD, keys=["a"]),
         r"keys must be PublicKeys\(\[...\]\), KeySelection.* got list",

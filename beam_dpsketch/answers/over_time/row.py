@@ -17,7 +17,8 @@ import numpy as np
 
 from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
 from beam_dpsketch.errors import FormatError, said_by
-from beam_dpsketch.privacy.norm.scaling import SCALE_BITS, drowned_bits
+from beam_dpsketch.privacy.noise.drawing import drowned_bits
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.notes import AnswerNote, RowNote
@@ -119,7 +120,7 @@ def make_answer(
     """Return an answer about some windows as an ordinary released sketch, which knows its noise."""
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variance * float(each)) for each in first.privacy.sigma_squared_per_level)
-    scale_bits = SCALE_BITS - min(drowned_bits(sigma_squared), SCALE_BITS)
+    scale_bits = SCALE_BITS - min(drowned_bits(sigma_squared, 4**SCALE_BITS), SCALE_BITS)
     notes = tuple(_answer_note(note, value, variance) for note, value in zip(first.privacy.side, side, strict=True))
     privacy = dataclasses.replace(
         first.privacy,
@@ -134,7 +135,7 @@ def make_answer(
 def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
     """Return the note of an answer: with fractions of a record, unless the noise drowns all of them."""
     sigma_squared = _above(variance * float(note.sigma_squared))
-    scale_bits = 0 if drowned_bits((sigma_squared,)) >= SCALE_BITS else SCALE_BITS
+    scale_bits = 0 if drowned_bits((sigma_squared,), 4**SCALE_BITS) >= SCALE_BITS else SCALE_BITS
     whole = int(_to_whole(np.array(value), scale_bits))
     return dataclasses.replace(note, sigma_squared=sigma_squared, value=whole, scale_bits=scale_bits)
 

@@ -31,7 +31,7 @@ Counters wrap around at a weight of 2^47 in one cell, which is post-processing t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -126,18 +126,3 @@ def scaled(magnitudes: np.ndarray, factors: np.ndarray, bits: int = SCALE_BITS) 
 def fits_untouched(total: np.ndarray, max_norm: Fraction | int) -> np.ndarray:
     """Return which units cannot exceed the norm, even if all their items collide, given their total weights; bool."""
     return total <= math.floor(max_norm)
-
-
-def drowned_bits(sigma_squared: Sequence[Fraction], squared_unit: int = 4**SCALE_BITS) -> int:
-    """Return how many low bits of counters count at most sigma / 64, given sigma^2 of each table in records.
-
-    A record counts as much as the root of `squared_unit`. Rounding these bits off after the noise is post-processing.
-    It adds at most sigma^2 / 49,152 to the variance.
-    """
-    allowed = int(min(sigma_squared) * squared_unit) >> 12
-    return (max(allowed, 1).bit_length() - 1) // 2
-
-
-def round_off(counters: np.ndarray, bits: int) -> np.ndarray:
-    """Return counters in units of 2^bits of their own, rounded to the nearest."""
-    return (counters + np.int64(1 << bits >> 1)) >> np.int64(bits)

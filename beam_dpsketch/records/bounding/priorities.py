@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.groups import dictionary_codes
 

@@ -164,6 +164,7 @@ _STATEMENT = Object(
         "side": Repeated(_SIDE_NOTE),
         "lost": fields.Optional(_LOST_NOTE),
         "delta": fields.OrZero(fields.Exact),
+        "is_gaussian": _YES_OR_NO,
         "keys": fields.OneOf((_NOTHING, _KEY_NOTE, _GROUP_NOTE)),
         "over_time": fields.OneOf((_NOTHING, _ROW_NOTE, _ANSWER_NOTE)),
     },

@@ -24,7 +24,7 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.engine.run import Run
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
 
 Self = TypeVar("Self", bound="Replayable")

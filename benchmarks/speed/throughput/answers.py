@@ -21,8 +21,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.privacy import discrete_gaussian
 from beam_dpsketch.privacy.contributions import ONE_RECORD
+from beam_dpsketch.privacy.noise import discrete_gaussian
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from benchmarks.measuring import seconds

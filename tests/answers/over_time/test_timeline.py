@@ -252,7 +252,7 @@ def test_rows_that_differ_in_more_than_their_numbers_are_refused() -> None:
     others: dict[str, list[Any]] = {
         "kind, spec": released_rows([raw_of(CountMin, SPEC)] * 2, HORIZON, run=run),
         "spec": released_rows([leaf(0, SketchSpec(depth=3, width=8, seed=1))] * 2, HORIZON, run=run),
-        "mechanism": released_rows([leaf(0)] * 2, HORIZON, "tree", run=run),
+        "mechanism, promise": released_rows([leaf(0)] * 2, HORIZON, "tree", run=run),
     }
     for differing, other in others.items():
         with pytest.raises(IncompatibleSketchError, match=rf"rows 0 and 1 differ in {differing} \[dpsketch-E705\]$"):

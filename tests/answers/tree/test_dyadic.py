@@ -27,7 +27,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers import tree_data, trees
 
 METHODS = ("chosen", "least_squares", "residual", "paper")

@@ -12,7 +12,7 @@ import pytest
 from beam_dpsketch.estimators.over_time import decoders, root_decoder
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import KeptArrays, RootDecoder, prefix_variances
-from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows

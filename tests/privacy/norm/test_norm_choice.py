@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
 from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.privacy.mechanism import add_noise
+from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose, units_to_scale

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING, SCALE_BITS, TableWeights
 from tests.helpers.tolerances import discrete_gaussian
@@ -129,7 +130,7 @@ VARIANCES = st.fractions(Fraction(1, 1 << 32), 1 << 68)
 
 @given(variances=st.lists(VARIANCES, min_size=1, max_size=5))
 def test_drowned_bits_are_those_within_a_64th_of_the_smallest_sigma(variances: list[Fraction]) -> None:
-    bits = scaling.drowned_bits(variances)
+    bits = drawing.drowned_bits(variances, 4**SCALE_BITS)
     allowed = min(variances) / 64**2  # of the square of a step
     assert bits == 0 or Fraction(1 << bits, 1 << SCALE_BITS) ** 2 <= allowed
     assert Fraction(2 << bits, 1 << SCALE_BITS) ** 2 > allowed
@@ -137,14 +138,23 @@ def test_drowned_bits_are_those_within_a_64th_of_the_smallest_sigma(variances: l
 
 @given(variances=st.lists(VARIANCES, min_size=1, max_size=3), unit=st.integers(1, 1 << 100))
 def test_drowned_bits_in_another_unit(variances: list[Fraction], unit: int) -> None:
-    bits, allowed = scaling.drowned_bits(variances, unit), min(variances) * unit / 64**2
+    bits, allowed = drawing.drowned_bits(variances, unit), min(variances) * unit / 64**2
     assert bits == 0 or 4**bits <= allowed
     assert 4 ** (bits + 1) > allowed
 
 
+@given(variance=st.fractions(Fraction(1, 256), 1 << 20))
+def test_whole_counters_stay_whole_from_a_sigma_of_8_on(variance: Fraction) -> None:
+    grid = drawing.grid_bits(variance)
+    bits = drawing.drowned_bits([variance], 4**grid, grid)
+    assert bits >= grid if variance >= 64 else 4**bits <= max(1, variance * 4**grid / 64**2)
+    assert variance * 4**grid >= 1 << 20
+    assert grid == 0 or variance * 4 ** (grid - 1) < (1 << 20) + (1 << 11)
+
+
 @given(counter=st.integers(-(1 << 62), 1 << 62), bits=st.integers(0, SCALE_BITS))
 def test_rounding_off_is_to_the_nearest(counter: int, bits: int) -> None:
-    (rounded,) = scaling.round_off(np.array([counter]), bits).tolist()
+    (rounded,) = drawing.round_off(np.array([counter]), bits).tolist()
     assert rounded == math.floor(Fraction(counter, 1 << bits) + Fraction(1, 2)) if bits else rounded == counter
 
 
@@ -152,7 +162,7 @@ def test_rounding_off_is_to_the_nearest(counter: int, bits: int) -> None:
 def test_rounding_off_adds_no_more_variance_than_said(bits: int) -> None:
     """Over every low part once: sigma is at least 64 steps, so that all of them are as likely."""
     low = np.arange(-(1 << bits), 1 << bits)
-    errors = [int(error) for error in (scaling.round_off(low, bits) << bits) - low]
+    errors = [int(error) for error in (drawing.round_off(low, bits) << bits) - low]
     mean = Fraction(sum(errors), len(errors))
     variance = Fraction(sum(error**2 for error in errors), len(errors)) - mean**2
     assert mean == (Fraction(1, 2) if bits else 0)  # of a 2**-16th of a record
@@ -165,7 +175,7 @@ def test_rounded_noise_has_its_variance_and_that_of_rounding(bits: int) -> None:
     """From the exact probabilities of noise with the smallest sigma that drowns these bits."""
     sigma_squared = (64 << bits) ** 2
     noise = discrete_gaussian(sigma_squared)
-    rounded = (scaling.round_off(noise.support, bits) << bits).astype(float)
+    rounded = (drawing.round_off(noise.support, bits) << bits).astype(float)
     mean = float(np.sum(rounded * noise.probabilities))
     variance = float(np.sum(rounded**2 * noise.probabilities)) - mean**2
     assert mean == pytest.approx(0.5, abs=1e-6)

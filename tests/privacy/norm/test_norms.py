@@ -64,6 +64,6 @@ def test_whether_max_weight_was_given_is_kept(arguments: Any) -> None:
 
 
 def test_a_rho_whose_noise_hides_nothing_is_refused() -> None:
-    assert AutoNorm().sigma_squared(Fraction(40), ADD_OR_REMOVE_ONE) == Fraction(1, 4)
+    assert AutoNorm().sigma_squared(Fraction(2560), ADD_OR_REMOVE_ONE) == Fraction(1, 256)
     with pytest.raises(ValueError, match="rho must be at most"):
-        AutoNorm().sigma_squared(Fraction(41), ADD_OR_REMOVE_ONE)
+        AutoNorm().sigma_squared(Fraction(2561), ADD_OR_REMOVE_ONE)

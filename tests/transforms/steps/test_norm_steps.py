@@ -345,7 +345,7 @@ def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
 
 def test_settings_that_cannot_work_are_refused_before_they_run() -> None:
     with pytest.raises(ValueError, match="rho must be at most"):
-        ChooseNorm(SPEC, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1000, side_counters=None)))
+        ChooseNorm(SPEC, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)))
 
 
 MARK = 86_753_090_123

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from beam_dpsketch.privacy.loss.composition import Loss, composed_delta
 from beam_dpsketch.privacy.mechanism import change_factor
-from beam_dpsketch.privacy.zcdp import Loss, composed_delta
 from tests.helpers import laws
 from tests.helpers.combinations import Combination, Leaf, Parts, all_trees, neighbours, worst_delta, worst_loss
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 SECRET = b"a secret of more than thirty-two bytes"
 contexts = st.binary(max_size=40)

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch.privacy import zcdp
+from beam_dpsketch.privacy.loss import zcdp
 
 rhos = st.floats(1e-6, 1e3)
 epsilons = st.floats(1e-3, 1e3)

@@ -17,7 +17,7 @@ from numbers import Integral, Rational
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy.gaussian_bounds import ceiling_shift, exponential_bounds, gaussian_table
+from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds, gaussian_table
 
 RandomBytes = Callable[[int], bytes]
 

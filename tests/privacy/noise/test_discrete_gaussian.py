@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_dpsketch.privacy import discrete_gaussian
-from beam_dpsketch.privacy import gaussian_bounds as exponential_module
-from beam_dpsketch.privacy.gaussian_bounds import GaussianTable, ceiling_shift, exponential_bounds, gaussian_table
+from beam_dpsketch.privacy.noise import discrete_gaussian
+from beam_dpsketch.privacy.noise import gaussian_bounds as exponential_module
+from beam_dpsketch.privacy.noise.gaussian_bounds import GaussianTable, ceiling_shift, exponential_bounds, gaussian_table
 from tests.helpers import tolerances
 
 SIGMAS = [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(37, 10), Fraction(10), Fraction(100)]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from beam_dpsketch.privacy import gaussian_bounds
-from beam_dpsketch.privacy.gaussian_bounds import least_quantile, tail_bound
+from beam_dpsketch.privacy.noise import gaussian_bounds
+from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile, tail_bound
 from tests.helpers.tails import true_tails
 
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(5, 2), Fraction(12_345, 67), Fraction(10_000)]

@@ -1,0 +1,91 @@
+"""Zero-concentrated differential privacy to (epsilon, delta), by the tight bound, always rounded to the safe side.
+
+Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every pair returned. It serves what is not Gaussian noise
+alone, whose curve `gaussian_curve` has. Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Corollary 13.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+
+from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
+
+# Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
+_ROUND_UP = 1 + 1e-9
+
+
+def delta(*, rho: Fraction | float, epsilon: float) -> float:
+    """Return the smallest delta that the conversion gives at this epsilon, rounded up, at most 1.
+
+    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1 / alpha)**alpha. Every
+    alpha gives a true bound, so the search for the best one cannot make the result wrong.
+
+    >>> f"{delta(rho=0.1, epsilon=2.14):.2e}"
+    '1.02e-06'
+    """
+    _validate.positive_finite(rho=rho)
+    if not 0 <= epsilon < math.inf:
+        raise ArgumentError("epsilon", f"must be finite and at least 0, got {epsilon}", "E112")
+    rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
+
+    def bound_grows(order_minus_one: float) -> bool:
+        """Return whether the bound grows with the order alpha; in alpha - 1, nothing cancels near order 1."""
+        return (1 + 2 * order_minus_one) * rho - epsilon - _log_order_ratio(order_minus_one) > 0
+
+    upper = 1.0
+    while not bound_grows(upper):
+        upper *= 2
+    best = _bisect(bound_grows, 0.0, upper)
+    logarithm = best * ((1 + best) * rho - epsilon - _log_order_ratio(best)) - math.log1p(best)
+    return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _ROUND_UP)
+
+
+def epsilon(*, rho: Fraction | float, delta: float) -> float:
+    """Return the smallest epsilon that the conversion gives at this delta, rounded up.
+
+    >>> round(epsilon(rho=1, delta=1e-6), 3)
+    7.766
+    """
+    _validate.positive_finite(rho=rho)
+    _validate.open_unit_interval(delta=delta)
+    if _delta(rho, 0.0) <= delta:
+        return 0.0
+    upper = float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta)) + 1
+    return _bisect(lambda value: _delta(rho, value) <= delta, 0.0, upper)
+
+
+def rho(*, epsilon: float, delta: float) -> float:
+    """Return the largest rho whose conversion stays within (epsilon, delta), rounded down.
+
+    >>> round(rho(epsilon=1.0, delta=1e-6), 4)
+    0.0244
+    """
+    _validate.positive_finite(epsilon=epsilon)
+    _validate.open_unit_interval(delta=delta)
+    low, high = 0.0, epsilon + 1.0
+    while _delta(high, epsilon) <= delta:
+        high *= 2
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _delta(middle, epsilon) <= delta else (low, middle)
+    if low <= 0:
+        raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
+    return low
+
+
+def _delta(rho: Fraction | float, epsilon: float) -> float:
+    return delta(rho=rho, epsilon=epsilon)  # for functions with a parameter named delta
+
+
+def _log_order_ratio(order_minus_one: float) -> float:
+    return math.log1p(1 / order_minus_one) if order_minus_one > sys.float_info.min else -math.log(order_minus_one)
+
+
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the smallest float at which a monotone condition holds, given that it holds at `high`."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
