@@ -50,7 +50,7 @@ class Bars(NamedTuple):
         return bars
 
 
-ONE_SKETCH, KEYED = Bars(1.25, 1.7), Bars(1.35)
+ONE_SKETCH, KEYED = Bars(1.2, 1.5), Bars(1.35)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,32 +64,33 @@ class Setting:
     def rho(self) -> Fraction:
         return PrivacySpec(epsilon=self.epsilon, delta=DELTA).rho
 
-    @property
-    def rest(self) -> Fraction:
+    def rest(self, auto: AutoNorm = _AUTO) -> Fraction:
         """What the choice and the usual side counters leave for the sketch."""
-        terms = ReleaseTerms(PrivacySpec(rho=self.rho, relation=self.relation), _AUTO, unit=PrivacyUnit.PRIVACY_ID)
+        terms = ReleaseTerms(PrivacySpec(rho=self.rho, relation=self.relation), auto, unit=PrivacyUnit.PRIVACY_ID)
         return self.rho * sketch_share(SKETCH, terms)
 
 
 SETTINGS = [Setting(relation, epsilon) for relation in (REPLACE_ONE, ADD_OR_REMOVE_ONE) for epsilon in EPSILONS]
 
 
-def errors_of_norms(judge: Judge, norms: Sequence[Norm], releases: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean errors with all of rho and with the rest, both of shape (settings, norms)."""
-    means = np.zeros((2, len(SETTINGS), len(norms)))
+def errors_of_norms(
+    judge: Judge, norms: Sequence[Norm], releases: int, autos: Sequence[AutoNorm] = (_AUTO,)
+) -> tuple[np.ndarray, ...]:
+    """Return the mean errors with all of rho, and with what each choice leaves, each of shape (settings, norms)."""
+    means = np.zeros((1 + len(autos), len(SETTINGS), len(norms)))
     for column, norm in enumerate(norms):
         for seed in range(releases):
             raw = judge.raw(_FIRST_SEED_OF_THE_BEST + seed, norm)
             for row, setting in enumerate(SETTINGS):
-                for part, rho in enumerate((setting.rho, setting.rest)):
+                for part, rho in enumerate((setting.rho, *(setting.rest(auto) for auto in autos))):
                     means[part, row, column] += judge.error(raw, norm, setting.relation, rho) / releases
-    return means[0], means[1]
+    return tuple(means)
 
 
 def chosen_norms(judge: Judge, lengths: np.ndarray, auto: AutoNorm, setting: Setting, draws: int) -> list[Fraction]:
     """Return norms chosen for the same people with new noise each time."""
     noise = auto.sigma_squared(setting.rho, setting.relation)
-    wanted = judge.units_to_scale(auto, setting.relation, setting.rest)
+    wanted = judge.units_to_scale(auto, setting.relation, setting.rest(auto))
     return [choose(add_noise(lengths, noise), sigma_squared=noise, scaled_units=wanted) for _ in range(draws)]
 
 
@@ -119,7 +120,7 @@ def measure(
         least, chosen = with_all[row, best], chosen_norms(judge, lengths, _AUTO, setting, draws)
         expected = _interpolated(chosen, norms, with_rest[row]) / least
         drawn = enumerate(chosen)
-        errors = [judge.error(judge.raw(seed, norm), norm, setting.relation, setting.rest) for seed, norm in drawn]
+        errors = [judge.error(judge.raw(seed, norm), norm, setting.relation, setting.rest()) for seed, norm in drawn]
         low, middle, high = np.quantile(np.array(chosen, dtype=float), (0.05, 0.5, 0.95))
         both = (expected, np.array(errors) / least)
         table.row(
@@ -161,6 +162,36 @@ def measure_shares(
         largest = np.maximum(largest, found)
     bars = [Bar(float(largest.min()), "<=", KEYED.median)]
     table.row("all; met by a share", *(f"{each:.2f}" for each in largest), bars=bars)
+
+
+def measure_few(
+    judges: Iterable[tuple[Judge, Sequence[Norm]]], spends: Sequence[Fraction], *, releases: int = 20, draws: int = 200
+) -> None:
+    """Print one line for each number of people: what the choice costs with each part of rho that pays for it.
+
+    Args:
+      judges: some people each, and sketches, how they are read, and where the best norm is looked for.
+      spends: what `spend` may be.
+      releases: of each of the norms.
+      draws: choices of a norm.
+    """
+    autos = [AutoNorm(spend) for spend in spends]
+    title = (
+        "Expected error at chosen norms over the error at the best norm with all of rho, by the part of rho that pays\n"
+        f"for the choice: median, and what 9 in 10 are below. {releases} releases of each norm, {draws} choices."
+    )
+    table = Table(title, ("", *map(str, spends)), (76, -14))
+    for judge, norms in judges:
+        with_all, *with_rest = errors_of_norms(judge, norms, releases, autos)
+        lengths = judge.lengths()
+        people = f"{len(np.unique(judge.people.units)):,} of {judge.people.title}"
+        for row, setting in enumerate(SETTINGS):
+            cells = []
+            for auto, errors in zip(autos, with_rest, strict=True):
+                chosen = chosen_norms(judge, lengths, auto, setting, draws)
+                ratios = _interpolated(chosen, norms, errors[row]) / with_all[row].min()
+                cells.append(f"{np.median(ratios):.2f}  {np.quantile(ratios, 0.9):.2f}")
+            table.row(f"{people}; {setting.relation.name} {setting.epsilon:g}", *cells)
 
 
 def _interpolated(chosen: Sequence[Norm], norms: Sequence[Norm], errors: np.ndarray) -> np.ndarray:

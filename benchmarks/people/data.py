@@ -63,6 +63,13 @@ def flights_by(column: str, by: str | None = None) -> People:
     return People(title, numbered(table["tailnum"].to_numpy().astype(str)), items, keys)
 
 
+def some_of(people: People, count: int, seed: int = SEED) -> People:
+    """Return the records of some of the people, chosen at random."""
+    chosen = np.random.default_rng(seed).permutation(int(people.units.max()) + 1)[:count]
+    kept = np.isin(people.units, chosen)
+    return people._replace(units=numbered(people.units[kept]), items=people.items[kept])
+
+
 def flights_as_text() -> People:
     """Destinations of flights as texts of three letters; an aircraft is protected."""
     people, table = flights_by("dest"), _departures()

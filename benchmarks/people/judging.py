@@ -97,17 +97,19 @@ class Judge(ABC):
 
 
 class TopJudge(Judge):
-    """The mean absolute error of the true top 10 of each sketch."""
+    """The mean absolute error of the true top 10 of each sketch, or of other items in order of frequency."""
 
     title = f"top {_TOP}"
 
-    def __init__(self, people: People, spec: Any) -> None:
+    def __init__(self, people: People, spec: Any, ranks: slice = slice(_TOP)) -> None:
         super().__init__(people, spec)
+        if ranks.start:
+            self.title = f"items {ranks.start + 1} to {ranks.stop}"
         self._tops = []
         for key in range(self.sketches):
             items = people.items if people.keys is None else people.items[people.keys == key]
             distinct, counts = np.unique(items, return_counts=True)
-            order = np.argsort(-counts, kind="stable")[:_TOP]
+            order = np.argsort(-counts, kind="stable")[ranks]
             self._tops.append((self._counted.values(distinct[order]), counts[order]))
 
     def _of(self, released: Sequence[ReleasedSketch]) -> float:

@@ -140,10 +140,10 @@ class AutoNorm(NormLimit):
 
     Args:
       spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. Take
-        1/10 if there are only a few thousand units.
+        1/10 if there are fewer than 10,000 units, or if a few units are far longer than all others.
       item_share: a guess: which part of a heavy unit's length one item that you ask about has, above 0, at most 1.
         Such an item should come out as exact as can be. 7/100 suits an item of 3 to 5 % of all records. A smaller
-        one suits rarer items, and gives a smaller norm.
+        one suits rarer items, and gives a smaller norm: 1/50 suits items of about 1 % of all records.
       max_weight: as in `NormBound`, like all that follow.
       max_per_item: as there.
       signed: as there.

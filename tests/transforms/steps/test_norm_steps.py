@@ -307,7 +307,7 @@ def drawn(noise: IdempotentNoise | None, terms: ReleaseTerms = TERMS, spec: Any 
     """40 norms, each with more than ten values in use: all are equal by chance with a probability below 1e-20."""
     step = DrawNorm(spec, terms, noise)
     step.setup()
-    counts = [[0] * (bin_count(terms.bounds.max_weight) - 1) + [20_000 + place + extra] for place in range(40)]
+    counts = [[0] * (bin_count(terms.bounds.max_weight) - 2) + [30_000 + place + extra, 0] for place in range(40)]
     found = [norm for each in counts for norm in step.process(each)]
     step.teardown()
     assert (step._run is None) == (noise is not None)
